@@ -1,0 +1,58 @@
+# Needs only Python >= 3.11 and make. Every target makes .venv and installs what it needs; each set of
+# packages has its own stamp, so that testing does not wait for the documentation tools.
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check install --quiet
+
+.PHONY: demo test test-slow docs bench lint format clean
+
+demo: $(VENV)/.run
+	$(PY) examples/galaxy.py
+
+test: $(VENV)/.dev
+	$(PY) -m pytest
+
+test-slow: $(VENV)/.dev
+	$(PY) -m pytest -m slow
+
+# The variable silences the theme's notice about its successor; --quiet would also silence --strict.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+
+bench: $(VENV)/.bench
+	$(PY) -m benchmarks
+
+lint: $(VENV)/.dev
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+format: $(VENV)/.dev
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+clean:
+	rm -rf $(VENV) .cache .hypothesis site build dist
+
+# The stamp comes last, so that an interrupted or failed step is done again.
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit("Temperance needs Python 3.11 or newer, but $(PYTHON) is " + sys.version.split()[0] + "; try make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.run: pyproject.toml $(VENV)/.made
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.made
+	$(PIP) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml $(VENV)/.made
+	$(PIP) --editable '.[docs]'
+	@touch $@
+
+$(VENV)/.bench: pyproject.toml $(VENV)/.made
+	$(PIP) --editable '.[bench]'
+	@touch $@

@@ -1,0 +1,19 @@
+"""Settings shared by all tests. Float64 is not set here: the package does it, and the tests rely on that."""
+
+from pathlib import Path
+
+import jax
+from hypothesis import settings
+
+CACHE = Path(__file__).resolve().parents[1] / ".cache"
+
+# Most of a test's time is compilation, and most compilations are shorter than JAX's threshold of a second.
+jax.config.update("jax_compilation_cache_dir", str(CACHE / "jax"))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+
+# A missing axis must be an error: broadcasting (n,) against (n, d) gives a wrong number, not a crash.
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# The same examples on every machine, and no deadline, because the first example of a shape compiles.
+settings.register_profile("temperance", deadline=None, derandomize=True)
+settings.load_profile("temperance")
