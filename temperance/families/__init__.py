@@ -1,0 +1,29 @@
+"""Exponential families as points of a vector space, and the likelihoods each is conjugate to."""
+
+from ._family import Family, Vector
+from ._pair import Pair
+from .beta import Bernoulli, Beta, BetaVector
+from .categorical import BernoulliDistribution, BernoulliVector, CategoricalDistribution, CategoricalVector
+from .dirichlet import Categorical, Dirichlet, DirichletVector, Multinomial
+from .gamma import Gamma, GammaVector, Poisson
+from .independent import Independent, IndependentPair, IndependentVector
+from .matrix_normal_wishart import (
+    LinearGaussian,
+    MatrixNormalWishart,
+    MatrixNormalWishartVector,
+    WeightsAndPrecision,
+)
+from .normal import KnownCovarianceGaussian, Normal, NormalVector
+from .normal_gamma import (
+    IsotropicNormalGamma,
+    IsotropicNormalGammaVector,
+    NormalGamma,
+    NormalGammaVector,
+    ScalarGaussian,
+    SphericalGaussian,
+)
+from .normal_wishart import Gaussian, MeanAndPrecision, NormalWishart, NormalWishartVector
+from .product import Product, ProductPair, ProductVector
+from .wishart import Wishart, WishartVector
+
+__all__ = [name for name in dir() if not name.startswith("_")]

@@ -1,0 +1,254 @@
+"""The interface of a family: natural parameters in a vector space, and one log normaliser.
+
+A family is q(θ) = exp{⟨η, t(θ)⟩ − A(η)} with base measure 1. Its author writes `log_normaliser`, `is_proper`,
+`sample`, `statistics` and `from_mean`; everything else follows from A:
+
+    mean = ∇A(η) = E[t(θ)],   entropy = A − ⟨η, ∇A⟩,   KL(η‖η′) = ⟨η − η′, ∇A(η)⟩ − A(η) + A(η′).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Bool, Float, Key
+
+from ..errors import InvalidParameter
+
+LOG_2PI = math.log(2.0 * math.pi)
+_RANK = {"scalar": 0, "vector": 1, "matrix": 2, "symmetric": 2}
+
+
+class Vector(eqx.Module):
+    """A point in the natural-parameter space of one family: η, t(θ), E[t(θ)] or a message.
+
+    Fields are arrays with the same leading batch axes; `kinds` says what the trailing axes of each field are:
+    "scalar", "vector", "matrix" or "symmetric".
+    """
+
+    kinds: ClassVar[tuple[str, ...]]
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """How many trailing axes of each field belong to one event."""
+        return tuple(_RANK[kind] for kind in self.kinds)
+
+    def __add__(self, other: Self) -> Self:
+        return jax.tree.map(jnp.add, self, other)
+
+    def __sub__(self, other: Self) -> Self:
+        return jax.tree.map(jnp.subtract, self, other)
+
+    def __neg__(self) -> Self:
+        return jax.tree.map(jnp.negative, self)
+
+    def __mul__(self, scale: ArrayLike) -> Self:
+        """Multiply by a scalar, or by an array of the batch shape."""
+        return self._map(lambda leaf, rank: leaf * _right_pad(jnp.asarray(scale), rank))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, scale: ArrayLike) -> Self:
+        return self * (1.0 / jnp.asarray(scale))
+
+    def __getitem__(self, index: Any) -> Self:
+        """Index the batch axes."""
+        return jax.tree.map(lambda leaf: leaf[index], self)
+
+    def _map(self, function: Callable[[Array, int], Array]) -> Self:
+        leaves, structure = jax.tree.flatten(self)
+        return jax.tree.unflatten(
+            structure, [function(leaf, rank) for leaf, rank in zip(leaves, self.ranks, strict=True)]
+        )
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        leaf = jax.tree.leaves(self)[0]
+        return leaf.shape[: leaf.ndim - self.ranks[0]]
+
+    def dot(self, other: Self) -> Float[Array, "*b"]:
+        """⟨self, other⟩ per batch element."""
+        total: Any = 0.0
+        for left, right, rank in zip(jax.tree.leaves(self), jax.tree.leaves(other), self.ranks, strict=True):
+            total = total + jnp.sum(left * right, axis=tuple(range(-rank, 0)))
+        return total
+
+    def mix(self, other: Self, rate: ArrayLike) -> Self:
+        """(1 − rate) · self + rate · other: a damped, stochastic or tempered step."""
+        return self * (1.0 - jnp.asarray(rate)) + other * rate
+
+    def sum(self, axis: int = 0) -> Self:
+        """Sum over one (leading, non-negative) batch axis."""
+        return jax.tree.map(lambda leaf: jnp.sum(leaf, axis=axis), self)
+
+    def expand(self, axis: int) -> Self:
+        """Insert a batch axis of size one at the (non-negative) position `axis`."""
+        return jax.tree.map(lambda leaf: jnp.expand_dims(leaf, axis), self)
+
+    def features(self) -> Float[Array, "*b f"]:
+        """The vector flattened to one row per batch element, each distinct coordinate once."""
+        return jnp.concatenate(
+            [_flatten(leaf, kind) for leaf, kind in zip(jax.tree.leaves(self), self.kinds, strict=True)], axis=-1
+        )
+
+    def weights(self) -> Float[Array, "*b f"]:
+        """The dual of `features`: a.dot(b) = Σ a.features() · b.weights(); off-diagonals count twice."""
+        return jnp.concatenate(
+            [_flatten(leaf, kind, 2.0) for leaf, kind in zip(jax.tree.leaves(self), self.kinds, strict=True)],
+            axis=-1,
+        )
+
+
+def _right_pad(scale: Array, rank: int) -> Array:
+    return scale if scale.ndim == 0 else scale.reshape(scale.shape + (1,) * rank)
+
+
+def _flatten(leaf: Array, kind: str, off_diagonal: float = 1.0) -> Array:
+    if kind == "scalar":
+        return leaf[..., None]
+    if kind == "vector":
+        return leaf
+    if kind == "matrix":
+        return leaf.reshape((*leaf.shape[:-2], -1))
+    # A symmetric matrix: its upper triangle holds every coordinate, at half the arithmetic.
+    rows, columns = np.triu_indices(leaf.shape[-1])
+    scale = np.where(rows == columns, 1.0, off_diagonal).reshape((1,) * (leaf.ndim - 2) + (-1,))
+    return leaf[..., rows, columns] * scale
+
+
+class Family(eqx.Module):
+    """An exponential family with base measure 1; see the module's docstring."""
+
+    natural: eqx.AbstractVar[Any]
+
+    @abstractmethod
+    def log_normaliser(self) -> Float[Array, "*b"]:
+        """A(η)."""
+
+    @abstractmethod
+    def is_proper(self) -> Bool[Array, "*b"]:
+        """Whether η is inside the domain, so that the density can be normalised."""
+
+    @abstractmethod
+    def sample(self, key: Key[Array, ""]) -> Any:
+        """One draw per batch element."""
+
+    @abstractmethod
+    def statistics(self, draw: Any) -> Any:
+        """t(θ) of a draw."""
+
+    @abstractmethod
+    def mode(self) -> Any:
+        """The θ that maximises ⟨η, t(θ)⟩ (on the boundary where there is no interior maximum)."""
+
+    @classmethod
+    @abstractmethod
+    def from_mean(cls, mean: Any, guess: Self | None = None) -> Self:
+        """The member with E[t(θ)] = `mean`; an iterative family starts from `guess`."""
+
+    @classmethod
+    def from_natural(cls, natural: Any) -> Self:
+        family = object.__new__(cls)
+        object.__setattr__(family, "natural", natural)
+        return family
+
+    def with_natural(self, natural: Any) -> Self:
+        """The same family at another natural parameter."""
+        return type(self).from_natural(natural)
+
+    def match(self, mean: Any) -> Self:
+        """The member of the same family with E[t(θ)] = `mean`, searched for from here."""
+        return type(self).from_mean(mean, self)
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return self.natural.batch_shape
+
+    def __getitem__(self, index: Any) -> Self:
+        """Index the batch axes."""
+        return self.with_natural(self.natural[index])
+
+    def mean(self) -> Any:
+        """E[t(θ)] = ∇A(η)."""
+        return jax.grad(lambda natural: jnp.sum(self.with_natural(natural).log_normaliser()))(self.natural)
+
+    def log_prob(self, draw: Any) -> Float[Array, "*b"]:
+        return self.natural.dot(self.statistics(draw)) - self.log_normaliser()
+
+    def entropy(self) -> Float[Array, "*b"]:
+        return self.log_normaliser() - self.natural.dot(self.mean())
+
+    def kl(self, other: Self) -> Float[Array, "*b"]:
+        """KL(self ‖ other), by its Bregman form."""
+        difference = self.natural - other.natural
+        return difference.dot(self.mean()) - self.log_normaliser() + other.log_normaliser()
+
+    def mix(self, other: Self, rate: ArrayLike) -> Self:
+        """Interpolate natural parameters: a geometric path between the two densities."""
+        return self.with_natural(self.natural.mix(other.natural, rate))
+
+    def __add__(self, message: Any) -> Self:
+        """Posterior = prior + statistics."""
+        return self.with_natural(self.natural + message)
+
+
+def closed_form(value_and_mean: Callable[[Any], tuple[Array, Any]]) -> Callable[[Any], Array]:
+    """A log normaliser whose derivative rule is a closed form that shares its factorisation.
+
+    `value_and_mean(natural)` returns (A, ∇A). The result may be differentiated in either mode and again.
+    """
+
+    @jax.custom_jvp
+    def log_normaliser(natural: Any) -> Array:
+        return value_and_mean(natural)[0]
+
+    @log_normaliser.defjvp
+    def _(primals, tangents):  # type: ignore[no-untyped-def]
+        (natural,), (tangent,) = primals, tangents
+        value, mean = value_and_mean(natural)
+        return value, mean.dot(tangent)
+
+    return log_normaliser
+
+
+def as_float(value: Any) -> Array:
+    return jnp.asarray(value, dtype=jnp.float64)
+
+
+def require(condition: Any, message: str) -> None:
+    """Raise `InvalidParameter(message)` unless the (concrete) condition holds everywhere; tracers pass."""
+    if isinstance(condition, jax.core.Tracer):
+        return
+    if not bool(jnp.all(jnp.asarray(condition))):
+        raise InvalidParameter(message)
+
+
+def require_finite_positive(**named: Array) -> None:
+    for name, value in named.items():
+        require(jnp.isfinite(value) & (value > 0), f"{name} must be positive and finite, got {show(value)}")
+
+
+def require_square(name: str, value: Array, dim: int | None = None) -> None:
+    wanted = f"a ({dim}, {dim}) matrix" if dim else "a square matrix"
+    if value.ndim < 2 or value.shape[-1] != value.shape[-2] or (dim and value.shape[-1] != dim):
+        raise InvalidParameter(f"{name} must be {wanted} (with leading batch axes), got shape {value.shape}")
+    scale = jnp.max(jnp.abs(value), axis=(-1, -2), keepdims=True)
+    require(
+        jnp.abs(value - jnp.swapaxes(value, -1, -2)) <= 1e-8 * scale,
+        f"{name} must be symmetric, got {show(value)}",
+    )
+
+
+def show(value: Any) -> str:
+    """A value in one short line, for an error message."""
+    if isinstance(value, jax.core.Tracer):
+        return str(value)
+    text = " ".join(str(jnp.asarray(value)).split())
+    return text if len(text) <= 80 else text[:77] + "..."
+

@@ -1,0 +1,86 @@
+"""Beta over probabilities, and the Bernoulli likelihood it is conjugate to."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Bool, Float, Key
+
+from ..numerics.special import log_gamma
+from ._family import Family, Vector, as_float, require_finite_positive
+from ._pair import Pair
+from .dirichlet import Dirichlet, DirichletVector
+
+
+class BetaVector(Vector):
+    """η = (a − 1, b − 1), t(p) = (log p, log(1 − p))."""
+
+    log: Float[Array, "*b"]
+    log_complement: Float[Array, "*b"]
+
+    kinds: ClassVar[tuple[str, ...]] = ("scalar", "scalar")
+
+
+class Beta(Family):
+    """p(p) ∝ p^(a − 1) (1 − p)^(b − 1)."""
+
+    natural: BetaVector
+
+    def __init__(self, a: ArrayLike, b: ArrayLike):
+        a, b = jnp.broadcast_arrays(as_float(a), as_float(b))
+        require_finite_positive(a=a, b=b)
+        self.natural = BetaVector(a - 1.0, b - 1.0)
+
+    @property
+    def a(self) -> Float[Array, "*b"]:
+        return self.natural.log + 1.0
+
+    @property
+    def b(self) -> Float[Array, "*b"]:
+        return self.natural.log_complement + 1.0
+
+    def log_normaliser(self) -> Float[Array, "*b"]:
+        return log_gamma(self.a) + log_gamma(self.b) - log_gamma(self.a + self.b)
+
+    def is_proper(self) -> Bool[Array, "*b"]:
+        return (self.natural.log > -1.0) & (self.natural.log_complement > -1.0)
+
+    def sample(self, key: Key[Array, ""]) -> Float[Array, "*b"]:
+        return self._dirichlet().sample(key)[..., 0]
+
+    def statistics(self, draw: Float[Array, "*b"]) -> BetaVector:
+        tiny = jnp.finfo(draw.dtype).tiny
+        return BetaVector(jnp.log(jnp.maximum(draw, tiny)), jnp.log(jnp.maximum(1.0 - draw, tiny)))
+
+    def mode(self) -> Float[Array, "*b"]:
+        return self._dirichlet().mode()[..., 0]
+
+    @classmethod
+    def from_mean(cls, mean: BetaVector, guess: Self | None = None) -> Self:
+        stacked = DirichletVector(jnp.stack([mean.log, mean.log_complement], axis=-1))
+        log = Dirichlet.from_mean(stacked, None if guess is None else guess._dirichlet()).natural.log
+        return cls.from_natural(BetaVector(log[..., 0], log[..., 1]))
+
+    def _dirichlet(self) -> Dirichlet:
+        """The same density as a Dirichlet of two categories."""
+        natural = DirichletVector(jnp.stack([self.natural.log, self.natural.log_complement], axis=-1))
+        return Dirichlet.from_natural(natural)
+
+
+class Bernoulli(Pair):
+    """x ∈ {0, 1} with probability p ~ Beta."""
+
+    def statistics(self, x: Float[Array, "*n"]) -> BetaVector:
+        return BetaVector(x, 1.0 - x)
+
+    def log_base(self, x: Float[Array, "*n"]) -> Float[Array, "*n"]:
+        return jnp.zeros(x.shape)
+
+    def sample(self, key: Key[Array, ""], draw: Float[Array, "*b"]) -> Float[Array, "*b"]:
+        return jax.random.bernoulli(key, draw).astype(jnp.float64)
+
+    def default_prior(self, x: Any, size: int) -> Beta:
+        """Uniform."""
+        return Beta(jnp.ones(size), jnp.ones(size))

@@ -1,0 +1,81 @@
+"""Gamma over rates and precisions, and the Poisson and exponential likelihoods it is conjugate to."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Bool, Float, Key
+
+from ..numerics.special import inverse_wishart_gap, log_gamma
+from ._family import Family, Vector, as_float, require_finite_positive
+from ._pair import Pair
+
+
+class GammaVector(Vector):
+    """η = (a − 1, −b), t(λ) = (log λ, λ)."""
+
+    log: Float[Array, "*b"]
+    value: Float[Array, "*b"]
+
+    kinds: ClassVar[tuple[str, ...]] = ("scalar", "scalar")
+
+
+class Gamma(Family):
+    """p(λ) ∝ λ^(shape − 1) exp(−rate · λ)."""
+
+    natural: GammaVector
+
+    def __init__(self, shape: ArrayLike, rate: ArrayLike):
+        shape, rate = jnp.broadcast_arrays(as_float(shape), as_float(rate))
+        require_finite_positive(shape=shape, rate=rate)
+        self.natural = GammaVector(shape - 1.0, -rate)
+
+    @property
+    def shape(self) -> Float[Array, "*b"]:
+        return self.natural.log + 1.0
+
+    @property
+    def rate(self) -> Float[Array, "*b"]:
+        return -self.natural.value
+
+    def log_normaliser(self) -> Float[Array, "*b"]:
+        return log_gamma(self.shape) - self.shape * jnp.log(self.rate)
+
+    def is_proper(self) -> Bool[Array, "*b"]:
+        return (self.natural.log > -1.0) & (self.natural.value < 0.0)
+
+    def sample(self, key: Key[Array, ""]) -> Float[Array, "*b"]:
+        log = jax.random.loggamma(key, self.shape) - jnp.log(self.rate)
+        return jnp.maximum(jnp.exp(log), jnp.finfo(log.dtype).tiny)
+
+    def statistics(self, draw: Float[Array, "*b"]) -> GammaVector:
+        return GammaVector(jnp.log(draw), draw)
+
+    def mode(self) -> Float[Array, "*b"]:
+        return jnp.maximum(self.natural.log, jnp.finfo(self.natural.log.dtype).tiny) / self.rate
+
+    @classmethod
+    def from_mean(cls, mean: GammaVector, guess: Self | None = None) -> Self:
+        # A Wishart in one dimension with dof = 2a: the same scalar equation log a − ψ(a) = log E[λ] − E[log λ].
+        shape = inverse_wishart_gap(jnp.log(mean.value) - mean.log, 1) / 2
+        return cls.from_natural(GammaVector(shape - 1.0, -shape / mean.value))
+
+
+class Poisson(Pair):
+    """x ∈ {0, 1, 2, …} with rate λ ~ Gamma."""
+
+    def statistics(self, x: Float[Array, "*n"]) -> GammaVector:
+        return GammaVector(x, -jnp.ones(x.shape))
+
+    def log_base(self, x: Float[Array, "*n"]) -> Float[Array, "*n"]:
+        return -log_gamma(x + 1.0)
+
+    def sample(self, key: Key[Array, ""], draw: Float[Array, "*b"]) -> Float[Array, "*b"]:
+        return jax.random.poisson(key, draw).astype(jnp.float64)
+
+    def default_prior(self, x: Any, size: int) -> Gamma:
+        """Exponential with the mean of the data: one pseudo-observation's worth of knowledge."""
+        centre = jnp.maximum(jnp.nanmean(x), 1e-3)
+        return Gamma(jnp.ones(size), jnp.full(size, 1.0 / centre))

@@ -1,0 +1,96 @@
+"""Independent copies along the last batch axis, treated as one event: the columns of a table."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key
+
+from ..errors import InvalidParameter
+from ._family import Family, Vector
+from ._pair import Pair
+
+
+class IndependentVector(Vector):
+    """A vector of the inner family whose last batch axis belongs to the event."""
+
+    inner: Any
+
+    @property
+    def kinds(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.inner.kinds
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        return tuple(rank + 1 for rank in self.inner.ranks)
+
+    def features(self) -> Float[Array, "*b f"]:
+        return _join(self.inner.features())
+
+    def weights(self) -> Float[Array, "*b f"]:
+        return _join(self.inner.weights())
+
+
+def _join(columns: Float[Array, "*b d f"]) -> Float[Array, "*b g"]:
+    return columns.reshape((*columns.shape[:-2], -1))
+
+
+class Independent(Family):
+    """A product of independent members of one family, one for each column."""
+
+    inner: Family
+
+    def __init__(self, inner: Family):
+        self.inner = inner
+
+    @property
+    def natural(self) -> IndependentVector:  # type: ignore[override]
+        return IndependentVector(self.inner.natural)
+
+    def with_natural(self, natural: IndependentVector) -> Self:
+        return type(self)(self.inner.with_natural(natural.inner))
+
+    def log_normaliser(self) -> Float[Array, "*b"]:
+        return jnp.sum(self.inner.log_normaliser(), axis=-1)
+
+    def is_proper(self) -> Bool[Array, "*b"]:
+        return jnp.all(self.inner.is_proper(), axis=-1)
+
+    def sample(self, key: Key[Array, ""]) -> Any:
+        return self.inner.sample(key)
+
+    def statistics(self, draw: Any) -> IndependentVector:
+        return IndependentVector(self.inner.statistics(draw))
+
+    def mode(self) -> Any:
+        return self.inner.mode()
+
+    @classmethod
+    def from_mean(cls, mean: IndependentVector, guess: Self | None = None) -> Self:
+        if guess is None:
+            raise InvalidParameter("Independent.from_mean needs a guess, which says what the inner family is")
+        return cls(guess.inner.match(mean.inner))
+
+
+class IndependentPair(Pair):
+    """The same likelihood for every column; a NaN is a column not seen, and adds nothing."""
+
+    inner: Pair
+
+    def statistics(self, x: Float[Array, "n d"]) -> IndependentVector:
+        seen = ~jnp.isnan(x)
+        inner = self.inner.statistics(jnp.where(seen, x, 0.0))
+        return IndependentVector(inner * seen.astype(x.dtype))
+
+    def log_base(self, x: Float[Array, "n d"]) -> Float[Array, " n"]:
+        seen = ~jnp.isnan(x)
+        return jnp.sum(jnp.where(seen, self.inner.log_base(jnp.where(seen, x, 0.0)), 0.0), axis=-1)
+
+    def sample(self, key: Key[Array, ""], draw: Any) -> Float[Array, "*b d"]:
+        return self.inner.sample(key, draw)
+
+    def default_prior(self, x: Float[Array, "n d"], size: int) -> Independent:
+        columns = [self.inner.default_prior(x[:, d], size) for d in range(x.shape[1])]
+        return Independent(jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *columns))

@@ -1,0 +1,252 @@
+"""Normal-Gamma over (mean, precision) of scalars, and of vectors that share one precision.
+
+`NormalGamma` is the Normal-Wishart in one dimension without matrices; a diagonal Gaussian has one per column.
+`IsotropicNormalGamma` has one precision for all columns of a spherical Gaussian.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Bool, Float, Key
+
+from ..numerics.special import digamma, inverse_wishart_gap, log_gamma
+from ._family import LOG_2PI, Family, Vector, as_float, closed_form, require, require_finite_positive
+from ._pair import Pair
+from .normal_wishart import MeanAndPrecision, default_spread
+
+
+class NormalGammaVector(Vector):
+    """η = (v m, v, s + v m², dof − 1), t(μ, λ) = (λμ, −½ λμ², −½ λ, ½ log λ), T(x) = (x, 1, x², 1)."""
+
+    first: Float[Array, "*b"]
+    count: Float[Array, "*b"]
+    second: Float[Array, "*b"]
+    dof: Float[Array, "*b"]
+
+    kinds: ClassVar[tuple[str, ...]] = ("scalar", "scalar", "scalar", "scalar")
+
+
+def _value_and_mean(natural: NormalGammaVector) -> tuple[Float[Array, "*b"], NormalGammaVector]:
+    half_dof = 0.5 * (natural.dof + 1.0)
+    location = natural.first / natural.count
+    rate = 0.5 * (natural.second - natural.first * location)
+    log_rate = jnp.log(rate)
+    value = log_gamma(half_dof) - half_dof * log_rate + 0.5 * (LOG_2PI - jnp.log(natural.count))
+    precision = half_dof / rate
+    mean = NormalGammaVector(
+        precision * location,
+        -0.5 * (1.0 / natural.count + precision * jnp.square(location)),
+        -0.5 * precision,
+        0.5 * (digamma(half_dof) - log_rate),
+    )
+    return value, mean
+
+
+_log_normaliser = closed_form(_value_and_mean)
+
+
+class NormalGamma(Family):
+    """λ ~ Gamma(dof/2, rate = scatter/2) and μ | λ ~ N(mean, 1/(pseudo_count · λ)), for each batch element."""
+
+    natural: NormalGammaVector
+
+    def __init__(self, mean: ArrayLike, pseudo_count: ArrayLike, dof: ArrayLike, scatter: ArrayLike):
+        mean, count, dof, scatter = jnp.broadcast_arrays(*map(as_float, (mean, pseudo_count, dof, scatter)))
+        require(jnp.isfinite(mean), "mean must be finite")
+        require_finite_positive(pseudo_count=count, dof=dof, scatter=scatter)
+        self.natural = NormalGammaVector(count * mean, count, scatter + count * jnp.square(mean), dof - 1.0)
+
+    @property
+    def location(self) -> Float[Array, "*b"]:
+        return self.natural.first / self.natural.count
+
+    @property
+    def pseudo_count(self) -> Float[Array, "*b"]:
+        return self.natural.count
+
+    @property
+    def dof(self) -> Float[Array, "*b"]:
+        return self.natural.dof + 1.0
+
+    @property
+    def scatter(self) -> Float[Array, "*b"]:
+        return self.natural.second - jnp.square(self.natural.first) / self.natural.count
+
+    def log_normaliser(self) -> Float[Array, "*b"]:
+        return _log_normaliser(self.natural)
+
+    def is_proper(self) -> Bool[Array, "*b"]:
+        return (self.natural.count > 0) & (self.natural.dof > -1.0) & (self.scatter > 0)
+
+    def sample(self, key: Key[Array, ""]) -> MeanAndPrecision:
+        key_precision, key_mean = jax.random.split(key)
+        log = jax.random.loggamma(key_precision, 0.5 * self.dof) - jnp.log(0.5 * self.scatter)
+        precision = jnp.exp(log)
+        noise = jax.random.normal(key_mean, precision.shape)
+        return MeanAndPrecision(self.location + noise * jnp.exp(-0.5 * log) / jnp.sqrt(self.natural.count), precision)
+
+    def statistics(self, draw: MeanAndPrecision) -> NormalGammaVector:
+        mean, precision = draw
+        return NormalGammaVector(
+            precision * mean, -0.5 * precision * jnp.square(mean), -0.5 * precision, 0.5 * jnp.log(precision)
+        )
+
+    def mode(self) -> MeanAndPrecision:
+        return MeanAndPrecision(self.location, self.natural.dof / self.scatter)
+
+    @classmethod
+    def from_mean(cls, mean: NormalGammaVector, guess: Self | None = None) -> Self:
+        precision = -2.0 * mean.second
+        location = mean.first / precision
+        count = 1.0 / (-2.0 * mean.count - mean.first * location)
+        dof = inverse_wishart_gap(jnp.log(precision) - 2.0 * mean.dof, 1)
+        return cls.from_natural(
+            NormalGammaVector(count * location, count, dof / precision + count * jnp.square(location), dof - 1.0)
+        )
+
+
+class ScalarGaussian(Pair):
+    """x ~ N(μ, 1/λ), a scalar, with (μ, λ) ~ Normal-Gamma."""
+
+    def statistics(self, x: Float[Array, "*n"]) -> NormalGammaVector:
+        one = jnp.ones(x.shape, dtype=x.dtype)
+        return NormalGammaVector(x, one, jnp.square(x), one)
+
+    def log_base(self, x: Float[Array, "*n"]) -> Float[Array, "*n"]:
+        return jnp.full(x.shape, -0.5 * LOG_2PI)
+
+    def sample(self, key: Key[Array, ""], draw: MeanAndPrecision) -> Float[Array, "*b"]:
+        return draw.mean + jax.random.normal(key, draw.mean.shape) / jnp.sqrt(draw.precision)
+
+    def default_prior(self, x: Float[Array, " n"], size: int) -> NormalGamma:
+        """As for the full covariance, one column at a time."""
+        centre, spread = jnp.nanmean(x), default_spread(x[:, None], size)[0]
+        return NormalGamma(jnp.full(size, centre), 0.01, 3.0, jnp.full(size, spread))
+
+
+class IsotropicNormalGammaVector(Vector):
+    """η = (v m, v, s + v|m|², dof − 2 + d), t(μ, λ) = (λμ, −½ λ|μ|², −½ λ, ½ log λ), T(x) = (x, 1, |x|², d)."""
+
+    first: Float[Array, "*b d"]
+    count: Float[Array, "*b"]
+    second: Float[Array, "*b"]
+    dof: Float[Array, "*b"]
+
+    kinds: ClassVar[tuple[str, ...]] = ("vector", "scalar", "scalar", "scalar")
+
+
+def _isotropic_value_and_mean(
+    natural: IsotropicNormalGammaVector,
+) -> tuple[Float[Array, "*b"], IsotropicNormalGammaVector]:
+    d = natural.first.shape[-1]
+    half_dof = 0.5 * (natural.dof + 2.0 - d)
+    location = natural.first / natural.count[..., None]
+    rate = 0.5 * (natural.second - jnp.sum(natural.first * location, axis=-1))
+    log_rate = jnp.log(rate)
+    value = log_gamma(half_dof) - half_dof * log_rate + 0.5 * d * (LOG_2PI - jnp.log(natural.count))
+    precision = half_dof / rate
+    mean = IsotropicNormalGammaVector(
+        precision[..., None] * location,
+        -0.5 * (d / natural.count + precision * jnp.sum(jnp.square(location), axis=-1)),
+        -0.5 * precision,
+        0.5 * (digamma(half_dof) - log_rate),
+    )
+    return value, mean
+
+
+_isotropic_log_normaliser = closed_form(_isotropic_value_and_mean)
+
+
+class IsotropicNormalGamma(Family):
+    """λ ~ Gamma(dof/2, rate = scatter/2) and μ | λ ~ N(mean, I/(pseudo_count · λ)): one precision for d columns."""
+
+    natural: IsotropicNormalGammaVector
+
+    def __init__(self, mean: ArrayLike, pseudo_count: ArrayLike, dof: ArrayLike, scatter: ArrayLike):
+        mean, count, dof, scatter = map(as_float, (mean, pseudo_count, dof, scatter))
+        require(mean.ndim >= 1, "mean must be a vector (with leading batch axes), got a scalar")
+        require(jnp.isfinite(mean), "mean must be finite")
+        require_finite_positive(pseudo_count=count, dof=dof, scatter=scatter)
+        batch = jnp.broadcast_shapes(mean.shape[:-1], count.shape, dof.shape, scatter.shape)
+        d = mean.shape[-1]
+        mean = jnp.broadcast_to(mean, (*batch, d))
+        count, dof, scatter = (jnp.broadcast_to(value, batch) for value in (count, dof, scatter))
+        self.natural = IsotropicNormalGammaVector(
+            count[..., None] * mean, count, scatter + count * jnp.sum(jnp.square(mean), axis=-1), dof - 2.0 + d
+        )
+
+    @property
+    def location(self) -> Float[Array, "*b d"]:
+        return self.natural.first / self.natural.count[..., None]
+
+    @property
+    def pseudo_count(self) -> Float[Array, "*b"]:
+        return self.natural.count
+
+    @property
+    def dof(self) -> Float[Array, "*b"]:
+        return self.natural.dof + 2.0 - self.natural.first.shape[-1]
+
+    @property
+    def scatter(self) -> Float[Array, "*b"]:
+        return self.natural.second - jnp.sum(jnp.square(self.natural.first), axis=-1) / self.natural.count
+
+    def log_normaliser(self) -> Float[Array, "*b"]:
+        return _isotropic_log_normaliser(self.natural)
+
+    def is_proper(self) -> Bool[Array, "*b"]:
+        return (self.natural.count > 0) & (self.dof > 0) & (self.scatter > 0)
+
+    def sample(self, key: Key[Array, ""]) -> MeanAndPrecision:
+        key_precision, key_mean = jax.random.split(key)
+        log = jax.random.loggamma(key_precision, 0.5 * self.dof) - jnp.log(0.5 * self.scatter)
+        noise = jax.random.normal(key_mean, self.natural.first.shape)
+        width = jnp.exp(-0.5 * log) / jnp.sqrt(self.natural.count)
+        return MeanAndPrecision(self.location + noise * width[..., None], jnp.exp(log))
+
+    def statistics(self, draw: MeanAndPrecision) -> IsotropicNormalGammaVector:
+        mean, precision = draw
+        return IsotropicNormalGammaVector(
+            precision[..., None] * mean,
+            -0.5 * precision * jnp.sum(jnp.square(mean), axis=-1),
+            -0.5 * precision,
+            0.5 * jnp.log(precision),
+        )
+
+    def mode(self) -> MeanAndPrecision:
+        return MeanAndPrecision(self.location, self.natural.dof / self.scatter)
+
+    @classmethod
+    def from_mean(cls, mean: IsotropicNormalGammaVector, guess: Self | None = None) -> Self:
+        d = mean.first.shape[-1]
+        precision = -2.0 * mean.second
+        location = mean.first / precision[..., None]
+        count = d / (-2.0 * mean.count - jnp.sum(mean.first * location, axis=-1))
+        dof = inverse_wishart_gap(jnp.log(precision) - 2.0 * mean.dof, 1)
+        second = dof / precision + count * jnp.sum(jnp.square(location), axis=-1)
+        return cls.from_natural(
+            IsotropicNormalGammaVector(count[..., None] * location, count, second, dof - 2.0 + d)
+        )
+
+
+class SphericalGaussian(Pair):
+    """x ~ N(μ, I/λ) with (μ, λ) ~ isotropic Normal-Gamma."""
+
+    def statistics(self, x: Float[Array, "n d"]) -> IsotropicNormalGammaVector:
+        one = jnp.ones(x.shape[:-1], dtype=x.dtype)
+        return IsotropicNormalGammaVector(x, one, jnp.sum(jnp.square(x), axis=-1), x.shape[-1] * one)
+
+    def log_base(self, x: Float[Array, "n d"]) -> Float[Array, " n"]:
+        return jnp.full(x.shape[:-1], -0.5 * x.shape[-1] * LOG_2PI)
+
+    def sample(self, key: Key[Array, ""], draw: MeanAndPrecision) -> Float[Array, "*b d"]:
+        return draw.mean + jax.random.normal(key, draw.mean.shape) / jnp.sqrt(draw.precision)[..., None]
+
+    def default_prior(self, x: Any, size: int) -> IsotropicNormalGamma:
+        """As for the full covariance, with the average variance of the columns."""
+        d = x.shape[-1]
+        mean = jnp.broadcast_to(jnp.nanmean(x, axis=0), (size, d))
+        return IsotropicNormalGamma(mean, 0.01, 3.0, jnp.full(size, jnp.mean(default_spread(x, size))))

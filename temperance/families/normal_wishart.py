@@ -1,0 +1,194 @@
+"""Normal-Wishart over (mean, precision), and the Gaussian likelihood of full covariance it is conjugate to."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple, Self
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Bool, Float, Key
+
+from ..numerics.linalg import cholesky, explicit_inverse, is_positive_definite, log_det, outer, whiten
+from ..numerics.special import log_gamma
+from ._family import LOG_2PI, Family, Vector, as_float, closed_form, require, require_finite_positive
+from ._pair import Pair
+from .wishart import log_wishart_normaliser, match_precision_mean, mean_log_det, require_wishart, sample_precision
+
+
+class NormalWishartVector(Vector):
+    """η = (v m, v, S + v m mᵀ, dof − d), t(μ, Λ) = (Λμ, −½ μᵀΛμ, −½ Λ, ½ log|Λ|), T(x) = (x, 1, x xᵀ, 1)."""
+
+    first: Float[Array, "*b d"]
+    count: Float[Array, "*b"]
+    second: Float[Array, "*b d d"]
+    dof: Float[Array, "*b"]
+
+    kinds: ClassVar[tuple[str, ...]] = ("vector", "scalar", "symmetric", "scalar")
+
+
+class MeanAndPrecision(NamedTuple):
+    """A draw of the mean and the precision matrix of a Gaussian."""
+
+    mean: Float[Array, "*b d"]
+    precision: Float[Array, "*b d d"]
+
+
+def _scatter(natural: NormalWishartVector) -> Float[Array, "*b d d"]:
+    return natural.second - outer(natural.first, natural.first) / natural.count[..., None, None]
+
+
+def _value_and_mean(natural: NormalWishartVector) -> tuple[Float[Array, "*b"], NormalWishartVector]:
+    d = natural.first.shape[-1]
+    dof = natural.dof + d
+    location = natural.first / natural.count[..., None]
+    factor = cholesky(_scatter(natural))
+    value = log_wishart_normaliser(factor, dof) + 0.5 * d * (LOG_2PI - jnp.log(natural.count))
+    precision = dof[..., None, None] * explicit_inverse(factor)
+    first = (precision @ location[..., None])[..., 0]
+    quadratic = d / natural.count + jnp.sum(first * location, axis=-1)
+    mean = NormalWishartVector(first, -0.5 * quadratic, -0.5 * precision, 0.5 * mean_log_det(factor, dof))
+    return value, mean
+
+
+_log_normaliser = closed_form(_value_and_mean)
+
+
+class NormalWishart(Family):
+    """Λ ~ Wishart(dof, scatter) with E[Λ] = dof · scatter⁻¹, and μ | Λ ~ N(mean, (pseudo_count · Λ)⁻¹).
+
+    In the thesis's symbols v = pseudo_count, a = dof/2, B = scatter/2.
+    """
+
+    natural: NormalWishartVector
+
+    def __init__(self, mean: ArrayLike, pseudo_count: ArrayLike, dof: ArrayLike, scatter: ArrayLike):
+        mean, count, dof, scatter = map(as_float, (mean, pseudo_count, dof, scatter))
+        require(mean.ndim >= 1, "mean must be a vector (with leading batch axes), got a scalar")
+        require(jnp.isfinite(mean), "mean must be finite")
+        require_finite_positive(pseudo_count=count)
+        d = mean.shape[-1]
+        require_wishart(scatter, dof, d)
+        batch = jnp.broadcast_shapes(mean.shape[:-1], count.shape, dof.shape, scatter.shape[:-2])
+        mean, count = jnp.broadcast_to(mean, (*batch, d)), jnp.broadcast_to(count, batch)
+        scatter, dof = jnp.broadcast_to(scatter, (*batch, d, d)), jnp.broadcast_to(dof, batch)
+        first = count[..., None] * mean
+        self.natural = NormalWishartVector(first, count, scatter + outer(first, mean), dof - d)
+
+    @property
+    def location(self) -> Float[Array, "*b d"]:
+        """The mean of μ."""
+        return self.natural.first / self.natural.count[..., None]
+
+    @property
+    def pseudo_count(self) -> Float[Array, "*b"]:
+        return self.natural.count
+
+    @property
+    def dof(self) -> Float[Array, "*b"]:
+        return self.natural.dof + self.natural.first.shape[-1]
+
+    @property
+    def scatter(self) -> Float[Array, "*b d d"]:
+        return _scatter(self.natural)
+
+    def log_normaliser(self) -> Float[Array, "*b"]:
+        return _log_normaliser(self.natural)
+
+    def is_proper(self) -> Bool[Array, "*b"]:
+        count = jnp.where(self.natural.count > 0, self.natural.count, 1.0)
+        scatter = self.natural.second - outer(self.natural.first, self.natural.first) / count[..., None, None]
+        return (self.natural.count > 0) & (self.natural.dof > -1.0) & is_positive_definite(scatter)
+
+    def sample(self, key: Key[Array, ""]) -> MeanAndPrecision:
+        key_precision, key_mean = jax.random.split(key)
+        precision = sample_precision(key_precision, cholesky(self.scatter), self.dof)
+        noise = jax.random.normal(key_mean, self.natural.first.shape)
+        shift = jax.scipy.linalg.solve_triangular(cholesky(precision), noise[..., None], lower=True, trans=1)
+        return MeanAndPrecision(self.location + shift[..., 0] / jnp.sqrt(self.natural.count)[..., None], precision)
+
+    def statistics(self, draw: MeanAndPrecision) -> NormalWishartVector:
+        mean, precision = draw
+        first = (precision @ mean[..., None])[..., 0]
+        return NormalWishartVector(
+            first,
+            -0.5 * jnp.sum(first * mean, axis=-1),
+            -0.5 * precision,
+            0.5 * log_det(cholesky(precision)),
+        )
+
+    def mode(self) -> MeanAndPrecision:
+        return MeanAndPrecision(
+            self.location, self.natural.dof[..., None, None] * explicit_inverse(cholesky(self.scatter))
+        )
+
+    @classmethod
+    def from_mean(cls, mean: NormalWishartVector, guess: Self | None = None) -> Self:
+        precision = -2.0 * mean.second
+        factor = cholesky(precision)
+        # E[Λμ] = E[Λ] m, and E[μᵀΛμ] = d/v + mᵀ E[Λ] m.
+        half = whiten(factor, mean.first[..., None])[..., 0]
+        location = jax.scipy.linalg.solve_triangular(factor, half[..., None], lower=True, trans=1)[..., 0]
+        count = location.shape[-1] / (-2.0 * mean.count - jnp.sum(jnp.square(half), axis=-1))
+        scatter, dof = match_precision_mean(precision, 2.0 * mean.dof)
+        first = count[..., None] * location
+        return cls.from_natural(
+            NormalWishartVector(first, count, scatter + outer(first, location), dof - location.shape[-1])
+        )
+
+
+class Gaussian(Pair):
+    """x ~ N(μ, Λ⁻¹) with (μ, Λ) ~ Normal-Wishart: full covariance."""
+
+    def statistics(self, x: Float[Array, "n d"]) -> NormalWishartVector:
+        one = jnp.ones(x.shape[:-1], dtype=x.dtype)
+        return NormalWishartVector(x, one, outer(x, x), one)
+
+    def log_base(self, x: Float[Array, "n d"]) -> Float[Array, " n"]:
+        return jnp.full(x.shape[:-1], -0.5 * x.shape[-1] * LOG_2PI)
+
+    def log_predictive(self, family: Family, x: Any, power: ArrayLike = 1.0) -> Float[Array, "n k"]:
+        """The Student-t density: A(η + T(x)) − A(η) with one Cholesky a component instead of one a datum."""
+        if not (isinstance(power, float) and power == 1.0):
+            return super().log_predictive(family, x, power)
+        assert isinstance(family, NormalWishart)
+        d = x.shape[-1]
+        dof, count = family.dof[None], family.pseudo_count[None]
+        factor = cholesky(family.scatter)
+        centred = jnp.swapaxes(x[:, None] - family.location[None], 0, 1)  # k n d
+        white = whiten(factor, jnp.swapaxes(centred, -1, -2))
+        distance = jnp.sum(jnp.square(white), axis=-2).T * count / (count + 1.0)
+        return (
+            log_gamma(0.5 * (dof + 1.0))
+            - log_gamma(0.5 * (dof + 1.0 - d))
+            - 0.5 * d * (jnp.log(jnp.pi) + jnp.log1p(1.0 / count))
+            - 0.5 * log_det(factor)[None]
+            - 0.5 * (dof + 1.0) * jnp.log1p(distance)
+        )
+
+    def sample(self, key: Key[Array, ""], draw: MeanAndPrecision) -> Float[Array, "*b d"]:
+        noise = jax.random.normal(key, draw.mean.shape)
+        factor = cholesky(draw.precision)
+        return draw.mean + jax.scipy.linalg.solve_triangular(factor, noise[..., None], lower=True, trans=1)[..., 0]
+
+    def default_prior(self, x: Float[Array, "n d"], size: int) -> NormalWishart:
+        """Weak, from the data's scale: mean at the data's mean with pseudo-count 0.01, dof = d + 2, and an
+        expected covariance scatter/(dof − d − 1) of the data's variances divided by the number of components
+        squared (to the power 2/d): components are expected to be narrower than the whole."""
+        d = x.shape[-1]
+        variance = default_spread(x, size)
+        return NormalWishart(
+            mean=jnp.broadcast_to(jnp.nanmean(x, axis=0), (size, d)),
+            pseudo_count=jnp.full(size, 0.01),
+            dof=jnp.full(size, d + 2.0),
+            scatter=jnp.broadcast_to(jnp.diag(variance), (size, d, d)),
+        )
+
+
+def default_spread(x: Float[Array, "n d"], size: int) -> Float[Array, " d"]:
+    """The variance expected within a component: that of each column, shrunk by size^(−2/d).
+
+    A column that never varies gets a tiny variance in its own units, so that nothing is singular.
+    """
+    variance = jnp.nanvar(x, axis=0)
+    floor = 1e-12 * jnp.maximum(jnp.nanmax(jnp.square(x), axis=0), 1e-300)
+    return jnp.maximum(variance, floor) * float(size) ** (-2.0 / x.shape[-1])

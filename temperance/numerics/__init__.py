@@ -1,0 +1,1 @@
+"""Small numerical pieces that everything else stands on: linear algebra and special functions."""

@@ -1,0 +1,58 @@
+"""Positive-definite linear algebra: factor once, then solve. Nothing here calls `inv`."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Bool, Float
+
+
+def cholesky(matrix: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
+    """The lower factor L of `matrix` = L Lᵀ; NaN where the matrix is not positive definite."""
+    return jnp.linalg.cholesky(matrix, symmetrize_input=False)
+
+
+def log_det(factor: Float[Array, "*b d d"]) -> Float[Array, "*b"]:
+    """log |L Lᵀ| from the Cholesky factor."""
+    return 2.0 * jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
+
+
+def whiten(factor: Float[Array, "*b d d"], right: Float[Array, "*b d m"]) -> Float[Array, "*b d m"]:
+    """L⁻¹ B."""
+    return solve_triangular(factor, right, lower=True)
+
+
+def solve(factor: Float[Array, "*b d d"], right: Float[Array, "*b d m"]) -> Float[Array, "*b d m"]:
+    """(L Lᵀ)⁻¹ B."""
+    return solve_triangular(factor, whiten(factor, right), lower=True, trans=1)
+
+
+def solve_vector(factor: Float[Array, "*b d d"], right: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
+    """(L Lᵀ)⁻¹ b."""
+    return solve(factor, right[..., None])[..., 0]
+
+
+def quadratic_form(factor: Float[Array, "*b d d"], vector: Float[Array, "*b d"]) -> Float[Array, "*b"]:
+    """vᵀ (L Lᵀ)⁻¹ v, never negative."""
+    return jnp.sum(jnp.square(whiten(factor, vector[..., None])[..., 0]), axis=-1)
+
+
+def explicit_inverse(factor: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
+    """(L Lᵀ)⁻¹ as a symmetric matrix, for where the entries themselves are the answer (a mean precision)."""
+    identity = jnp.broadcast_to(jnp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
+    half = whiten(factor, identity)
+    return jnp.swapaxes(half, -1, -2) @ half
+
+
+def outer(left: Float[Array, "*b d"], right: Float[Array, "*b e"]) -> Float[Array, "*b d e"]:
+    return left[..., :, None] * right[..., None, :]
+
+
+def is_positive_definite(matrix: Float[Array, "*b d d"]) -> Bool[Array, "*b"]:
+    # Scaling to unit diagonal first makes the verdict independent of the units of the columns.
+    diagonal = jnp.diagonal(matrix, axis1=-2, axis2=-1)
+    positive = jnp.all(diagonal > 0, axis=-1)
+    scale = jax.lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1.0))
+    factor = cholesky(matrix * outer(scale, scale))
+    return positive & jnp.all(jnp.isfinite(factor), axis=(-2, -1))
