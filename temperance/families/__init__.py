@@ -13,6 +13,7 @@ from .matrix_normal_wishart import (
     MatrixNormalWishartVector,
     WeightsAndPrecision,
 )
+from .missing import GaussianWithMissing, SphericalWithMissing
 from .normal import KnownCovarianceGaussian, Normal, NormalVector
 from .normal_gamma import (
     IsotropicNormalGamma,
@@ -23,6 +24,7 @@ from .normal_gamma import (
     SphericalGaussian,
 )
 from .normal_wishart import Gaussian, MeanAndPrecision, NormalWishart, NormalWishartVector
+from .point import Point
 from .product import Product, ProductPair, ProductVector
 from .wishart import Wishart, WishartVector
 

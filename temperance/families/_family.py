@@ -8,7 +8,6 @@ A family is q(θ) = exp{⟨η, t(θ)⟩ − A(η)} with base measure 1. Its auth
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
@@ -20,8 +19,8 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..errors import InvalidParameter
+from ..numerics.special import LOG_2PI as LOG_2PI
 
-LOG_2PI = math.log(2.0 * math.pi)
 _RANK = {"scalar": 0, "vector": 1, "matrix": 2, "symmetric": 2}
 
 

@@ -8,11 +8,14 @@ log p(x | θ) = ⟨T(x), t(θ)⟩ + log h(x), where T(x) lives in the prior's na
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Self
 
 import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Key
 
+from ..errors import InvalidData
 from ._family import Family
 
 
@@ -35,9 +38,30 @@ class Pair(eqx.Module):
     def default_prior(self, x: Any, size: int) -> Family:
         """A weakly informative prior from the data's scale, for `size` components."""
 
+    def check(self, x: np.ndarray) -> np.ndarray:
+        """Refuse data outside the likelihood's support (NaN, for missing, passes)."""
+        return x
+
+    def complete(self, x: np.ndarray) -> Self:
+        """The pair with sizes and scales that were left to the data filled in."""
+        return self
+
+    def coordinates(self, x: Any) -> Float[Array, "n c"]:
+        """Rows to measure distances between, for starting values."""
+        return self.statistics(x).features()
+
+    def tempered_log_likelihood(
+        self, m: Any, x: Any, observation: ArrayLike, latent: ArrayLike, key: Key[Array, ""] | None
+    ) -> Float[Array, "n k"]:
+        """The likelihood to the power `observation`; `latent` and `key` are for pairs with latents of their own."""
+        return observation * self.log_likelihood(m, x)
+
     def log_likelihood(self, m: Any, x: Any) -> Float[Array, "n k"]:
         """⟨T(x_n), m_k⟩ + log h(x_n) for all pairs, as one matrix product of packed features."""
-        return self.statistics(x).features() @ m.weights().T + self.log_base(x)[:, None]
+        features = self.statistics(x).features()
+        # Data in float32 ask for a float32 product; everything after it is float64 again.
+        product = features @ m.weights().T.astype(features.dtype)
+        return product.astype(jnp.float64) + self.log_base(x)[:, None]
 
     def log_predictive(self, family: Family, x: Any, power: ArrayLike = 1.0) -> Float[Array, "n k"]:
         """log ∫ q_k(θ) p(x_n | θ)^power dθ for every datum and every batch element of `family`."""
@@ -50,3 +74,15 @@ class Pair(eqx.Module):
             - family.log_normaliser()[None]
         )
 
+
+
+def check_counts(x: np.ndarray, name: str, largest: int | None = None) -> np.ndarray:
+    """Refuse anything but whole numbers from 0 (to `largest`); NaN passes."""
+    seen = x[~np.isnan(x)]
+    wrong = (seen < 0) | (seen != np.round(seen))
+    if largest is not None:
+        wrong |= seen > largest
+    if wrong.any():
+        limit = "0, 1, 2, …" if largest is None else f"0 to {largest}"
+        raise InvalidData(f"{name} must be whole numbers {limit}, found {seen[wrong][0]:g}")
+    return x

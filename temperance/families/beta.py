@@ -6,11 +6,12 @@ from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..numerics.special import log_gamma
 from ._family import Family, Vector, as_float, require_finite_positive
-from ._pair import Pair
+from ._pair import Pair, check_counts
 from .dirichlet import Dirichlet, DirichletVector
 
 
@@ -71,6 +72,9 @@ class Beta(Family):
 
 class Bernoulli(Pair):
     """x ∈ {0, 1} with probability p ~ Beta."""
+
+    def check(self, x: np.ndarray) -> np.ndarray:
+        return check_counts(x, "Bernoulli data", 1)
 
     def statistics(self, x: Float[Array, "*n"]) -> BetaVector:
         return BetaVector(x, 1.0 - x)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
+from ..errors import InvalidData
 from ..numerics.special import digamma, inverse_digamma, log_gamma, safe_log, trigamma
 from ._family import Family, Vector, as_float, require, require_finite_positive
-from ._pair import Pair
+from ._pair import Pair, check_counts
 
 
 class DirichletVector(Vector):
@@ -104,7 +107,13 @@ def match_log_mean(log_mean: Float[Array, "*b k"], start: Float[Array, "*b k"]) 
 class Categorical(Pair):
     """x ∈ {0, …, levels − 1} with probabilities π ~ Dirichlet."""
 
-    levels: int
+    levels: int | None = eqx.field(static=True, default=None)  # None: one more than the largest value seen
+
+    def check(self, x: np.ndarray) -> np.ndarray:
+        return check_counts(x, "categorical data", None if self.levels is None else self.levels - 1)
+
+    def complete(self, x: np.ndarray) -> Self:
+        return self if self.levels is not None else type(self)(int(np.nanmax(x)) + 1)
 
     def statistics(self, x: Float[Array, " n"]) -> DirichletVector:
         return DirichletVector(jax.nn.one_hot(x, self.levels, dtype=jnp.float64))
@@ -123,7 +132,15 @@ class Categorical(Pair):
 class Multinomial(Pair):
     """A vector of counts x over categories, with probabilities π ~ Dirichlet."""
 
-    total: int | None = None  # needed only to simulate
+    total: int | None = eqx.field(static=True, default=None)  # needed only to simulate
+
+    def check(self, x: np.ndarray) -> np.ndarray:
+        if np.isnan(x).any():
+            raise InvalidData("multinomial counts must not be missing")
+        return check_counts(x, "multinomial counts")
+
+    def coordinates(self, x: Float[Array, "n k"]) -> Float[Array, "n k"]:
+        return x / jnp.maximum(jnp.sum(x, axis=-1, keepdims=True), 1.0)
 
     def statistics(self, x: Float[Array, "n k"]) -> DirichletVector:
         return DirichletVector(x)

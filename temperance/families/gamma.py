@@ -6,11 +6,12 @@ from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..numerics.special import inverse_wishart_gap, log_gamma
 from ._family import Family, Vector, as_float, require_finite_positive
-from ._pair import Pair
+from ._pair import Pair, check_counts
 
 
 class GammaVector(Vector):
@@ -65,6 +66,9 @@ class Gamma(Family):
 
 class Poisson(Pair):
     """x ∈ {0, 1, 2, …} with rate λ ~ Gamma."""
+
+    def check(self, x: np.ndarray) -> np.ndarray:
+        return check_counts(x, "Poisson counts")
 
     def statistics(self, x: Float[Array, "*n"]) -> GammaVector:
         return GammaVector(x, -jnp.ones(x.shape))

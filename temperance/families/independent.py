@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from ..errors import InvalidParameter
@@ -78,6 +79,17 @@ class IndependentPair(Pair):
     """The same likelihood for every column; a NaN is a column not seen, and adds nothing."""
 
     inner: Pair
+
+    def check(self, x: np.ndarray) -> np.ndarray:
+        return self.inner.check(x)
+
+    def complete(self, x: np.ndarray) -> Self:
+        return type(self)(self.inner.complete(x))
+
+    def coordinates(self, x: Float[Array, "n d"]) -> Float[Array, "n c"]:
+        filled = jnp.where(jnp.isnan(x), 0.0, x)
+        rows = self.inner.coordinates(filled)
+        return rows.reshape((x.shape[0], -1))
 
     def statistics(self, x: Float[Array, "n d"]) -> IndependentVector:
         seen = ~jnp.isnan(x)

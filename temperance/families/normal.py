@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
@@ -104,20 +105,39 @@ class KnownCovarianceGaussian(Pair):
     """x ~ N(μ, covariance) with the covariance known and μ ~ Normal."""
 
     covariance: Float[Array, "d d"]
+    missing: bool = eqx.field(static=True)  # whether NaN may stand for a column not seen
 
-    def __init__(self, covariance: ArrayLike):
+    def __init__(self, covariance: ArrayLike, missing: bool = False):
+        self.missing = missing
         self.covariance = as_float(covariance)
         require_square("covariance", self.covariance)
         require(is_positive_definite(self.covariance), "covariance must be positive definite")
 
+    def coordinates(self, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        return jnp.where(jnp.isnan(x), 0.0, x)
+
     def statistics(self, x: Float[Array, "n d"]) -> NormalVector:
-        precision = explicit_inverse(cholesky(self.covariance))
-        return NormalVector(x @ precision, jnp.broadcast_to(precision, (x.shape[0], *precision.shape)))
+        if not self.missing:
+            precision = explicit_inverse(cholesky(self.covariance))
+            return NormalVector(x @ precision, jnp.broadcast_to(precision, (x.shape[0], *precision.shape)))
+        # The seen columns are Gaussian with their block of the covariance: still linear in t(μ).
+        seen, factor = self._seen(x)
+        precision = explicit_inverse(factor) * outer(seen, seen)
+        return NormalVector((precision @ jnp.where(seen > 0, x, 0.0)[..., None])[..., 0], precision)
 
     def log_base(self, x: Float[Array, "n d"]) -> Float[Array, " n"]:
-        factor = cholesky(self.covariance)
-        stacked = jnp.broadcast_to(factor, (x.shape[0], *factor.shape))
-        return -0.5 * (quadratic_form(stacked, x) + log_det(factor) + x.shape[-1] * LOG_2PI)
+        seen, factor = self._seen(x)
+        distance = quadratic_form(factor, jnp.where(seen > 0, x, 0.0))
+        return -0.5 * (distance + log_det(factor) + jnp.sum(seen, axis=-1) * LOG_2PI)
+
+    def _seen(self, x: Float[Array, "n d"]) -> tuple[Float[Array, "n d"], Float[Array, "#n d d"]]:
+        """1 where a column is seen, and the factor of the seen block of the covariance (identity elsewhere)."""
+        if not self.missing:
+            factor = cholesky(self.covariance)
+            return jnp.ones_like(x), jnp.broadcast_to(factor, (x.shape[0], *factor.shape))
+        seen = (~jnp.isnan(x)).astype(jnp.float64)
+        both = outer(seen, seen) > 0
+        return seen, cholesky(jnp.where(both, self.covariance[None], jnp.eye(x.shape[-1])[None]))
 
     def sample(self, key: Key[Array, ""], draw: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
         factor = cholesky(self.covariance)

@@ -111,6 +111,9 @@ class NormalGamma(Family):
 class ScalarGaussian(Pair):
     """x ~ N(μ, 1/λ), a scalar, with (μ, λ) ~ Normal-Gamma."""
 
+    def coordinates(self, x: Float[Array, "*n"]) -> Float[Array, "*n"]:
+        return x
+
     def statistics(self, x: Float[Array, "*n"]) -> NormalGammaVector:
         one = jnp.ones(x.shape, dtype=x.dtype)
         return NormalGammaVector(x, one, jnp.square(x), one)
@@ -234,6 +237,9 @@ class IsotropicNormalGamma(Family):
 
 class SphericalGaussian(Pair):
     """x ~ N(μ, I/λ) with (μ, λ) ~ isotropic Normal-Gamma."""
+
+    def coordinates(self, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        return x
 
     def statistics(self, x: Float[Array, "n d"]) -> IsotropicNormalGammaVector:
         one = jnp.ones(x.shape[:-1], dtype=x.dtype)

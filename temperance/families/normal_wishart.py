@@ -139,6 +139,9 @@ class NormalWishart(Family):
 class Gaussian(Pair):
     """x ~ N(μ, Λ⁻¹) with (μ, Λ) ~ Normal-Wishart: full covariance."""
 
+    def coordinates(self, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        return x
+
     def statistics(self, x: Float[Array, "n d"]) -> NormalWishartVector:
         one = jnp.ones(x.shape[:-1], dtype=x.dtype)
         return NormalWishartVector(x, one, outer(x, x), one)

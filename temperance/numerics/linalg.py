@@ -33,6 +33,13 @@ def solve_vector(factor: Float[Array, "*b d d"], right: Float[Array, "*b d"]) ->
     return solve(factor, right[..., None])[..., 0]
 
 
+def transposed_solve_vector(
+    factor: Float[Array, "*b d d"], right: Float[Array, "*b d"]
+) -> Float[Array, "*b d"]:
+    """L⁻ᵀ b: turns white noise into noise of precision L Lᵀ."""
+    return solve_triangular(factor, right[..., None], lower=True, trans=1)[..., 0]
+
+
 def quadratic_form(factor: Float[Array, "*b d d"], vector: Float[Array, "*b d"]) -> Float[Array, "*b"]:
     """vᵀ (L Lᵀ)⁻¹ v, never negative."""
     return jnp.sum(jnp.square(whiten(factor, vector[..., None])[..., 0]), axis=-1)

@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+LOG_2PI = math.log(2.0 * math.pi)
+
 _SHIFT = 8
 # Bernoulli numbers B₂, B₄, … of the asymptotic series; with an argument of at least 8 they reach rounding error.
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)

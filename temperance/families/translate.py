@@ -1,0 +1,92 @@
+"""Move a family of locations: models work on centred data, users see their own coordinates.
+
+Quadratic statistics of data far from the origin lose digits (at mean/sd = 10⁸, all of them), so a model
+subtracts a shift from the data and from its prior, and adds it back to what it reports.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..numerics.linalg import outer
+from ._family import Family
+from .independent import Independent, IndependentVector
+from .normal import Normal, NormalVector
+from .normal_gamma import (
+    IsotropicNormalGamma,
+    IsotropicNormalGammaVector,
+    NormalGamma,
+    NormalGammaVector,
+)
+from .normal_wishart import MeanAndPrecision, NormalWishart, NormalWishartVector
+from .point import Point
+
+Shift = Float[Array, " d"]
+
+
+def is_location_family(family: Family) -> bool:
+    """Whether the family is over the location of the data, so that centring makes sense."""
+    if isinstance(family, Independent | Point):
+        return is_location_family(family.inner)
+    return isinstance(family, NormalWishart | NormalGamma | IsotropicNormalGamma | Normal)
+
+
+def translate(family: Family, shift: Shift) -> Family:
+    """The family of θ + shift when `family` is that of θ."""
+    return family.with_natural(_translate(family.natural, shift))
+
+
+def translate_draw(draw: Any, shift: Shift) -> Any:
+    """A draw with its location moved."""
+    if isinstance(draw, MeanAndPrecision):
+        return draw._replace(mean=draw.mean + _like(shift, draw.mean))
+    return draw + _like(shift, draw)
+
+
+def _like(shift: Shift, target: Array) -> Array:
+    return shift.reshape((1,) * (target.ndim - 1) + (-1,))
+
+
+@singledispatch
+def _translate(natural: Any, shift: Shift) -> Any:
+    raise TypeError(f"{type(natural).__name__} has no location to move")
+
+
+@_translate.register
+def _(natural: NormalWishartVector, shift: Shift) -> NormalWishartVector:
+    count = natural.count[..., None]
+    step = count * _like(shift, natural.first)
+    moved = natural.first + step
+    # S + v m mᵀ, through the scatter: subtracting what the old mean added and adding the new.
+    scatter = natural.second - outer(natural.first, natural.first) / count[..., None]
+    return NormalWishartVector(moved, natural.count, scatter + outer(moved, moved) / count[..., None], natural.dof)
+
+
+@_translate.register
+def _(natural: NormalGammaVector, shift: Shift) -> NormalGammaVector:
+    moved = natural.first + natural.count * _like(shift, natural.first)
+    scatter = natural.second - jnp.square(natural.first) / natural.count
+    return NormalGammaVector(moved, natural.count, scatter + jnp.square(moved) / natural.count, natural.dof)
+
+
+@_translate.register
+def _(natural: IsotropicNormalGammaVector, shift: Shift) -> IsotropicNormalGammaVector:
+    moved = natural.first + natural.count[..., None] * _like(shift, natural.first)
+    scatter = natural.second - jnp.sum(jnp.square(natural.first), axis=-1) / natural.count
+    second = scatter + jnp.sum(jnp.square(moved), axis=-1) / natural.count
+    return IsotropicNormalGammaVector(moved, natural.count, second, natural.dof)
+
+
+@_translate.register
+def _(natural: NormalVector, shift: Shift) -> NormalVector:
+    step = (natural.precision @ _like(shift, natural.linear)[..., None])[..., 0]
+    return NormalVector(natural.linear + step, natural.precision)
+
+
+@_translate.register
+def _(natural: IndependentVector, shift: Shift) -> IndependentVector:
+    return IndependentVector(_translate(natural.inner, shift))

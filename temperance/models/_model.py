@@ -1,0 +1,473 @@
+"""The one interface: a model is a prior and one scalar function.
+
+`log_evidence(m, x, powers, key)` is, for each datum, the log of the sum (or integral) over its discrete (or
+Gaussian) latents of exp{E log p(x, z | θ)}, every constant kept. It is affine in each block's statistics
+separately, given what it sums out. With m = E_q[t(θ)] it is the local part of the bound; with m = t(θ) of a
+draw it is log p(x | θ). Then, with F(m) = log_prior(m) + Σ_n log_evidence_n(m),
+
+    message to block i = ∂F/∂m_i,        bound = F(m) + Σ_i entropy(q_i),
+
+and coordinate ascent, stochastic and annealed steps, Gibbs sampling and expectation–maximisation are the few
+lines below, the same for every model.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float, Key
+
+from ..families._family import Family
+from ._data import Data, over_blocks
+
+Means = dict[str, Any]  # expected (or drawn) statistics, a vector for each block
+
+
+class Conditional(eqx.Module):
+    """A hierarchical prior such as p(w | α): natural parameters affine in each parent's statistics."""
+
+    parents: eqx.AbstractVar[tuple[str, ...]]
+
+    @abstractmethod
+    def natural(self, m: Means) -> Any: ...
+
+    @abstractmethod
+    def log_normaliser(self, m: Means) -> Float[Array, "*b"]: ...
+
+    @abstractmethod
+    def family(self, natural: Any) -> Family:
+        """The member of the child's family with this natural parameter."""
+
+
+class Powers(NamedTuple):
+    """Exponents of the likelihood and of the latents' prior: scalars, or one for each datum.
+
+    (β, 1) is the path from prior to posterior; (1/T, 1/T) is temperature T. Globals are never tempered.
+    """
+
+    observation: ArrayLike = 1.0
+    latent: ArrayLike = 1.0
+
+
+class Each(NamedTuple):
+    """The slices of a stacked block along one of its batch axes, updated in turn."""
+
+    block: str
+    axis: int = 0
+
+
+Group = tuple[str, ...] | Each  # the blocks of a tuple are updated together
+
+
+class Posterior(NamedTuple):
+    """The global blocks, and the local blocks (with a leading axis of data) that cannot be summed out."""
+
+    blocks: dict[str, Family]
+    locals: dict[str, Family]
+
+
+class Terms(NamedTuple):
+    """What one walk over the data gives."""
+
+    value: Float[Array, ""]  # Σ_n log_evidence_n, with the local blocks' prior and entropy
+    messages: Means  # its gradient in the global statistics
+
+
+class Model(eqx.Module):
+    """Base of every model. The last part, from `log_prior` on, is derived once and never overridden."""
+
+    prior: eqx.AbstractVar[dict[str, Family | Conditional]]
+
+    # ---- what a model's author writes -------------------------------------------------------------------
+
+    @abstractmethod
+    def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
+        """Check the user's data, and return them as arrays with the model they complete (sizes, priors)."""
+
+    @abstractmethod
+    def log_evidence(
+        self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
+    ) -> Float[Array, " n"]: ...
+
+    @abstractmethod
+    def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Any:
+        """n data (as in `Data.values`) given a draw of the global blocks."""
+
+    @abstractmethod
+    def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
+        """A random start."""
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The order of updates. Blocks that are coupled given the latents must be in different groups."""
+        return (tuple(self.prior),)
+
+    @property
+    def local_groups(self) -> tuple[Group, ...]:
+        """The local blocks that cannot be summed out, in the order of their updates."""
+        return ()
+
+    def local_prior(self, x: Any) -> dict[str, Family | Conditional]:
+        return {}
+
+    # ---- derived, final ---------------------------------------------------------------------------------
+
+    def log_prior(self, m: Means) -> Float[Array, ""]:
+        """E log p(θ) as a function of the statistics."""
+        return sum((jnp.sum(_log_prior(p, m, name)) for name, p in self.prior.items()), start=jnp.zeros(()))
+
+    def terms(
+        self,
+        m: Means,
+        data: Data,
+        powers: Powers = Powers(),
+        key: Key[Array, ""] | None = None,
+        local: dict[str, Family] | None = None,
+        local_steps: int = 1,
+    ) -> tuple[Terms, dict[str, Family]]:
+        """One walk over the data: the local value, the messages to the globals, and refreshed local blocks."""
+
+        def block(part: Any, index: Array) -> tuple[Terms, dict[str, Family]]:
+            x, weights, rows, q_local = part
+            scaled = _join_powers(powers, rows)
+            block_key = None if key is None else jax.random.fold_in(key, index)
+            q_local = self._local_ascent(m, x, scaled, q_local, local_steps)
+            m_local = means(q_local)
+
+            def total(m_global: Means) -> Float[Array, ""]:
+                return jnp.sum(weights * self._datum(m_global | m_local, x, scaled, block_key))
+
+            value, messages = jax.value_and_grad(total)(m)
+            entropy = sum((_rows(q.entropy()) for q in q_local.values()), start=jnp.zeros(()))
+            return Terms(value + jnp.sum(weights * entropy), messages), q_local
+
+        rows = (data.values, data.weights, _power_rows(powers), local or {})
+        return over_blocks(block, rows, data.blocks)
+
+    def bound(self, q: Posterior, data: Data, powers: Powers = Powers()) -> Float[Array, ""]:
+        """The evidence lower bound, every constant kept (at temperature 1/power, the annealed bound)."""
+        m = means(q.blocks)
+        terms, _ = self.terms(m, data, powers, None, q.locals, local_steps=0)
+        return self.log_prior(m) + terms.value + entropy(q.blocks)
+
+    def sweep(
+        self,
+        q: Posterior,
+        data: Data,
+        powers: Powers = Powers(),
+        rate: ArrayLike = 1.0,
+        local_steps: int = 1,
+    ) -> tuple[Posterior, Float[Array, ""]]:
+        """Update every group in turn; returns the bound at the start, after the first local step."""
+        blocks, local, bound = dict(q.blocks), q.locals, None
+
+        def messages(current: dict[str, Family]) -> Means:
+            nonlocal local, bound
+            m = means(current)
+            terms, local = self.terms(m, data, powers, None, local, local_steps)
+            prior_value, prior_messages = jax.value_and_grad(self.log_prior)(m)
+            if bound is None:
+                bound = prior_value + terms.value + entropy(current)
+            return add(prior_messages, terms.messages)
+
+        for group in self.groups:
+            if isinstance(group, Each):
+                blocks, local = self._sweep_slices(group, blocks, local, data, powers, rate, local_steps)
+                continue
+            target = messages(blocks)
+            for name in group:
+                blocks[name] = _move(blocks[name], target[name], rate)
+        if bound is None:
+            bound = self.bound(Posterior(blocks, local), data, powers)
+        return Posterior(blocks, local), bound
+
+    def gibbs(
+        self,
+        key: Key[Array, ""],
+        draws: dict[str, Any],
+        data: Data,
+        powers: Powers = Powers(),
+        local: dict[str, Any] | None = None,
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Draw every group in turn from its conditional given the rest; a new key, so new latents, for each."""
+        draws, local = dict(draws), dict(local or {})
+        for number, group in enumerate(self.groups):
+            group_key = jax.random.fold_in(key, number)
+            if isinstance(group, Each):
+                draws[group.block] = self._gibbs_slices(group_key, group, draws, data, powers, local)
+                continue
+            key_data, key_draw = jax.random.split(group_key)
+            natural = self._conditional(key_data, draws, data, powers, local)
+            for index, name in enumerate(group):
+                family = self._family(name, natural[name])
+                draws[name] = family.sample(jax.random.fold_in(key_draw, index))
+        if self.local_groups:
+            local = self._gibbs_local(jax.random.fold_in(key, len(self.groups)), draws, data, powers, local)
+        return draws, local
+
+    def sample_prior(self, key: Key[Array, ""]) -> dict[str, Any]:
+        """A draw of all global blocks, parents before children."""
+        draws: dict[str, Any] = {}
+        m: Means = {}
+        waiting = dict(self.prior)
+        while waiting:
+            for name, p in list(waiting.items()):
+                if isinstance(p, Conditional) and not all(parent in m for parent in p.parents):
+                    continue
+                key, key_draw = jax.random.split(key)
+                family = p.family(p.natural(m)) if isinstance(p, Conditional) else p
+                draws[name] = family.sample(key_draw)
+                m[name] = family.statistics(draws[name])
+                del waiting[name]
+        return draws
+
+    def statistics(self, draws: dict[str, Any]) -> Means:
+        """t(θ) of a draw of the global blocks."""
+        m: Means = {}
+        for name, p in self.prior.items():
+            if isinstance(p, Conditional):
+                continue
+            m[name] = p.statistics(draws[name])
+        for name, p in self.prior.items():
+            if isinstance(p, Conditional):
+                m[name] = self._child_family(p, m, draws).statistics(draws[name])
+        return m
+
+    def log_joint(
+        self, draws: dict[str, Any], data: Data, powers: Powers = Powers()
+    ) -> Float[Array, ""]:
+        """log p(θ) + Σ_n log p(x_n | θ)^powers at a draw of the globals (local blocks excluded)."""
+        m = self.statistics(draws)
+        terms, _ = self.terms(m, data, powers)
+        return self.log_prior(m) + terms.value
+
+    # ---- pieces -----------------------------------------------------------------------------------------
+
+    def _datum(self, m: Means, x: Any, powers: Powers, key: Key[Array, ""] | None) -> Float[Array, " n"]:
+        """The part of F that belongs to each datum: evidence and prior of its local blocks."""
+        value = self.log_evidence(m, x, powers, key)
+        for name, p in self.local_prior(x).items():
+            value = value + _rows(_log_prior(p, m, name))
+        return value
+
+    def _local_ascent(
+        self, m: Means, x: Any, powers: Powers, q: dict[str, Family], steps: int
+    ) -> dict[str, Family]:
+        if not q or steps == 0:
+            return q
+
+        def step(_: Any, q: dict[str, Family]) -> dict[str, Family]:
+            q = dict(q)
+            for group in self.local_groups:
+                names = (group.block,) if isinstance(group, Each) else group
+                rest = means({name: family for name, family in q.items() if name not in names})
+
+                def total(m_group: Means, rest: Means = rest) -> Float[Array, ""]:
+                    return jnp.sum(self._datum(m | rest | m_group, x, powers, None))
+
+                if isinstance(group, Each):
+                    q[group.block] = _ascend_slices(total, group.block, q[group.block], group.axis)
+                else:
+                    natural = jax.grad(total)(means({name: q[name] for name in names}))
+                    q |= {name: q[name].with_natural(natural[name]) for name in names}
+            return q
+
+        return jax.lax.fori_loop(0, steps, step, q)
+
+    def _sweep_slices(
+        self,
+        group: Each,
+        blocks: dict[str, Family],
+        local: dict[str, Family],
+        data: Data,
+        powers: Powers,
+        rate: ArrayLike,
+        local_steps: int,
+    ) -> tuple[dict[str, Family], dict[str, Family]]:
+        size = blocks[group.block].batch_shape[group.axis]
+
+        def body(index: Array, carry: tuple[Family, dict[str, Family]]) -> tuple[Family, dict[str, Family]]:
+            block, local = carry
+            m = means(blocks | {group.block: block})
+            terms, local = self.terms(m, data, powers, None, local, local_steps)
+            target = add(jax.grad(self.log_prior)(m), terms.messages)[group.block]
+            return _replace_slice(block, _move(block, target, rate), group.axis, index), local
+
+        block, local = jax.lax.fori_loop(0, size, body, (blocks[group.block], local))
+        return blocks | {group.block: block}, local
+
+    def _conditional(
+        self, key: Key[Array, ""], draws: dict[str, Any], data: Data, powers: Powers, local: dict[str, Any]
+    ) -> Means:
+        """The natural parameters of every block's conditional, given all draws and freshly drawn latents."""
+        m = self.statistics(draws)
+        m_local = self._local_statistics(m, data, local)
+
+        def block(part: Any, index: Array) -> tuple[Means, tuple[()]]:
+            x, weights, rows, here = part
+            scaled = _join_powers(powers, rows)
+            block_key = jax.random.fold_in(key, index)
+
+            def total(m_global: Means) -> Float[Array, ""]:
+                return jnp.sum(weights * self._datum(m_global | here, x, scaled, block_key))
+
+            return jax.grad(total)(m), ()
+
+        rows = (data.values, data.weights, _power_rows(powers), m_local)
+        messages, _ = over_blocks(block, rows, data.blocks)
+        return add(jax.grad(self.log_prior)(m), messages)
+
+    def _gibbs_slices(
+        self,
+        key: Key[Array, ""],
+        group: Each,
+        draws: dict[str, Any],
+        data: Data,
+        powers: Powers,
+        local: dict[str, Any],
+    ) -> Any:
+        size = self._family(group.block, self.statistics(draws)[group.block]).batch_shape[group.axis]
+
+        def body(index: Array, block: Any) -> Any:
+            key_data, key_draw = jax.random.split(jax.random.fold_in(key, index))
+            natural = self._conditional(key_data, draws | {group.block: block}, data, powers, local)
+            fresh = self._family(group.block, natural[group.block]).sample(key_draw)
+            return _replace_slice(block, fresh, group.axis, index)
+
+        return jax.lax.fori_loop(0, size, body, draws[group.block])
+
+    def _gibbs_local(
+        self, key: Key[Array, ""], draws: dict[str, Any], data: Data, powers: Powers, local: dict[str, Any]
+    ) -> dict[str, Any]:
+        m = self.statistics(draws)
+        local = dict(local)
+        priors = self.local_prior(data.values)
+        for number, group in enumerate(self.local_groups):
+            names = (group.block,) if isinstance(group, Each) else group
+            group_key = jax.random.fold_in(key, number)
+
+            def draw(local: dict[str, Any], key: Any, names: tuple[str, ...] = names) -> dict[str, Any]:
+                key_data, key_draw = jax.random.split(key)
+                m_local = self._local_statistics(m, data, local)
+                rest = {name: value for name, value in m_local.items() if name not in names}
+
+                def total(m_group: Means) -> Float[Array, ""]:
+                    return jnp.sum(self._datum(m | rest | m_group, data.values, powers, key_data))
+
+                natural = jax.grad(total)({name: m_local[name] for name in names})
+                fresh = {}
+                for index, name in enumerate(names):
+                    family = _member(priors[name], natural[name])
+                    fresh[name] = family.sample(jax.random.fold_in(key_draw, index))
+                return fresh
+
+            if isinstance(group, Each):
+                size = _member(priors[group.block], self._local_statistics(m, data, local)[group.block])
+                for index in range(size.batch_shape[group.axis]):
+                    fresh = draw(local, jax.random.fold_in(group_key, index))
+                    local[group.block] = _replace_slice(
+                        local[group.block], fresh[group.block], group.axis, jnp.asarray(index)
+                    )
+            else:
+                local |= draw(local, group_key)
+        return local
+
+    def sample_local_prior(self, key: Key[Array, ""], x: Any, draws: dict[str, Any]) -> dict[str, Any]:
+        """A draw of the local blocks from their prior given the globals."""
+        m = self.statistics(draws)
+        local: dict[str, Any] = {}
+        for index, (name, p) in enumerate(self.local_prior(x).items()):
+            family = p.family(p.natural(m)) if isinstance(p, Conditional) else p
+            local[name] = family.sample(jax.random.fold_in(key, index))
+            m = m | {name: family.statistics(local[name])}
+        return local
+
+    def _local_statistics(self, m: Means, data: Data, local: dict[str, Any]) -> Means:
+        result: Means = {}
+        for name, p in self.local_prior(data.values).items():
+            family = p.family(p.natural(m | result)) if isinstance(p, Conditional) else p
+            result[name] = family.statistics(local[name])
+        return result
+
+    def _family(self, name: str, natural: Any) -> Family:
+        return _member(self.prior[name], natural)
+
+    def _child_family(self, p: Conditional, m: Means, draws: dict[str, Any]) -> Family:
+        for parent in p.parents:
+            if parent not in m:
+                grandparent = self.prior[parent]
+                assert isinstance(grandparent, Conditional)
+                m[parent] = self._child_family(grandparent, m, draws).statistics(draws[parent])
+        return p.family(p.natural(m))
+
+
+def column(power: ArrayLike) -> ArrayLike:
+    """A power ready to multiply an array of (datum, latent)."""
+    return power[:, None] if jnp.ndim(power) == 1 else power  # type: ignore[index]
+
+
+def means(blocks: dict[str, Family]) -> Means:
+    return {name: family.mean() for name, family in blocks.items()}
+
+
+def entropy(blocks: dict[str, Family]) -> Float[Array, ""]:
+    return sum((jnp.sum(family.entropy()) for family in blocks.values()), start=jnp.zeros(()))
+
+
+def add(left: Any, right: Any) -> Any:
+    return jax.tree.map(jnp.add, left, right)
+
+
+def _log_prior(p: Family | Conditional, m: Means, name: str) -> Float[Array, "*b"]:
+    if isinstance(p, Conditional):
+        return p.natural(m).dot(m[name]) - p.log_normaliser(m)
+    return p.natural.dot(m[name]) - p.log_normaliser()
+
+
+def _member(p: Family | Conditional, natural: Any) -> Family:
+    return p.family(natural) if isinstance(p, Conditional) else p.with_natural(natural)
+
+
+def _rows(value: Float[Array, "n *rest"]) -> Float[Array, " n"]:
+    """Sum everything but the leading axis of data."""
+    return jnp.sum(value, axis=tuple(range(1, value.ndim)))
+
+
+def _power_rows(powers: Powers) -> dict[str, Array]:
+    """The powers that differ from datum to datum, to be cut into blocks with the data."""
+    return {name: p for name, p in powers._asdict().items() if jnp.ndim(p) == 1}
+
+
+def _join_powers(powers: Powers, rows: dict[str, Array]) -> Powers:
+    return powers._replace(**rows)
+
+
+def _move(block: Family, target: Any, rate: ArrayLike) -> Family:
+    if isinstance(rate, float) and rate == 1.0:
+        return block.with_natural(target)
+    return block.with_natural(block.natural.mix(target, rate))
+
+
+def _replace_slice(old: Any, new: Any, axis: int, index: Array) -> Any:
+    """`old` with its slice `index` along a batch axis taken from `new`."""
+
+    def replace(a: Array, b: Array) -> Array:
+        fresh = jax.lax.dynamic_index_in_dim(b, index, axis, keepdims=True)
+        return jax.lax.dynamic_update_slice_in_dim(a, fresh, index, axis)
+
+    return jax.tree.map(replace, old, new)
+
+
+def _ascend_slices(total: Callable[[Means], Array], name: str, block: Family, axis: int) -> Family:
+    """Coordinate ascent over the slices of one local block."""
+
+    def body(index: Array, block: Family) -> Family:
+        natural = jax.grad(total)({name: block.mean()})[name]
+        return _replace_slice(block, block.with_natural(natural), axis, index)
+
+    return jax.lax.fori_loop(0, block.batch_shape[axis], body, block)

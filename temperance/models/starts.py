@@ -1,0 +1,110 @@
+"""Where a mixture starts: k-means++, random responsibilities, a draw of the prior, given means or shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from ..errors import InvalidParameter
+from ._data import Data
+
+_KINDS = ("kmeans++", "random", "prior")
+
+
+class Start(eqx.Module):
+    """How to begin; `values` are means (k, d) in the user's coordinates, or responsibilities (n, k)."""
+
+    kind: str = eqx.field(static=True)
+    values: Float[Array, "_ _"] | None = None
+
+
+def as_start(init: Any, n_components: int) -> Start:
+    if isinstance(init, Start):
+        return init
+    if isinstance(init, str):
+        if init not in _KINDS:
+            accepted = ", ".join(repr(kind) for kind in _KINDS)
+            raise InvalidParameter(
+                f"init must be one of {accepted}, an array of means or of responsibilities, got {init!r}"
+            )
+        return Start(init)
+    values = np.asarray(init, dtype=np.float64)
+    if values.ndim != 2:
+        raise InvalidParameter(f"init must be means (k, d) or responsibilities (n, k), got shape {values.shape}")
+    rows_sum_to_one = np.allclose(values.sum(axis=1), 1.0) and (values >= 0).all()
+    if values.shape[1] == n_components and rows_sum_to_one and values.shape[0] != n_components:
+        return Start("responsibilities", jnp.asarray(values))
+    if values.shape[0] != n_components:
+        raise InvalidParameter(
+            f"init has shape {values.shape}: means need {n_components} rows, responsibilities {n_components} columns"
+        )
+    return Start("means", jnp.asarray(values))
+
+
+def start_labels(
+    key: Key[Array, ""], start: Start, rows: Float[Array, "n c"], data: Data, size: int
+) -> Int[Array, " n"] | Float[Array, "n k"]:
+    """A component for each datum, or its share in each."""
+    n = data.weights.shape[0]
+    if start.kind == "responsibilities":
+        assert start.values is not None
+        padding = n - start.values.shape[0]
+        return jnp.concatenate([start.values, jnp.full((padding, size), 1.0 / size)])
+    if start.kind == "random":
+        return jax.random.dirichlet(key, jnp.ones(size), shape=(n,))
+    scale = jnp.sqrt(jnp.average(jnp.square(rows - _mean(rows, data)), axis=0, weights=data.weights))
+    rows = rows / jnp.where(scale > 0, scale, 1.0)[None]
+    if start.kind == "means":
+        assert start.values is not None
+        return _nearest(rows, start.values / jnp.where(scale > 0, scale, 1.0)[None])
+    return _lloyd(rows, data.weights, kmeans_plus_plus(key, rows, data.weights, size))
+
+
+def _mean(rows: Float[Array, "n c"], data: Data) -> Float[Array, "1 c"]:
+    return jnp.average(rows, axis=0, weights=data.weights)[None]
+
+
+def _nearest(rows: Float[Array, "n c"], centres: Float[Array, "k c"]) -> Int[Array, " n"]:
+    # |x − c|² without |x|², which is the same for every centre.
+    scores = rows @ centres.T.astype(rows.dtype) - 0.5 * jnp.sum(jnp.square(centres), axis=1)[None]
+    return jnp.argmax(scores, axis=1)
+
+
+def kmeans_plus_plus(
+    key: Key[Array, ""], rows: Float[Array, "n c"], weights: Float[Array, " n"], size: int
+) -> Float[Array, "k c"]:
+    """Centres drawn one after the other, each with probability proportional to the squared distance so far."""
+    key, first = jax.random.split(key)
+    index = jax.random.categorical(first, jnp.log(weights))
+    centres = jnp.zeros((size, rows.shape[1])).at[0].set(rows[index])
+    distance = jnp.sum(jnp.square(rows - rows[index][None]), axis=1)
+
+    def body(k: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        centres, distance = carry
+        # Where every point is a centre already (duplicates), any point will do.
+        weight = jnp.where(jnp.any(weights * distance > 0), weights * distance, weights)
+        index = jax.random.categorical(jax.random.fold_in(key, k), jnp.log(weight))
+        distance = jnp.minimum(distance, jnp.sum(jnp.square(rows - rows[index][None]), axis=1))
+        return centres.at[k].set(rows[index]), distance
+
+    return jax.lax.fori_loop(1, size, body, (centres, distance))[0]
+
+
+def _lloyd(
+    rows: Float[Array, "n c"], weights: Float[Array, " n"], centres: Float[Array, "k c"], steps: int = 3
+) -> Int[Array, " n"]:
+    """A few steps of k-means: enough to round off the seeds, few enough to keep restarts different."""
+    size = centres.shape[0]
+
+    def body(_: Any, centres: Float[Array, "k c"]) -> Float[Array, "k c"]:
+        labels = _nearest(rows, centres)
+        totals = jax.ops.segment_sum(weights[:, None] * rows, labels, size)
+        counts = jax.ops.segment_sum(weights, labels, size)[:, None]
+        return jnp.where(counts > 0, totals / jnp.where(counts > 0, counts, 1.0), centres)
+
+    return _nearest(rows, jax.lax.fori_loop(0, steps, body, centres))

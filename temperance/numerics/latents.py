@@ -1,0 +1,41 @@
+"""Sums and integrals over latents whose derivative is an expectation, or, with a key, one draw.
+
+The gradient of log Σ_z exp(logits_z) in the logits is the posterior of z; replacing it by a one-hot draw from
+that posterior turns the same model function into a sampler. The value is the same either way.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax.lax import stop_gradient
+from jaxtyping import Array, Float, Key
+
+from .linalg import cholesky, log_det, solve_vector, transposed_solve_vector
+from .special import LOG_2PI
+
+
+def sum_out(logits: Float[Array, "*n z"], key: Key[Array, ""] | None = None) -> Float[Array, "*n"]:
+    """log Σ_z exp(logits); its derivative is softmax(logits), or a one-hot draw from it when a key is given."""
+    value = jax.nn.logsumexp(logits, axis=-1)
+    if key is None:
+        return value
+    index = jax.random.categorical(key, logits, axis=-1)
+    chosen = jnp.take_along_axis(logits, index[..., None], axis=-1)[..., 0]
+    return stop_gradient(value) + (chosen - stop_gradient(chosen))
+
+
+def integrate_out(
+    linear: Float[Array, "*n d"], precision: Float[Array, "*n d d"], key: Key[Array, ""] | None = None
+) -> Float[Array, "*n"]:
+    """log ∫ exp(hᵀz − ½ zᵀPz) dz; its derivative is (E[z], −½ E[zzᵀ]), or those of one draw given a key."""
+    factor = cholesky(precision)
+    centre = solve_vector(factor, linear)
+    d = linear.shape[-1]
+    value = 0.5 * (jnp.sum(centre * linear, axis=-1) - log_det(factor) + d * LOG_2PI)
+    if key is None:
+        return value
+    noise = jax.random.normal(key, linear.shape)
+    z = stop_gradient(centre + transposed_solve_vector(factor, noise))
+    exponent = jnp.sum(linear * z, axis=-1) - 0.5 * jnp.sum(z * (precision @ z[..., None])[..., 0], axis=-1)
+    return stop_gradient(value) + (exponent - stop_gradient(exponent))
