@@ -99,7 +99,7 @@ class Vector(eqx.Module):
     def weights(self) -> Float[Array, "*b f"]:
         """The dual of `features`: a.dot(b) = Σ a.features() · b.weights(); off-diagonals count twice."""
         return jnp.concatenate(
-            [_flatten(leaf, kind, 2.0) for leaf, kind in zip(jax.tree.leaves(self), self.kinds, strict=True)],
+            [_flatten(leaf, kind, dual=True) for leaf, kind in zip(jax.tree.leaves(self), self.kinds, strict=True)],
             axis=-1,
         )
 
@@ -108,7 +108,7 @@ def _right_pad(scale: Array, rank: int) -> Array:
     return scale if scale.ndim == 0 else scale.reshape(scale.shape + (1,) * rank)
 
 
-def _flatten(leaf: Array, kind: str, off_diagonal: float = 1.0) -> Array:
+def _flatten(leaf: Array, kind: str, dual: bool = False) -> Array:
     if kind == "scalar":
         return leaf[..., None]
     if kind == "vector":
@@ -117,8 +117,11 @@ def _flatten(leaf: Array, kind: str, off_diagonal: float = 1.0) -> Array:
         return leaf.reshape((*leaf.shape[:-2], -1))
     # A symmetric matrix: its upper triangle holds every coordinate, at half the arithmetic.
     rows, columns = np.triu_indices(leaf.shape[-1])
-    scale = np.where(rows == columns, 1.0, off_diagonal).reshape((1,) * (leaf.ndim - 2) + (-1,))
-    return leaf[..., rows, columns] * scale
+    if not dual:
+        return leaf[..., rows, columns]
+    # Both halves, so that the derivative of a product with the dual is a symmetric matrix again.
+    scale = np.where(rows == columns, 0.5, 1.0).reshape((1,) * (leaf.ndim - 2) + (-1,))
+    return (leaf[..., rows, columns] + leaf[..., columns, rows]) * scale
 
 
 class Family(eqx.Module):

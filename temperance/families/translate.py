@@ -28,11 +28,15 @@ from .point import Point
 Shift = Float[Array, " d"]
 
 
-def is_location_family(family: Family) -> bool:
-    """Whether the family is over the location of the data, so that centring makes sense."""
-    if isinstance(family, Independent | Point):
-        return is_location_family(family.inner)
-    return isinstance(family, NormalWishart | NormalGamma | IsotropicNormalGamma | Normal)
+def location_width(family: Family) -> int | None:
+    """The number of columns of the data whose location the family is over; None where there is no location."""
+    if isinstance(family, Point):
+        return location_width(family.inner)
+    if isinstance(family, Independent):
+        return family.inner.natural.batch_shape[-1] if isinstance(family.inner, NormalGamma) else None
+    if isinstance(family, NormalWishart | IsotropicNormalGamma):
+        return family.natural.first.shape[-1]
+    return family.natural.linear.shape[-1] if isinstance(family, Normal) else None
 
 
 def translate(family: Family, shift: Shift) -> Family:

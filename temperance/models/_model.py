@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Key
 
+from ..errors import UnsupportedMethod
 from ..families._family import Family
 from ._data import Data, over_blocks
 
@@ -114,6 +115,34 @@ class Model(eqx.Module):
 
     def local_prior(self, x: Any) -> dict[str, Family | Conditional]:
         return {}
+
+    def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
+        """log p(x_new | data) under the posterior, a normalised density."""
+        raise UnsupportedMethod(f"{type(self).__name__} has no predictive density for new data")
+
+    def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
+        """n new data, in the user's coordinates, each with its own draw of the globals."""
+        raise UnsupportedMethod(f"{type(self).__name__} cannot sample new data")
+
+    def new_rows(self, data: Any) -> Any:
+        """New data as arrays like `Data.values`."""
+        raise UnsupportedMethod(f"{type(self).__name__} has no predictions for new data")
+
+    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
+        """The posterior in the user's coordinates."""
+        return blocks
+
+    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
+        return draws
+
+    def notes(self, data: Data) -> list[str]:
+        """Sentences a user should know about this model and these data."""
+        return []
+
+    @property
+    def rounding(self) -> float:
+        """The relative rounding error of the bound."""
+        return 1e-9
 
     # ---- derived, final ---------------------------------------------------------------------------------
 

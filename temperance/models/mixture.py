@@ -19,7 +19,7 @@ from ..data import as_matrix, as_weights
 from ..errors import InvalidData, InvalidParameter
 from ..families import Dirichlet, Pair, Point
 from ..families._family import Family, as_float, require_finite_positive
-from ..families.translate import is_location_family, translate, translate_draw
+from ..families.translate import location_width, translate, translate_draw
 from ..numerics.latents import sum_out
 from ..numerics.special import log_mix, safe_log
 from ._data import Data, make_data, over_blocks
@@ -43,6 +43,7 @@ class Mixture(Model):
     shift: Float[Array, " d"] | None
     start: Start
     n_components: int = eqx.field(static=True)
+    columns: int | None = eqx.field(static=True)
     missing: bool = eqx.field(static=True)
     single: bool = eqx.field(static=True)
 
@@ -57,21 +58,23 @@ class Mixture(Model):
         init: Any = "kmeans++",
         missing: str | None = None,
         precision: str = "double",
+        columns: int | None = None,
     ):
-        self.n_components = _count("n_components", n_components)
-        self.missing = _choice("missing", missing, {None: False, "marginalise": True})
-        self.single = _choice("precision", precision, {"double": False, "single": True})
+        self.n_components = check_count("n_components", n_components)
+        self.missing = check_choice("missing", missing, {None: False, "marginalise": True})
+        self.single = check_choice("precision", precision, {"double": False, "single": True})
+        self.columns = columns
         self.start = as_start(init, self.n_components)
         self.shift = None
         self.pair = as_pair(likelihood, self.missing)
         self.component_prior = prior
         self.prior = {"weights": self._weights_prior(concentration, weights)}
-        components = prior and stack_prior(prior, self.pair, self.n_components, None)
+        components = prior and stack_prior(prior, self.pair, self.n_components, columns)
         if components is not None:
             self.prior["components"] = components
 
     def _weights_prior(self, concentration: ArrayLike, weights: str) -> Family:
-        if _choice("weights", weights, {"dirichlet": False, "point": True}):
+        if check_choice("weights", weights, {"dirichlet": False, "point": True}):
             return Point(Dirichlet(jnp.ones(self.n_components)))
         delta = as_float(concentration)
         require_finite_positive(concentration=delta)
@@ -163,9 +166,9 @@ class Mixture(Model):
             given = pair.default_prior(jnp.asarray(x), self.n_components)
         components = stack_prior(given, pair, self.n_components, x.shape[1])
         assert components is not None
-        _match_width(components, x)
+        self._match_width(components, x)
         shift = None
-        if is_location_family(components):
+        if location_width(components) is not None:
             shift = jnp.asarray(np.nanmean(x, axis=0))
             components = translate(components, -shift)
         start = self.start
@@ -188,7 +191,7 @@ class Mixture(Model):
     def new_rows(self, data: Any) -> np.ndarray:
         """Data to predict, checked against the data the model was completed with."""
         x = self.pair.check(as_matrix(data, missing=self.missing))
-        _match_width(self._families()["components"], x)
+        self._match_width(self._families()["components"], x)
         return self.to_internal(x)
 
     def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
@@ -211,6 +214,21 @@ class Mixture(Model):
         else:
             each = self.pair.log_predictive(components, x)
         return log_mix(jnp.broadcast_to(self.mean_log_weights(q)[None], each.shape), each)
+
+    def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
+        def one(key: Key[Array, ""]) -> Any:
+            key_z, key_theta, key_x = jax.random.split(key, 3)
+            z = jax.random.categorical(key_z, self.mean_log_weights(q))
+            draw = q.blocks["components"][z].sample(key_theta)
+            return self.pair.sample(key_x, draw)
+
+        rows = jax.vmap(one)(jax.random.split(key, n))
+        return rows if self.shift is None else rows + self.shift[None]
+
+    def notes(self, data: Data) -> list[str]:
+        if self.n_components <= data.size:
+            return []
+        return [f"there are more components ({self.n_components}) than data ({data.size}): some must stay empty"]
 
     def responsibilities(self, q: Posterior, x: Any) -> Float[Array, "n k"]:
         """q(z) ∝ exp{E log p(x, z | θ)}."""
@@ -236,6 +254,11 @@ class Mixture(Model):
         width = x.shape[1] ** 2 + 4 * self.n_components
         return max(256, int(2**21 / (width * (4 if self.single else 8))))
 
+    def _match_width(self, components: Family, x: np.ndarray) -> None:
+        width = location_width(components) or self.columns or x.shape[1]
+        if x.shape[1] != width:
+            raise InvalidData(f"data has {x.shape[1]} columns, but the model is for {width}")
+
     def _families(self) -> dict[str, Family]:
         families = {}
         for name, p in self.prior.items():
@@ -244,21 +267,13 @@ class Mixture(Model):
         return families
 
 
-def _match_width(components: Family, x: np.ndarray) -> None:
-    leaves = jax.tree.leaves(components.natural)
-    ranks = components.natural.ranks
-    for leaf, rank in zip(leaves, ranks, strict=True):
-        if rank == 1 and is_location_family(components) and leaf.shape[-1] != x.shape[1]:
-            raise InvalidData(f"data has {x.shape[1]} columns but the prior has {leaf.shape[-1]}")
-
-
-def _count(name: str, value: Any) -> int:
+def check_count(name: str, value: Any) -> int:
     if isinstance(value, bool) or int(value) != value or value < 1:
         raise InvalidParameter(f"{name} must be a whole number of at least 1, got {value!r}")
     return int(value)
 
 
-def _choice(name: str, value: Any, options: dict[Any, Any]) -> Any:
+def check_choice(name: str, value: Any, options: dict[Any, Any]) -> Any:
     if value not in options:
         accepted = ", ".join(repr(option) for option in options)
         raise InvalidParameter(f"{name} must be one of {accepted}, got {value!r}")

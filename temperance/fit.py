@@ -1,0 +1,132 @@
+"""`fit`: a model, data and a method in; a posterior with its evidence out."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from .errors import InvalidParameter, UnsupportedMethod
+from .inference._method import Method
+from .inference.progress import Progress
+from .inference.run import run
+from .models import Data, Model, Posterior
+
+_ROWS = 4096  # new data are treated in pieces of this many rows, so that memory stays bounded
+
+
+@dataclasses.dataclass(frozen=True)
+class Fit:
+    """The result of a method on a model: posterior, evidence, history, and what follows from them."""
+
+    model: Model
+    method: Method
+    log_evidence: float
+    history: dict[str, np.ndarray]
+    converged: bool
+    seconds: float
+    seed: Any
+    state: Any = dataclasses.field(repr=False)  # the best run's, in the model's own coordinates
+    data: Data = dataclasses.field(repr=False)
+    bracket: tuple[float, float] | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def posterior(self) -> dict[str, Any]:
+        """The posterior of the global blocks, in the user's coordinates."""
+        return self.model.to_user(self.state.blocks)
+
+    def log_predictive(self, x_new: Any) -> np.ndarray:
+        """The log density of each new datum, averaged over the posterior."""
+        return self._rowwise(_log_predictive, x_new)
+
+    def responsibilities(self, x_new: Any) -> np.ndarray:
+        """The probability of each component for each datum."""
+        if not hasattr(self.model, "responsibilities"):
+            raise UnsupportedMethod(f"{type(self.model).__name__} has no discrete latent for each datum")
+        return self._rowwise(_responsibilities, x_new)
+
+    def sample(self, key: Any, n: int) -> np.ndarray:
+        """n new data from the posterior predictive."""
+        if n < 1:
+            raise InvalidParameter(f"n must be at least 1, got {n}")
+        return np.asarray(self.model.sample_predictive(as_key(key), self.state, n))
+
+    def _rowwise(self, function: Any, x_new: Any) -> np.ndarray:
+        rows = self.model.new_rows(x_new)
+        n = jax.tree.leaves(rows)[0].shape[0]
+        pieces = []
+        for start in range(0, n, _ROWS):
+            piece = jax.tree.map(lambda leaf, start=start: leaf[start : start + _ROWS], rows)
+            size = jax.tree.leaves(piece)[0].shape[0]
+            if n > _ROWS and size < _ROWS:
+                # One shape, one compilation.
+                piece = jax.tree.map(
+                    lambda leaf, size=size: np.concatenate([leaf, np.repeat(leaf[-1:], _ROWS - size, axis=0)]), piece
+                )
+            pieces.append(np.asarray(function(self.model, self.state, piece))[:size])
+        return np.concatenate(pieces)
+
+
+@eqx.filter_jit
+def _log_predictive(model: Model, q: Posterior, x: Any) -> Array:
+    return model.log_predictive(q, x)
+
+
+@eqx.filter_jit
+def _responsibilities(model: Any, q: Posterior, x: Any) -> Array:
+    return model.responsibilities(q, x)
+
+
+def fit(
+    model: Model,
+    data: Any,
+    method: Method | None = None,
+    *,
+    seed: int | Key[Array, ""] = 0,
+    weights: Any = None,
+    progress: bool | None = None,
+) -> Fit:
+    """Fit `model` to `data` by `method` (default `tp.VB()`); see `Fit` for what comes back.
+
+    The same seed on the same machine gives the same bits. `weights` is one non-negative number a datum.
+    `progress` shows a bar; by default only on a terminal.
+    """
+    from .inference.variational.coordinate import VB
+
+    method = VB() if method is None else method
+    if not isinstance(method, Method):
+        raise UnsupportedMethod(f"method must be a method such as tp.VB(), got {method!r}")
+    if not isinstance(model, Model):
+        raise InvalidParameter(f"model must be a model such as tp.GaussianMixture(3), got {model!r}")
+    model, arrays = model.prepare(data, weights)
+    model = method.prepare(model)
+    done = run(method, model, arrays, as_key(seed), Progress(progress))
+    result = method.result(model, arrays, done)
+    return Fit(
+        model=model,
+        method=method,
+        log_evidence=result.log_evidence,
+        bracket=result.bracket,
+        history=result.history,
+        converged=result.converged,
+        seconds=done.seconds,
+        seed=seed,
+        state=result.state,
+        data=arrays,
+        notes=tuple(model.notes(arrays)),
+    )
+
+
+def as_key(seed: Any) -> Key[Array, ""]:
+    """A JAX key from an integer or a key."""
+    if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
+        return seed
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
+        return jax.random.key(int(seed))
+    raise InvalidParameter(f"seed must be a whole number or a JAX key, got {seed!r}")

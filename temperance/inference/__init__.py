@@ -1,0 +1,1 @@
+"""Methods of inference, and the one loop that runs them."""

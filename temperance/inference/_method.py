@@ -1,0 +1,105 @@
+"""The interface of a method: `init`, `step` and `result`, pure functions of one run.
+
+Restarts and chains are a `vmap` over them, a checkpoint is their state, and the loop in `run.py` is the only one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, NamedTuple, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Key, PyTree
+
+from ..errors import InvalidParameter
+from ..models import Data, Model
+
+Info = dict[str, Any]  # what a step reports; one entry of the history each
+
+
+class Run(NamedTuple):
+    """A finished loop over all restarts."""
+
+    states: PyTree  # leading axis: restarts
+    bounds: np.ndarray  # the bound of each restart's final state
+    history: dict[str, np.ndarray]  # (steps, restarts, …)
+    converged: np.ndarray  # one for each restart
+    seconds: float
+    interrupted: bool
+
+
+class Result(NamedTuple):
+    """What a method concludes from a run."""
+
+    state: Any  # a Posterior, or draws
+    log_evidence: float
+    history: dict[str, np.ndarray]
+    converged: bool
+    bracket: tuple[float, float] | None = None
+
+
+def best_restart(run: Run) -> Result:
+    """The restart with the highest bound; all final bounds are kept in the history."""
+    best = int(np.argmax(run.bounds))
+    history = {name: values[:, best] for name, values in run.history.items()}
+    return Result(
+        state=jax.tree.map(lambda leaf: leaf[best], run.states),
+        log_evidence=float(run.bounds[best]),
+        history=history | {"restarts": run.bounds},
+        converged=bool(run.converged[best]) and not run.interrupted,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Method(ABC):
+    """A method of inference. Subclasses are frozen dataclasses; the fields named in `budget` say only how long
+    to run, and never cause a new compilation."""
+
+    budget: ClassVar[tuple[str, ...]] = ("restarts", "max_iter", "tol")
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """A short name for tables and messages."""
+
+    @abstractmethod
+    def init(self, key: Key[Array, ""], model: Model, data: Data) -> Any: ...
+
+    @abstractmethod
+    def step(self, key: Key[Array, ""], model: Model, state: Any, data: Data) -> tuple[Any, Info]: ...
+
+    @abstractmethod
+    def result(self, model: Model, data: Data, run: Run) -> Result:
+        """What the finished run amounts to."""
+
+    def prepare(self, model: Model) -> Model:
+        """The model as this method sees it; raises `UnsupportedMethod` for one it cannot treat."""
+        return model
+
+    @property
+    def monotone(self) -> bool:
+        """Whether `Info["elbo"]` may never fall."""
+        return False
+
+    def finished(self, history: Float[Array, "3"], tol: Float[Array, ""]) -> Bool[Array, ""]:
+        """Whether the last three values of `Info["elbo"]` say that the run has converged."""
+        older, old, new = history
+        change, before = new - old, old - older
+        # A geometric tail: with ratio r = change/before, what is still to come is change · r/(1 − r).
+        remaining = change * change / (before - change)
+        small = tol * abs(new)
+        return (jnp.abs(change) <= small) & (((before > change) & (remaining <= small)) | (before <= 0))
+
+    def compiled(self) -> Self:
+        """The method without its budget: what a compiled function depends on."""
+        defaults = {f.name: f.default for f in dataclasses.fields(self) if f.name in self.budget}
+        return dataclasses.replace(self, **defaults)  # type: ignore[arg-type]
+
+    def __post_init__(self) -> None:
+        for name, least in (("restarts", 1), ("max_iter", 1), ("tol", 0.0)):
+            value = getattr(self, name, least)
+            if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
+                raise InvalidParameter(f"{name} must be at least {least}, got {value!r}")

@@ -1,0 +1,141 @@
+"""The only loop: steps in compiled chunks, convergence, history, progress and interruption between them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from ..errors import BoundDecreased, NumericalFailure
+from ..models import Data, Model
+from ._method import Method, Run
+from .progress import Progress
+
+CAPACITY = 64  # steps whose history one compiled call can hold
+
+
+class Carry(NamedTuple):
+    """The state of all restarts; with the keys, all that a checkpoint needs."""
+
+    states: PyTree  # leading axis: restarts
+    recent: Float[Array, "r 3"]  # the last three bounds
+    done: Bool[Array, " r"]
+    steps: Int[Array, ""]
+
+
+def run(method: Method, model: Model, data: Data, key: Key[Array, ""], progress: Progress) -> Run:
+    """Run all restarts side by side until each has converged or the budget is spent."""
+    began = time.perf_counter()
+    restarts, budget = getattr(method, "restarts", 1), getattr(method, "max_iter", 1)
+    tol = jnp.asarray(getattr(method, "tol", 0.0))
+    compiled = method.compiled()
+    keys = jax.random.split(key, restarts)
+    carry = _start(compiled, model, data, keys)
+    history: list[dict[str, np.ndarray]] = []
+    interrupted = False
+    chunk = CAPACITY if progress.silent else 4
+    with progress.task(method.name, budget) as report:
+        while int(carry.steps) < budget and not bool(jnp.all(carry.done)):
+            try:
+                clock = time.perf_counter()
+                limit = jnp.minimum(carry.steps + chunk, budget)
+                before = int(carry.steps)
+                carry, infos = _chunk(compiled, model, data, keys, carry, limit, tol, jnp.asarray(False))
+                taken = int(carry.steps) - before
+            except KeyboardInterrupt:
+                interrupted = True
+                break
+            history.append({name: np.asarray(value)[:taken] for name, value in infos.items()})
+            _check(method, model, history[-1], history[-2] if len(history) > 1 else None, before)
+            report(int(carry.steps), history[-1])
+            if not progress.silent:
+                # Chunks of a fifth of a second: smooth progress, prompt interruption, no visible cost.
+                rate = taken / max(time.perf_counter() - clock, 1e-6)
+                chunk = int(np.clip(0.2 * rate, 1, CAPACITY))
+    if method.monotone and not bool(jnp.all(carry.done)):
+        # The budget ran out: one more look at the bound of where each restart stands.
+        carry, _ = _chunk(compiled, model, data, keys, carry, carry.steps + 1, tol, jnp.asarray(True))
+    joined = {name: np.concatenate([part[name] for part in history]) for name in (history[0] if history else {})}
+    return Run(carry.states, np.asarray(carry.recent[:, -1]), joined, np.asarray(carry.done), time.perf_counter() - began, interrupted)
+
+
+@eqx.filter_jit
+def _start(method: Method, model: Model, data: Data, keys: Key[Array, " r"]) -> Carry:
+    states = jax.vmap(lambda key: method.init(key, model, data))(keys)
+    r = keys.shape[0]
+    return Carry(states, jnp.full((r, 3), -jnp.inf), jnp.zeros(r, dtype=bool), jnp.asarray(0))
+
+
+@eqx.filter_jit
+def _chunk(
+    method: Method,
+    model: Model,
+    data: Data,
+    keys: Key[Array, " r"],
+    carry: Carry,
+    limit: Int[Array, ""],
+    tol: Float[Array, ""],
+    hold: Bool[Array, ""],
+) -> tuple[Carry, dict[str, Array]]:
+    """Steps until `limit`, or until every restart is done; a restart that is done stands still.
+
+    A step reports the bound of the state it starts from, so a restart keeps the state at which it was found to
+    be done: its bound is then exact. With `hold` the steps only report, and no state moves.
+    """
+
+    def advance(key: Key[Array, ""], state: PyTree, recent: Array, done: Array, step: Array) -> Any:
+        fresh, info = method.step(jax.random.fold_in(key, step), model, state, data)
+        finished = done
+        if "elbo" in info:
+            recent = jnp.where(done, recent, jnp.append(recent[1:], info["elbo"]))
+            finished = done | (method.finished(recent, tol) & ~hold)
+            info = info | {"elbo": recent[-1]}
+        kept = jax.tree.map(lambda old, new: jnp.where(finished | hold, old, new), state, fresh)
+        return kept, recent, finished, info
+
+    every = jax.vmap(advance, in_axes=(0, 0, 0, 0, None))
+    shapes = jax.eval_shape(every, keys, carry.states, carry.recent, carry.done, carry.steps)[3]
+    empty = jax.tree.map(lambda leaf: jnp.zeros((CAPACITY, *leaf.shape), leaf.dtype), shapes)
+    first = carry.steps
+
+    def unfinished(loop: tuple[Carry, dict[str, Array]]) -> Array:
+        return (loop[0].steps < limit) & ~jnp.all(loop[0].done)
+
+    def body(loop: tuple[Carry, dict[str, Array]]) -> tuple[Carry, dict[str, Array]]:
+        carry, infos = loop
+        states, recent, done, info = every(keys, carry.states, carry.recent, carry.done, carry.steps)
+        infos = jax.tree.map(lambda buffer, value: buffer.at[carry.steps - first].set(value), infos, info)
+        return Carry(states, recent, done, carry.steps + 1), infos
+
+    return jax.lax.while_loop(unfinished, body, (carry, empty))
+
+
+def _check(
+    method: Method, model: Model, part: dict[str, np.ndarray], before: dict[str, np.ndarray] | None, first: int
+) -> None:
+    """No NaN leaves the loop, and a bound that must rise does."""
+    if "elbo" not in part:
+        return
+    bounds = part["elbo"]
+    if np.isnan(bounds).any():
+        step, restart = np.argwhere(np.isnan(bounds))[0]
+        raise NumericalFailure(
+            f"{method.name} met an impossible state at step {first + step} of restart {restart}: "
+            "a component may have collapsed; try a stronger prior or rescale the data"
+        )
+    if not method.monotone:
+        return
+    joined = bounds if before is None else np.concatenate([before["elbo"][-1:], bounds])
+    fall = joined[:-1] - joined[1:]
+    allowed = model.rounding * (1.0 + np.abs(joined[:-1]))
+    if (fall > allowed).any():
+        step, restart = np.argwhere(fall > allowed)[0]
+        raise BoundDecreased(
+            f"the bound fell by {fall[step, restart]:.3g} at step {first + step} of restart {restart}; "
+            f"coordinate ascent never does that, so the model's groups or its log_evidence are wrong"
+        )

@@ -1,0 +1,1 @@
+"""Variational methods: coordinate ascent on the evidence lower bound."""

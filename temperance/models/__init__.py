@@ -1,0 +1,8 @@
+"""Models: each is a prior and one scalar function (see `_model.py`)."""
+
+from ._data import Data
+from ._model import Conditional, Each, Model, Posterior, Powers
+from .gaussian_mixture import GaussianMixture
+from .mixture import Mixture
+
+__all__ = ["Conditional", "Data", "Each", "GaussianMixture", "Mixture", "Model", "Posterior", "Powers"]

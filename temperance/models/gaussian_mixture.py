@@ -1,0 +1,54 @@
+"""Gaussian mixtures: full, diagonal, spherical or known covariance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxtyping import ArrayLike
+
+from ..errors import InvalidParameter
+from ..families import KnownCovarianceGaussian, Pair
+from ..families._family import Family
+from .mixture import Mixture, check_choice
+
+_FORMS = {"full": "gaussian", "diag": "diagonal", "diagonal": "diagonal", "spherical": "spherical"}
+
+
+class GaussianMixture(Mixture):
+    """A mixture of Gaussians with unknown means, and covariances that are "full", "diag" or "spherical"; or a
+    known covariance matrix shared by all components, given as an array.
+
+    `dim` is only checked against the data. See `Mixture` for the other arguments.
+    """
+
+    def __init__(
+        self,
+        n_components: int,
+        dim: int | None = None,
+        *,
+        covariance: str | ArrayLike = "full",
+        prior: Family | None = None,
+        concentration: ArrayLike = 1.0,
+        weights: str = "dirichlet",
+        init: Any = "kmeans++",
+        missing: str | None = None,
+        precision: str = "double",
+    ):
+        likelihood: str | Pair
+        if isinstance(covariance, str):
+            likelihood = check_choice("covariance", covariance, _FORMS)
+        else:
+            likelihood = KnownCovarianceGaussian(covariance, missing is not None)
+        if dim is not None and (int(dim) != dim or dim < 1):
+            raise InvalidParameter(f"dim must be a whole number of at least 1, got {dim!r}")
+        super().__init__(
+            n_components,
+            likelihood,
+            prior=prior,
+            concentration=concentration,
+            weights=weights,
+            init=init,
+            missing=missing,
+            precision=precision,
+            columns=dim,
+        )
