@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -18,8 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
-from ..errors import InvalidParameter
 from ..numerics.special import LOG_2PI as LOG_2PI
+from ._parameters import as_float as as_float
+from ._parameters import require_finite_positive as require_finite_positive
 
 _RANK = {"scalar": 0, "vector": 1, "matrix": 2, "symmetric": 2}
 
@@ -47,14 +48,15 @@ class Vector(eqx.Module):
     def __neg__(self) -> Self:
         return jax.tree.map(jnp.negative, self)
 
-    def __mul__(self, scale: ArrayLike) -> Self:
+    def scale(self, factor: ArrayLike) -> Self:
         """Multiply by a scalar, or by an array of the batch shape."""
-        return self._map(lambda leaf, rank: leaf * _right_pad(jnp.asarray(scale), rank))
+        return self._map(lambda leaf, rank: leaf * _right_pad(jnp.asarray(factor), rank))
 
-    __rmul__ = __mul__
+    __mul__ = scale
+    __rmul__ = scale
 
-    def __truediv__(self, scale: ArrayLike) -> Self:
-        return self * (1.0 / jnp.asarray(scale))
+    def __truediv__(self, divisor: ArrayLike) -> Self:
+        return self.scale(1.0 / jnp.asarray(divisor))
 
     def __getitem__(self, index: Any) -> Self:
         """Index the batch axes."""
@@ -127,7 +129,12 @@ def _flatten(leaf: Array, kind: str, dual: bool = False) -> Array:
 class Family(eqx.Module):
     """An exponential family with base measure 1; see the module's docstring."""
 
-    natural: eqx.AbstractVar[Any]
+    if TYPE_CHECKING:
+
+        @property
+        def natural(self) -> Any: ...
+    else:
+        natural: eqx.AbstractVar[Any]  # a field, or a property of a family made of families
 
     @abstractmethod
     def log_normaliser(self) -> Float[Array, "*b"]:
@@ -189,15 +196,28 @@ class Family(eqx.Module):
     def kl(self, other: Self) -> Float[Array, "*b"]:
         """KL(self ‖ other), by its Bregman form."""
         difference = self.natural - other.natural
-        return difference.dot(self.mean()) - self.log_normaliser() + other.log_normaliser()
+        divergence = difference.dot(self.mean()) - self.log_normaliser() + other.log_normaliser()
+        return jnp.maximum(divergence, 0.0)  # between near neighbours rounding can leave it just below zero
 
     def mix(self, other: Self, rate: ArrayLike) -> Self:
         """Interpolate natural parameters: a geometric path between the two densities."""
         return self.with_natural(self.natural.mix(other.natural, rate))
 
+    def mix_means(self, other: Self, rate: ArrayLike) -> Self:
+        """Interpolate mean parameters: the member closest (in KL from it) to a mixture of the two densities."""
+        return self.match(self.mean().mix(other.mean(), rate))
+
+    def scale(self, power: ArrayLike) -> Self:
+        """The density to a power, normalised again (the base measure is 1)."""
+        return self.with_natural(self.natural.scale(power))
+
     def __add__(self, message: Any) -> Self:
         """Posterior = prior + statistics."""
         return self.with_natural(self.natural + message)
+
+    def __sub__(self, message: Any) -> Self:
+        """Cavity = posterior − message; it may be improper."""
+        return self.with_natural(self.natural - message)
 
 
 def closed_form(value_and_mean: Callable[[Any], tuple[Array, Any]]) -> Callable[[Any], Array]:
@@ -217,40 +237,3 @@ def closed_form(value_and_mean: Callable[[Any], tuple[Array, Any]]) -> Callable[
         return value, mean.dot(tangent)
 
     return log_normaliser
-
-
-def as_float(value: Any) -> Array:
-    return jnp.asarray(value, dtype=jnp.float64)
-
-
-def require(condition: Any, message: str) -> None:
-    """Raise `InvalidParameter(message)` unless the (concrete) condition holds everywhere; tracers pass."""
-    if isinstance(condition, jax.core.Tracer):
-        return
-    if not bool(jnp.all(jnp.asarray(condition))):
-        raise InvalidParameter(message)
-
-
-def require_finite_positive(**named: Array) -> None:
-    for name, value in named.items():
-        require(jnp.isfinite(value) & (value > 0), f"{name} must be positive and finite, got {show(value)}")
-
-
-def require_square(name: str, value: Array, dim: int | None = None) -> None:
-    wanted = f"a ({dim}, {dim}) matrix" if dim else "a square matrix"
-    if value.ndim < 2 or value.shape[-1] != value.shape[-2] or (dim and value.shape[-1] != dim):
-        raise InvalidParameter(f"{name} must be {wanted} (with leading batch axes), got shape {value.shape}")
-    scale = jnp.max(jnp.abs(value), axis=(-1, -2), keepdims=True)
-    require(
-        jnp.abs(value - jnp.swapaxes(value, -1, -2)) <= 1e-8 * scale,
-        f"{name} must be symmetric, got {show(value)}",
-    )
-
-
-def show(value: Any) -> str:
-    """A value in one short line, for an error message."""
-    if isinstance(value, jax.core.Tracer):
-        return str(value)
-    text = " ".join(str(jnp.asarray(value)).split())
-    return text if len(text) <= 80 else text[:77] + "..."
-

@@ -62,7 +62,8 @@ def start_labels(
     if start.kind == "means":
         assert start.values is not None
         return _nearest(rows, start.values / jnp.where(scale > 0, scale, 1.0)[None])
-    return _lloyd(rows, data.weights, kmeans_plus_plus(key, rows, data.weights, size))
+    # No k-means after the seeds: it would bring many restarts to the same place.
+    return _nearest(rows, kmeans_plus_plus(key, rows, data.weights, size))
 
 
 def _mean(rows: Float[Array, "n c"], data: Data) -> Float[Array, "1 c"]:
@@ -93,18 +94,3 @@ def kmeans_plus_plus(
         return centres.at[k].set(rows[index]), distance
 
     return jax.lax.fori_loop(1, size, body, (centres, distance))[0]
-
-
-def _lloyd(
-    rows: Float[Array, "n c"], weights: Float[Array, " n"], centres: Float[Array, "k c"], steps: int = 3
-) -> Int[Array, " n"]:
-    """A few steps of k-means: enough to round off the seeds, few enough to keep restarts different."""
-    size = centres.shape[0]
-
-    def body(_: Any, centres: Float[Array, "k c"]) -> Float[Array, "k c"]:
-        labels = _nearest(rows, centres)
-        totals = jax.ops.segment_sum(weights[:, None] * rows, labels, size)
-        counts = jax.ops.segment_sum(weights, labels, size)[:, None]
-        return jnp.where(counts > 0, totals / jnp.where(counts > 0, counts, 1.0), centres)
-
-    return _nearest(rows, jax.lax.fori_loop(0, steps, body, centres))
