@@ -95,13 +95,17 @@ class Vector(eqx.Module):
     def features(self) -> Float[Array, "*b f"]:
         """The vector flattened to one row per batch element, each distinct coordinate once."""
         return jnp.concatenate(
-            [_flatten(leaf, kind) for leaf, kind in zip(jax.tree.leaves(self), self.kinds, strict=True)], axis=-1
+            [_flatten(leaf, kind) for leaf, kind in zip(jax.tree.leaves(self), self.kinds, strict=True)],
+            axis=-1,
         )
 
     def weights(self) -> Float[Array, "*b f"]:
         """The dual of `features`: a.dot(b) = Σ a.features() · b.weights(); off-diagonals count twice."""
         return jnp.concatenate(
-            [_flatten(leaf, kind, dual=True) for leaf, kind in zip(jax.tree.leaves(self), self.kinds, strict=True)],
+            [
+                _flatten(leaf, kind, dual=True)
+                for leaf, kind in zip(jax.tree.leaves(self), self.kinds, strict=True)
+            ],
             axis=-1,
         )
 
@@ -204,7 +208,7 @@ class Family(eqx.Module):
         return self.with_natural(self.natural.mix(other.natural, rate))
 
     def mix_means(self, other: Self, rate: ArrayLike) -> Self:
-        """Interpolate mean parameters: the member closest (in KL from it) to a mixture of the two densities."""
+        """Interpolate mean parameters: the member that a mixture of the two densities is closest to in KL."""
         return self.match(self.mean().mix(other.mean(), rate))
 
     def scale(self, power: ArrayLike) -> Self:

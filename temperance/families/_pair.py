@@ -53,8 +53,8 @@ class Pair(eqx.Module):
     def tempered_log_likelihood(
         self, m: Any, x: Any, observation: ArrayLike, latent: ArrayLike, key: Key[Array, ""] | None
     ) -> Float[Array, "n k"]:
-        """The likelihood to the power `observation`; `latent` and `key` are for pairs with latents of their own."""
-        return observation * self.log_likelihood(m, x)
+        """The likelihood to the power `observation`; `latent` and `key` are for pairs with own latents."""
+        return jnp.asarray(observation) * self.log_likelihood(m, x)
 
     def log_likelihood(self, m: Any, x: Any) -> Float[Array, "n k"]:
         """⟨T(x_n), m_k⟩ + log h(x_n) for all pairs, as one matrix product of packed features."""
@@ -69,11 +69,10 @@ class Pair(eqx.Module):
         natural = family.natural.expand(0)
         updated = family.with_natural(natural + statistics)
         return (
-            power * self.log_base(x)[:, None]
+            jnp.asarray(power) * self.log_base(x)[:, None]
             + updated.log_normaliser()
             - family.log_normaliser()[None]
         )
-
 
 
 def check_counts(x: np.ndarray, name: str, largest: int | None = None) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Ordinary parameters on their way in: numbers, finite, of shapes that fit, or an error that says what is wrong.
+"""Ordinary parameters on their way in: finite numbers of fitting shapes, or an error that says what is wrong.
 
 All of this is NumPy: JAX would compile every operation the first time it meets a shape, which made one
 Normal-Wishart take two seconds. A tracer has no value to look at, so inside `jit` the checks are skipped.
@@ -47,6 +47,7 @@ def parameters(**named: tuple[Any, int]) -> list[Any]:
 
 
 def _numeric(name: str, value: Any, rank: int) -> Any:
+    array: Any
     if is_traced(value):
         array = as_float(value)
     else:

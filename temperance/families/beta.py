@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..numerics.special import log_gamma
-from ._family import Family, Vector, as_float, require_finite_positive
+from ._family import Family, Vector
 from ._pair import Pair, check_counts
+from ._parameters import as_arrays, parameters, require_finite_positive
 from .dirichlet import Dirichlet, DirichletVector
 
 
@@ -30,9 +31,9 @@ class Beta(Family):
     natural: BetaVector
 
     def __init__(self, a: ArrayLike, b: ArrayLike):
-        a, b = jnp.broadcast_arrays(as_float(a), as_float(b))
-        require_finite_positive(a=a, b=b)
-        self.natural = BetaVector(a - 1.0, b - 1.0)
+        first, second = parameters(a=(a, 0), b=(b, 0))
+        require_finite_positive(a=first, b=second)
+        self.natural = as_arrays(BetaVector(first - 1.0, second - 1.0))
 
     @property
     def a(self) -> Float[Array, "*b"]:
@@ -52,8 +53,11 @@ class Beta(Family):
         return self._dirichlet().sample(key)[..., 0]
 
     def statistics(self, draw: Float[Array, "*b"]) -> BetaVector:
-        tiny = jnp.finfo(draw.dtype).tiny
-        return BetaVector(jnp.log(jnp.maximum(draw, tiny)), jnp.log(jnp.maximum(1.0 - draw, tiny)))
+        # Stand-ins for a draw that rounded to 0 or to 1: its neighbours are 2⁻¹⁰²² and 2⁻⁵³ away.
+        info = jnp.finfo(draw.dtype)
+        return BetaVector(
+            jnp.log(jnp.maximum(draw, info.tiny)), jnp.log(jnp.maximum(1.0 - draw, 0.25 * info.eps))
+        )
 
     def mode(self) -> Float[Array, "*b"]:
         return self._dirichlet().mode()[..., 0]

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..numerics.special import safe_log
-from ._family import Family, Vector, as_float, require
+from ._family import Family, Vector
+from ._parameters import as_float, parameters, require
 
 
 class CategoricalVector(Vector):
@@ -26,17 +27,16 @@ class CategoricalDistribution(Family):
     natural: CategoricalVector
 
     def __init__(self, probabilities: ArrayLike | None = None, *, logits: ArrayLike | None = None):
-        require(
-            (probabilities is None) != (logits is None), "give exactly one of probabilities and logits"
-        )
+        require((probabilities is None) != (logits is None), "give exactly one of probabilities and logits")
         if probabilities is not None:
-            weights = as_float(probabilities)
-            require(weights >= 0, "probabilities must not be negative")
-            require(
-                jnp.abs(jnp.sum(weights, axis=-1) - 1.0) < 1e-6, "probabilities must sum to one on the last axis"
-            )
-            logits = safe_log(weights)
+            (weights,) = parameters(probabilities=(probabilities, 1))
+            require(weights >= 0, "probabilities must not be negative", weights)
+            total = weights.sum(axis=-1)
+            require(abs(total - 1.0) < 1e-6, "probabilities must sum to one on the last axis", total)
+            logits = safe_log(as_float(weights))
         self.natural = CategoricalVector(as_float(logits))
+        require(self.natural.indicator.ndim > 0, "logits must be a vector (with leading batch axes)", logits)
+        require(self.is_proper(), "logits must be numbers or −∞, at least one of them finite", logits)
 
     @property
     def probabilities(self) -> Float[Array, "*b k"]:
@@ -45,10 +45,21 @@ class CategoricalDistribution(Family):
     def log_normaliser(self) -> Float[Array, "*b"]:
         return jax.nn.logsumexp(self.natural.indicator, axis=-1)
 
+    # Where a probability is zero the generic forms meet −∞ · 0, which is 0 here.
+
+    def log_prob(self, draw: Float[Array, "*b k"]) -> Float[Array, "*b"]:
+        return _weighted(draw, self.natural.indicator) - self.log_normaliser()
+
     def entropy(self) -> Float[Array, "*b"]:
-        # The generic form meets −∞ · 0 where a probability is zero.
+        return self.log_normaliser() - _weighted(self.probabilities, self.natural.indicator)
+
+    def kl(self, other: Self) -> Float[Array, "*b"]:
+        ours, theirs = self.natural.indicator, other.natural.indicator
         p = self.probabilities
-        return -jnp.sum(jnp.where(p > 0, p * jnp.log(jnp.where(p > 0, p, 1.0)), 0.0), axis=-1)
+        divergence = (
+            _weighted(p, ours) - _weighted(p, theirs) - self.log_normaliser() + other.log_normaliser()
+        )
+        return jnp.maximum(divergence, 0.0)
 
     def is_proper(self) -> Bool[Array, "*b"]:
         eta = self.natural.indicator
@@ -71,6 +82,11 @@ class CategoricalDistribution(Family):
         return cls.from_natural(CategoricalVector(safe_log(mean.indicator)))
 
 
+def _weighted(weights: Float[Array, "*b k"], logits: Float[Array, "*b k"]) -> Float[Array, "*b"]:
+    """Σ_k w_k η_k, with 0 · (−∞) = 0."""
+    return jnp.sum(_times(weights, logits), axis=-1)
+
+
 class BernoulliVector(Vector):
     """η = log-odds, t(z) = z."""
 
@@ -87,10 +103,11 @@ class BernoulliDistribution(Family):
     def __init__(self, probability: ArrayLike | None = None, *, logit: ArrayLike | None = None):
         require((probability is None) != (logit is None), "give exactly one of probability and logit")
         if probability is not None:
-            p = as_float(probability)
-            require((p >= 0) & (p <= 1), "probability must lie between 0 and 1")
-            logit = safe_log(p) - safe_log(1.0 - p)
+            (p,) = parameters(probability=(probability, 0))
+            require((p >= 0) & (p <= 1), "probability must lie between 0 and 1", p)
+            logit = _logit(as_float(p))
         self.natural = BernoulliVector(as_float(logit))
+        require(self.is_proper(), "logit must be a number or ±∞", logit)
 
     @property
     def probability(self) -> Float[Array, "*b"]:
@@ -99,12 +116,23 @@ class BernoulliDistribution(Family):
     def log_normaliser(self) -> Float[Array, "*b"]:
         return jax.nn.softplus(self.natural.indicator)
 
+    # With p(z) = σ(±η) = softplus'(±η), nothing is subtracted that could be infinite.
+
+    def log_prob(self, draw: Float[Array, "*b"]) -> Float[Array, "*b"]:
+        eta = self.natural.indicator
+        return _times(draw, jax.nn.log_sigmoid(eta)) + _times(1.0 - draw, jax.nn.log_sigmoid(-eta))
+
     def entropy(self) -> Float[Array, "*b"]:
-        # softplus(η) − η σ(η), with the limit 0 at η = ±∞.
-        eta = jnp.abs(self.natural.indicator)
-        finite = jnp.where(jnp.isfinite(eta), eta, 0.0)
-        return jnp.where(
-            jnp.isfinite(eta), jax.nn.softplus(-finite) + finite * jax.nn.sigmoid(-finite), 0.0
+        return -self._expected(self)
+
+    def kl(self, other: Self) -> Float[Array, "*b"]:
+        return jnp.maximum(self._expected(self) - self._expected(other), 0.0)
+
+    def _expected(self, other: Self) -> Float[Array, "*b"]:
+        """E[log p(z | other)]."""
+        eta, theirs = self.natural.indicator, other.natural.indicator
+        return _times(jax.nn.sigmoid(eta), jax.nn.log_sigmoid(theirs)) + _times(
+            jax.nn.sigmoid(-eta), jax.nn.log_sigmoid(-theirs)
         )
 
     def is_proper(self) -> Bool[Array, "*b"]:
@@ -121,5 +149,13 @@ class BernoulliDistribution(Family):
 
     @classmethod
     def from_mean(cls, mean: BernoulliVector, guess: Self | None = None) -> Self:
-        p = mean.indicator
-        return cls.from_natural(BernoulliVector(safe_log(p) - safe_log(1.0 - p)))
+        return cls.from_natural(BernoulliVector(_logit(mean.indicator)))
+
+
+def _times(weight: Float[Array, "*b"], value: Float[Array, "*b"]) -> Float[Array, "*b"]:
+    """w · v, with 0 · (−∞) = 0."""
+    return weight * jnp.where(weight > 0, value, 0.0)
+
+
+def _logit(p: Float[Array, "*b"]) -> Float[Array, "*b"]:
+    return safe_log(p) - safe_log(1.0 - p)

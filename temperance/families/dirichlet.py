@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..errors import InvalidData
-from ..numerics.special import digamma, inverse_digamma, log_gamma, safe_log, trigamma
-from ._family import Family, Vector, as_float, require, require_finite_positive
+from ..numerics.special import digamma, inverse_digamma, log_gamma, safe_log, trigamma, trigamma_deficit
+from ._family import Family, Vector
 from ._pair import Pair, check_counts
+from ._parameters import as_arrays, parameters, require, require_finite_positive
 
 
 class DirichletVector(Vector):
@@ -30,10 +31,10 @@ class Dirichlet(Family):
     natural: DirichletVector
 
     def __init__(self, concentration: ArrayLike):
-        concentration = as_float(concentration)
-        require(concentration.ndim >= 1, "concentration must have a last axis of categories, got a scalar")
-        require_finite_positive(concentration=concentration)
-        self.natural = DirichletVector(concentration - 1.0)
+        (delta,) = parameters(concentration=(concentration, 1))
+        require(delta.shape[-1] > 0, "concentration must have at least one category")
+        require_finite_positive(concentration=delta)
+        self.natural = as_arrays(DirichletVector(delta - 1.0))
 
     @property
     def concentration(self) -> Float[Array, "*b k"]:
@@ -69,7 +70,7 @@ class Dirichlet(Family):
 
 
 def _start(log_mean: Float[Array, "*b k"]) -> Float[Array, "*b k"]:
-    """For large totals Σ exp E[log π] ≈ 1 − (K − 1)/(2 Σδ); one fixed-point step of Minka then sets the shares."""
+    """For large totals Σ exp E[log π] ≈ 1 − (K − 1)/(2 Σδ); a fixed-point step of Minka sets the shares."""
     k = log_mean.shape[-1]
     missing = jnp.maximum(-jnp.expm1(jax.nn.logsumexp(log_mean, axis=-1, keepdims=True)), 1e-16)
     total = jnp.maximum((k - 1) / 2, 0.5) / missing
@@ -77,31 +78,52 @@ def _start(log_mean: Float[Array, "*b k"]) -> Float[Array, "*b k"]:
 
 
 def match_log_mean(log_mean: Float[Array, "*b k"], start: Float[Array, "*b k"]) -> Float[Array, "*b k"]:
-    """Solve ψ(δ_k) − ψ(Σδ) = `log_mean` for δ by Newton, in O(k) a step.
+    """Solve ψ(δ_k) − ψ(Σδ) = `log_mean` for δ by Newton, in O(k) a step, until only rounding is left.
 
-    The Jacobian is D − 11ᵀψ′(Σδ) (latent-variable thesis 3.36–3.37, corrected), so Sherman–Morrison inverts it.
+    The Jacobian is D − 11ᵀψ′(Σδ) (latent-variable thesis 3.36–3.37, corrected): Sherman–Morrison inverts it.
     A step may not shrink a coordinate below a quarter of itself: Newton cannot leave the domain.
     """
-
-    def step(delta: Float[Array, "*b k"]) -> Float[Array, "*b k"]:
-        total = jnp.sum(delta, axis=-1, keepdims=True)
-        gradient = digamma(delta) - digamma(total) - log_mean
-        diagonal = trigamma(delta)
-        scaled = gradient / diagonal
-        denominator = 1.0 / trigamma(total) - jnp.sum(1.0 / diagonal, axis=-1, keepdims=True)
-        newton = scaled + jnp.sum(scaled, axis=-1, keepdims=True) / (diagonal * denominator)
-        return jnp.clip(delta - newton, 0.25 * delta, 4.0 * delta + 1.0)
+    if log_mean.shape[-1] == 1:
+        return start  # π = 1 whatever its concentration
 
     def unfinished(carry: tuple[Array, Array, Array]) -> Array:
-        count, _, change = carry
-        return (count < 200) & (change > 1e-14)
+        count, _, worst = carry
+        return (count < 200) & (worst > _ROUNDING)
 
     def body(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         count, delta, _ = carry
-        updated = step(delta)
-        return count + 1, updated, jnp.max(jnp.abs(updated - delta) / updated)
+        updated = _newton_step(delta, log_mean)
+        return count + 1, updated, jnp.max(_residual(updated, log_mean)[1])
 
-    return jax.lax.while_loop(unfinished, body, (jnp.asarray(0), start, jnp.asarray(jnp.inf)))[1]
+    begin = jnp.asarray(0), start, jnp.max(_residual(start, log_mean)[1])
+    return jax.lax.while_loop(unfinished, body, begin)[1]
+
+
+_ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+
+
+def _residual(
+    delta: Float[Array, "*b k"], log_mean: Float[Array, "*b k"]
+) -> tuple[Float[Array, "*b k"], Float[Array, "*b k"]]:
+    """ψ(δ) − ψ(Σδ) − `log_mean`, and its size relative to the terms of the difference."""
+    left, right = digamma(delta), digamma(jnp.sum(delta, axis=-1, keepdims=True))
+    residual = left - right - log_mean
+    return residual, jnp.abs(residual) / (1.0 + jnp.abs(left) + jnp.abs(right) + jnp.abs(log_mean))
+
+
+def _newton_step(delta: Float[Array, "*b k"], log_mean: Float[Array, "*b k"]) -> Float[Array, "*b k"]:
+    diagonal = trigamma(delta)
+    shares = _residual(delta, log_mean)[0] / diagonal
+    # 1/ψ′(Σδ) − Σ 1/ψ′(δ_k) > 0, whose terms cancel for large counts.
+    deficits = trigamma_deficit(delta), trigamma_deficit(jnp.sum(delta, axis=-1, keepdims=True))
+    denominator = jnp.sum(deficits[0], axis=-1, keepdims=True) - deficits[1]
+    both = shares + jnp.sum(shares, axis=-1, keepdims=True) / (diagonal * denominator)
+    # Of large counts the log mean says little about the total, and an error in the shares, squared, would
+    # throw it off by orders of magnitude: then settle the shares first.
+    error = jnp.sum(jnp.where(delta > 1.0, jnp.square(shares) / delta, 0.0), axis=-1, keepdims=True)
+    unsettled = error > 0.5 * jnp.maximum(denominator, 0.5)
+    largest = jnp.where(unsettled, 4.0, 16.0) * delta + 1.0
+    return jnp.clip(delta - jnp.where(unsettled, shares, both), 0.25 * delta, largest)
 
 
 class Categorical(Pair):
@@ -116,6 +138,7 @@ class Categorical(Pair):
         return self if self.levels is not None else type(self)(int(np.nanmax(x)) + 1)
 
     def statistics(self, x: Float[Array, " n"]) -> DirichletVector:
+        assert self.levels is not None, "complete() has to be called first"
         return DirichletVector(jax.nn.one_hot(x, self.levels, dtype=jnp.float64))
 
     def log_base(self, x: Float[Array, " n"]) -> Float[Array, " n"]:

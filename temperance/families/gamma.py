@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..numerics.special import inverse_wishart_gap, log_gamma
-from ._family import Family, Vector, as_float, require_finite_positive
+from ._family import Family, Vector
 from ._pair import Pair, check_counts
+from ._parameters import as_arrays, parameters, require_finite_positive
 
 
 class GammaVector(Vector):
@@ -29,9 +30,9 @@ class Gamma(Family):
     natural: GammaVector
 
     def __init__(self, shape: ArrayLike, rate: ArrayLike):
-        shape, rate = jnp.broadcast_arrays(as_float(shape), as_float(rate))
-        require_finite_positive(shape=shape, rate=rate)
-        self.natural = GammaVector(shape - 1.0, -rate)
+        a, b = parameters(shape=(shape, 0), rate=(rate, 0))
+        require_finite_positive(shape=a, rate=b)
+        self.natural = as_arrays(GammaVector(a - 1.0, -b))
 
     @property
     def shape(self) -> Float[Array, "*b"]:
@@ -59,7 +60,7 @@ class Gamma(Family):
 
     @classmethod
     def from_mean(cls, mean: GammaVector, guess: Self | None = None) -> Self:
-        # A Wishart in one dimension with dof = 2a: the same scalar equation log a − ψ(a) = log E[λ] − E[log λ].
+        # A Wishart in one dimension with dof = 2a: log a − ψ(a) = log E[λ] − E[log λ].
         shape = inverse_wishart_gap(jnp.log(mean.value) - mean.log, 1) / 2
         return cls.from_natural(GammaVector(shape - 1.0, -shape / mean.value))
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..errors import InvalidParameter
 from ._family import Family, Vector
@@ -47,7 +47,7 @@ class Independent(Family):
         self.inner = inner
 
     @property
-    def natural(self) -> IndependentVector:  # type: ignore[override]
+    def natural(self) -> IndependentVector:
         return IndependentVector(self.inner.natural)
 
     def with_natural(self, natural: IndependentVector) -> Self:
@@ -73,6 +73,9 @@ class Independent(Family):
         if guess is None:
             raise InvalidParameter("Independent.from_mean needs a guess, which says what the inner family is")
         return cls(guess.inner.match(mean.inner))
+
+    def mix_means(self, other: Self, rate: ArrayLike) -> Self:
+        return type(self)(self.inner.mix_means(other.inner, jnp.asarray(rate)[..., None]))
 
 
 class IndependentPair(Pair):

@@ -8,10 +8,31 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
-from ..numerics.linalg import cholesky, explicit_inverse, is_positive_definite, log_det, outer, solve
-from ._family import LOG_2PI, Family, Vector, as_float, closed_form, require, require_square
+from ..numerics.linalg import (
+    cholesky,
+    explicit_inverse,
+    is_positive_definite,
+    log_det,
+    outer,
+    solve,
+    symmetrise,
+    transpose,
+    transposed_solve,
+    transposed_solve_vector,
+    whiten,
+)
+from ._family import LOG_2PI, Family, Vector, closed_form
 from ._pair import Pair
-from .wishart import log_wishart_normaliser, match_precision_mean, mean_log_det, require_wishart, sample_precision
+from ._parameters import as_arrays, parameters, positive_definite
+from .wishart import (
+    TINY,
+    log_wishart_normaliser,
+    match_precision_mean,
+    mean_log_det,
+    require_dof,
+    sample_covariant,
+    sample_precision,
+)
 
 
 class MatrixNormalWishartVector(Vector):
@@ -33,17 +54,19 @@ class WeightsAndPrecision(NamedTuple):
     precision: Float[Array, "*b d d"]
 
 
-def _transpose(matrix: Array) -> Array:
-    return jnp.swapaxes(matrix, -1, -2)
+def _natural(location: Array, inputs: Array, dof: Array, scatter: Array) -> MatrixNormalWishartVector:
+    d, p = location.shape[-2:]
+    cross = location @ inputs
+    outputs = scatter + symmetrise(cross @ transpose(location))
+    return MatrixNormalWishartVector(cross, inputs, outputs, dof - d - 1 + p)
 
 
 def _location(natural: MatrixNormalWishartVector) -> Float[Array, "*b d p"]:
-    return _transpose(solve(cholesky(natural.inputs), _transpose(natural.cross)))
+    return transpose(solve(cholesky(natural.inputs), transpose(natural.cross)))
 
 
 def _scatter(natural: MatrixNormalWishartVector) -> Float[Array, "*b d d"]:
-    residual = natural.outputs - _location(natural) @ _transpose(natural.cross)
-    return 0.5 * (residual + _transpose(residual))
+    return natural.outputs - symmetrise(_location(natural) @ transpose(natural.cross))
 
 
 def _value_and_mean(
@@ -52,12 +75,14 @@ def _value_and_mean(
     d, p = natural.cross.shape[-2:]
     dof = natural.dof + d + 1 - p
     factor_inputs, factor = cholesky(natural.inputs), cholesky(_scatter(natural))
-    location = _transpose(solve(factor_inputs, _transpose(natural.cross)))
+    location = _location(natural)
     value = log_wishart_normaliser(factor, dof) + 0.5 * d * (p * LOG_2PI - log_det(factor_inputs))
     precision = dof[..., None, None] * explicit_inverse(factor)
     cross = precision @ location
-    quadratic = d * explicit_inverse(factor_inputs) + _transpose(location) @ cross
-    mean = MatrixNormalWishartVector(cross, -0.5 * quadratic, -0.5 * precision, 0.5 * mean_log_det(factor, dof))
+    quadratic = d * explicit_inverse(factor_inputs) + symmetrise(transpose(location) @ cross)
+    mean = MatrixNormalWishartVector(
+        cross, -0.5 * quadratic, -0.5 * precision, 0.5 * mean_log_det(factor, dof)
+    )
     return value, mean
 
 
@@ -71,22 +96,13 @@ class MatrixNormalWishart(Family):
     natural: MatrixNormalWishartVector
 
     def __init__(self, mean: ArrayLike, pseudo_inputs: ArrayLike, dof: ArrayLike, scatter: ArrayLike):
-        mean, inputs, dof, scatter = map(as_float, (mean, pseudo_inputs, dof, scatter))
-        require(mean.ndim >= 2, "mean must be a matrix (with leading batch axes)")
-        require(jnp.isfinite(mean), "mean must be finite")
-        d, p = mean.shape[-2:]
-        require_square("pseudo_inputs", inputs, p)
-        require(is_positive_definite(inputs), "pseudo_inputs must be positive definite")
-        require_wishart(scatter, dof, d)
-        batch = jnp.broadcast_shapes(mean.shape[:-2], inputs.shape[:-2], dof.shape, scatter.shape[:-2])
-        mean = jnp.broadcast_to(mean, (*batch, d, p))
-        inputs = jnp.broadcast_to(inputs, (*batch, p, p))
-        scatter = jnp.broadcast_to(scatter, (*batch, d, d))
-        cross = mean @ inputs
-        outputs = scatter + cross @ _transpose(mean)
-        self.natural = MatrixNormalWishartVector(
-            cross, inputs, 0.5 * (outputs + _transpose(outputs)), jnp.broadcast_to(dof, batch) - d - 1 + p
+        m, v, nu, s = parameters(
+            mean=(mean, 2), pseudo_inputs=(pseudo_inputs, 2), dof=(dof, 0), scatter=(scatter, 2)
         )
+        v = positive_definite("pseudo_inputs", v, m.shape[-1])
+        s = positive_definite("scatter", s, m.shape[-2])
+        require_dof(nu, m.shape[-2])
+        self.natural = as_arrays(_natural(m, v, nu, s))
 
     @property
     def location(self) -> Float[Array, "*b d p"]:
@@ -111,45 +127,59 @@ class MatrixNormalWishart(Family):
 
     def is_proper(self) -> Bool[Array, "*b"]:
         proper_inputs = is_positive_definite(self.natural.inputs)
-        return proper_inputs & (self.dof > self.natural.cross.shape[-2] - 1) & is_positive_definite(self.scatter)
+        enough = self.dof > self.natural.cross.shape[-2] - 1
+        return proper_inputs & enough & is_positive_definite(self.scatter)
 
     def sample(self, key: Key[Array, ""]) -> WeightsAndPrecision:
         key_precision, key_weights = jax.random.split(key)
-        precision = sample_precision(key_precision, cholesky(self.scatter), self.dof)
-        noise = jax.random.normal(key_weights, self.natural.cross.shape)
-        rows = jax.scipy.linalg.solve_triangular(cholesky(precision), noise, lower=True, trans=1)
-        both = jax.scipy.linalg.solve_triangular(
-            cholesky(self.natural.inputs), _transpose(rows), lower=True, trans=1
-        )
-        return WeightsAndPrecision(self.location + _transpose(both), precision)
+        factor = cholesky(self.scatter)
+        precision, bartlett = sample_precision(key_precision, factor, self.dof)
+        rows = sample_covariant(key_weights, factor, bartlett, self.natural.cross.shape[-1])
+        both = transposed_solve(cholesky(self.natural.inputs), transpose(rows))
+        return WeightsAndPrecision(self.location + transpose(both), precision)
 
     def statistics(self, draw: WeightsAndPrecision) -> MatrixNormalWishartVector:
         weights, precision = draw
         cross = precision @ weights
         return MatrixNormalWishartVector(
             cross,
-            -0.5 * _transpose(weights) @ cross,
+            -0.5 * symmetrise(transpose(weights) @ cross),
             -0.5 * precision,
             0.5 * log_det(cholesky(precision)),
         )
 
     def mode(self) -> WeightsAndPrecision:
         # At W = E[W] the density in Λ has exponent ½ (dof − d − 1 + p).
-        precision = self.natural.dof[..., None, None] * explicit_inverse(cholesky(self.scatter))
-        return WeightsAndPrecision(self.location, precision)
+        scale = jnp.maximum(self.natural.dof, TINY)[..., None, None]
+        return WeightsAndPrecision(self.location, scale * explicit_inverse(cholesky(self.scatter)))
 
     @classmethod
     def from_mean(cls, mean: MatrixNormalWishartVector, guess: Self | None = None) -> Self:
-        d, p = mean.cross.shape[-2:]
         precision = -2.0 * mean.outputs
         location = solve(cholesky(precision), mean.cross)
-        spread = -2.0 * mean.inputs - _transpose(location) @ mean.cross
-        inputs = d * explicit_inverse(cholesky(0.5 * (spread + _transpose(spread))))
-        scatter, dof = match_precision_mean(precision, 2.0 * mean.dof)
-        cross = location @ inputs
-        return cls.from_natural(
-            MatrixNormalWishartVector(cross, inputs, scatter + cross @ _transpose(location), dof - d - 1 + p)
-        )
+        spread = -2.0 * mean.inputs - symmetrise(transpose(location) @ mean.cross)
+        return cls._matching(location, spread, precision, 2.0 * mean.dof)
+
+    @classmethod
+    def _matching(cls, location: Array, spread: Array, precision: Array, mean_log: Array) -> Self:
+        """The member with E[ΛW] = E[Λ] `location`, E[(W − location)ᵀ Λ (W − location)] = `spread`."""
+        inputs = location.shape[-2] * explicit_inverse(cholesky(spread))
+        scatter, dof = match_precision_mean(precision, mean_log)
+        return cls.from_natural(_natural(location, inputs, dof, scatter))
+
+    def mix_means(self, other: Self, rate: ArrayLike) -> Self:
+        """By the centred form of the spread, as for the Normal-Wishart."""
+        mean, weight = self.mean().mix(other.mean(), rate), jnp.asarray(rate)[..., None, None]
+        precision = -2.0 * mean.outputs
+        location = solve(cholesky(precision), mean.cross)
+        spread = (1.0 - weight) * self._spread(location) + weight * other._spread(location)
+        return type(self)._matching(location, spread, precision, 2.0 * mean.dof)
+
+    def _spread(self, location: Float[Array, "*b d p"]) -> Float[Array, "*b p p"]:
+        """E[(W − location)ᵀ Λ (W − location)]."""
+        half = whiten(cholesky(self.scatter), self.location - location)
+        within = location.shape[-2] * explicit_inverse(cholesky(self.pseudo_inputs))
+        return within + self.dof[..., None, None] * (transpose(half) @ half)
 
 
 class LinearGaussian(Pair):
@@ -158,7 +188,10 @@ class LinearGaussian(Pair):
     def statistics(self, x: tuple[Float[Array, "n p"], Float[Array, "n d"]]) -> MatrixNormalWishartVector:
         inputs, outputs = x
         return MatrixNormalWishartVector(
-            outer(outputs, inputs), outer(inputs, inputs), outer(outputs, outputs), jnp.ones(inputs.shape[:-1])
+            outer(outputs, inputs),
+            outer(inputs, inputs),
+            outer(outputs, outputs),
+            jnp.ones(inputs.shape[:-1]),
         )
 
     def log_base(self, x: tuple[Float[Array, "n p"], Float[Array, "n d"]]) -> Float[Array, " n"]:
@@ -171,7 +204,7 @@ class LinearGaussian(Pair):
         mean = (weights @ inputs[..., None])[..., 0]
         noise = jax.random.normal(key, mean.shape)
         factor = cholesky(precision)
-        return mean + jax.scipy.linalg.solve_triangular(factor, noise[..., None], lower=True, trans=1)[..., 0]
+        return mean + transposed_solve_vector(factor, noise)
 
     def default_prior(self, x: Any, size: int) -> MatrixNormalWishart:
         inputs, outputs = x

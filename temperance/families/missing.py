@@ -1,7 +1,7 @@
 """Gaussian likelihoods with columns not seen (NaN), integrated out exactly.
 
-The missing columns are latents of their own, jointly optimised with the assignment: for each component they are
-Gaussian given the seen ones. On the path from prior to posterior a fixed reference density r stands in for them,
+The missing columns are latents of their own, jointly optimised with the assignment: for each component they
+are Gaussian given the seen ones. On the path from prior to posterior a fixed density r stands in for them,
 p(x_seen, x_missing | θ)^β r(x_missing)^(1 − β), so that the path is proper at β = 0 and exact at β = 1.
 """
 
@@ -29,9 +29,9 @@ def _split(x: Rows) -> tuple[Rows, Rows]:
     return seen.astype(jnp.float64), jnp.where(seen, x, 0.0)
 
 
-def _grid(power: ArrayLike) -> ArrayLike:
+def _grid(power: Array) -> Array:
     """A power (a scalar, or one a datum in a column) ready for arrays of (datum, component, dimension)."""
-    return power[..., None] if jnp.ndim(power) == 2 else power  # type: ignore[index]
+    return power[..., None] if power.ndim == 2 else power
 
 
 def _reference(x: np.ndarray) -> Array:
@@ -51,23 +51,34 @@ class GaussianWithMissing(Gaussian):
         return _split(x)[1]
 
     def tempered_log_likelihood(
-        self, m: NormalWishartVector, x: Rows, observation: ArrayLike, latent: ArrayLike, key: Key[Array, ""] | None
+        self,
+        m: NormalWishartVector,
+        x: Rows,
+        observation: ArrayLike,
+        latent: ArrayLike,
+        key: Key[Array, ""] | None,
     ) -> Float[Array, "n k"]:
         assert self.reference is not None
+        observation, latent = jnp.asarray(observation), jnp.asarray(latent)
         seen, filled = _split(x)
         hidden = (1.0 - seen)[:, None]  # n 1 d
         precision = -2.0 * m.second  # E[Λ], k d d
         pull = m.first[None] - jnp.einsum("kde,ne->nkd", precision, filled)
-        rest = _grid(latent) - jnp.asarray(_grid(observation))
+        rest = _grid(latent) - _grid(observation)
         both = outer(hidden, hidden)
-        weight = jnp.asarray(_grid(observation))[..., None] if jnp.ndim(_grid(observation)) else observation
+        weight = _grid(observation)[..., None] if observation.ndim else observation
         diagonal = rest * hidden / self.reference[None, None] + (1.0 - hidden)
         quadratic = weight * both * precision[None] + diagonal[..., None] * jnp.eye(x.shape[-1])[None, None]
         integral = integrate_out(_grid(observation) * hidden * pull, quadratic, key)
         # The columns that are seen stand in the integral as standard Gaussians.
         unused = 0.5 * LOG_2PI * jnp.sum(seen, axis=-1)[:, None]
         stand_in = -0.5 * jnp.sum(hidden * (jnp.log(self.reference) + LOG_2PI)[None, None], axis=-1)
-        return observation * self.log_likelihood(m, filled) + integral - unused + (latent - jnp.asarray(observation)) * stand_in
+        return (
+            observation * self.log_likelihood(m, filled)
+            + integral
+            - unused
+            + (latent - observation) * stand_in
+        )
 
     def log_predictive(self, family: Family, x: Rows, power: ArrayLike = 1.0) -> Float[Array, "n k"]:
         """The Student-t of the seen columns: same degrees of freedom, their block of the scatter."""
@@ -79,7 +90,11 @@ class GaussianWithMissing(Gaussian):
         factor = cholesky(scatter)
         centred = seen[:, None] * (filled[:, None] - family.location[None])
         return _student(
-            family.dof[None] + 1.0 - d, family.pseudo_count[None], quadratic_form(factor, centred), log_det(factor), seen
+            family.dof[None] + 1.0 - d,
+            family.pseudo_count[None],
+            quadratic_form(factor, centred),
+            log_det(factor),
+            seen,
         )
 
 
@@ -103,17 +118,27 @@ class SphericalWithMissing(SphericalGaussian):
         key: Key[Array, ""] | None,
     ) -> Float[Array, "n k"]:
         assert self.reference is not None
+        observation, latent = jnp.asarray(observation), jnp.asarray(latent)
         seen, filled = _split(x)
         hidden = (1.0 - seen)[:, None]
         precision = (-2.0 * m.second)[None, :, None]
-        rest = _grid(latent) - jnp.asarray(_grid(observation))
+        rest = _grid(latent) - _grid(observation)
         # One independent Gaussian a column: 1 × 1 integrals.
-        diagonal = _grid(observation) * hidden * precision + rest * hidden / self.reference[None, None] + (1.0 - hidden)
+        diagonal = (
+            _grid(observation) * hidden * precision
+            + rest * hidden / self.reference[None, None]
+            + (1.0 - hidden)
+        )
         linear = _grid(observation) * hidden * m.first[None]
         integral = jnp.sum(integrate_out(linear[..., None], diagonal[..., None, None], key), axis=-1)
         unused = 0.5 * LOG_2PI * jnp.sum(seen, axis=-1)[:, None]
         stand_in = -0.5 * jnp.sum(hidden * (jnp.log(self.reference) + LOG_2PI)[None, None], axis=-1)
-        return observation * self.log_likelihood(m, filled) + integral - unused + (latent - jnp.asarray(observation)) * stand_in
+        return (
+            observation * self.log_likelihood(m, filled)
+            + integral
+            - unused
+            + (latent - observation) * stand_in
+        )
 
     def log_predictive(self, family: Family, x: Rows, power: ArrayLike = 1.0) -> Float[Array, "n k"]:
         assert isinstance(family, IsotropicNormalGamma)
@@ -134,5 +159,3 @@ def _student(dof: Any, count: Any, distance: Array, log_width: Array, seen: Rows
         - 0.5 * log_width
         - 0.5 * (dof + d) * jnp.log1p(distance * count / (count + 1.0))
     )
-
-

@@ -1,4 +1,4 @@
-"""Multivariate Normal in information form, and the Gaussian likelihood of known covariance it is conjugate to."""
+"""Multivariate Normal in information form, and the Gaussian likelihood of known covariance."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from ..numerics.linalg import (
     outer,
     quadratic_form,
     solve_vector,
+    transposed_solve_vector,
 )
-from ._family import LOG_2PI, Family, Vector, as_float, closed_form, require, require_square
+from ._family import LOG_2PI, Family, Vector, closed_form
 from ._pair import Pair
+from ._parameters import as_arrays, as_float, parameters, positive_definite, require
 
 
 class NormalVector(Vector):
@@ -42,6 +44,9 @@ def _value_and_mean(natural: NormalVector) -> tuple[Float[Array, "*b"], NormalVe
 _log_normaliser = closed_form(_value_and_mean)
 
 
+_invert = jax.jit(lambda matrix: explicit_inverse(cholesky(matrix)))
+
+
 class Normal(Family):
     """p(x) = N(x | mean, covariance), kept as the precision and the precision times the mean."""
 
@@ -50,19 +55,14 @@ class Normal(Family):
     def __init__(
         self, mean: ArrayLike, covariance: ArrayLike | None = None, *, precision: ArrayLike | None = None
     ):
-        mean = as_float(mean)
-        require(mean.ndim >= 1, "mean must be a vector (with leading batch axes), got a scalar")
         require((covariance is None) != (precision is None), "give exactly one of covariance and precision")
-        name = "covariance" if precision is None else "precision"
-        matrix = as_float(covariance if precision is None else precision)
-        require(jnp.isfinite(mean), "mean must be finite")
-        require_square(name, matrix, mean.shape[-1])
-        require(is_positive_definite(matrix), f"{name} must be positive definite")
-        inverse = matrix if precision is not None else explicit_inverse(cholesky(matrix))
-        batch = jnp.broadcast_shapes(mean.shape[:-1], inverse.shape[:-2])
-        mean = jnp.broadcast_to(mean, batch + mean.shape[-1:])
-        inverse = jnp.broadcast_to(inverse, batch + inverse.shape[-2:])
-        self.natural = NormalVector((inverse @ mean[..., None])[..., 0], inverse)
+        if precision is None:
+            m, matrix = parameters(mean=(mean, 1), covariance=(covariance, 2))
+            matrix = _invert(as_float(positive_definite("covariance", matrix, m.shape[-1])))
+        else:
+            m, matrix = parameters(mean=(mean, 1), precision=(precision, 2))
+            matrix = positive_definite("precision", matrix, m.shape[-1])
+        self.natural = as_arrays(NormalVector((matrix @ m[..., None])[..., 0], matrix))
 
     @property
     def location(self) -> Float[Array, "*b d"]:
@@ -85,8 +85,7 @@ class Normal(Family):
     def sample(self, key: Key[Array, ""]) -> Float[Array, "*b d"]:
         factor = cholesky(self.natural.precision)
         noise = jax.random.normal(key, self.natural.linear.shape)
-        shift = jax.scipy.linalg.solve_triangular(factor, noise[..., None], lower=True, trans=1)[..., 0]
-        return solve_vector(factor, self.natural.linear) + shift
+        return solve_vector(factor, self.natural.linear) + transposed_solve_vector(factor, noise)
 
     def statistics(self, draw: Float[Array, "*b d"]) -> NormalVector:
         return NormalVector(draw, -0.5 * outer(draw, draw))
@@ -96,9 +95,22 @@ class Normal(Family):
 
     @classmethod
     def from_mean(cls, mean: NormalVector, guess: Self | None = None) -> Self:
-        covariance = -2.0 * mean.precision - outer(mean.linear, mean.linear)
+        return cls._matching(mean.linear, -2.0 * mean.precision - outer(mean.linear, mean.linear))
+
+    @classmethod
+    def _matching(cls, location: Array, covariance: Array) -> Self:
         precision = explicit_inverse(cholesky(covariance))
-        return cls.from_natural(NormalVector((precision @ mean.linear[..., None])[..., 0], precision))
+        return cls.from_natural(NormalVector((precision @ location[..., None])[..., 0], precision))
+
+    def mix_means(self, other: Self, rate: ArrayLike) -> Self:
+        """By the centred form of the covariance, which keeps its digits far from the origin."""
+        weight = jnp.asarray(rate)
+        share = weight[..., None]
+        location = (1.0 - share) * self.location + share * other.location
+        apart = self.location - other.location
+        within = (1.0 - share)[..., None] * self.covariance + share[..., None] * other.covariance
+        between = (weight * (1.0 - weight))[..., None, None] * outer(apart, apart)
+        return type(self)._matching(location, within + between)
 
 
 class KnownCovarianceGaussian(Pair):
@@ -109,9 +121,8 @@ class KnownCovarianceGaussian(Pair):
 
     def __init__(self, covariance: ArrayLike, missing: bool = False):
         self.missing = missing
-        self.covariance = as_float(covariance)
-        require_square("covariance", self.covariance)
-        require(is_positive_definite(self.covariance), "covariance must be positive definite")
+        (matrix,) = parameters(covariance=(covariance, 2))
+        self.covariance = as_float(positive_definite("covariance", matrix))
 
     def coordinates(self, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         return jnp.where(jnp.isnan(x), 0.0, x)
@@ -131,7 +142,7 @@ class KnownCovarianceGaussian(Pair):
         return -0.5 * (distance + log_det(factor) + jnp.sum(seen, axis=-1) * LOG_2PI)
 
     def _seen(self, x: Float[Array, "n d"]) -> tuple[Float[Array, "n d"], Float[Array, "#n d d"]]:
-        """1 where a column is seen, and the factor of the seen block of the covariance (identity elsewhere)."""
+        """1 where a column is seen, and the factor of the covariance of the seen block (else identity)."""
         if not self.missing:
             factor = cholesky(self.covariance)
             return jnp.ones_like(x), jnp.broadcast_to(factor, (x.shape[0], *factor.shape))

@@ -13,9 +13,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..numerics.special import digamma, inverse_wishart_gap, log_gamma
-from ._family import LOG_2PI, Family, Vector, as_float, closed_form, require, require_finite_positive
+from ._family import LOG_2PI, Family, Vector, closed_form
 from ._pair import Pair
+from ._parameters import as_arrays, parameters, require_finite_positive
 from .normal_wishart import MeanAndPrecision, default_spread
+from .wishart import TINY
 
 
 class NormalGammaVector(Vector):
@@ -27,6 +29,10 @@ class NormalGammaVector(Vector):
     dof: Float[Array, "*b"]
 
     kinds: ClassVar[tuple[str, ...]] = ("scalar", "scalar", "scalar", "scalar")
+
+
+def _natural(location: Array, count: Array, dof: Array, scatter: Array) -> NormalGammaVector:
+    return NormalGammaVector(count * location, count, scatter + count * location * location, dof - 1.0)
 
 
 def _value_and_mean(natural: NormalGammaVector) -> tuple[Float[Array, "*b"], NormalGammaVector]:
@@ -49,15 +55,16 @@ _log_normaliser = closed_form(_value_and_mean)
 
 
 class NormalGamma(Family):
-    """λ ~ Gamma(dof/2, rate = scatter/2) and μ | λ ~ N(mean, 1/(pseudo_count · λ)), for each batch element."""
+    """λ ~ Gamma(dof/2, rate = scatter/2) and μ | λ ~ N(mean, 1/(pseudo_count · λ)), for each element."""
 
     natural: NormalGammaVector
 
     def __init__(self, mean: ArrayLike, pseudo_count: ArrayLike, dof: ArrayLike, scatter: ArrayLike):
-        mean, count, dof, scatter = jnp.broadcast_arrays(*map(as_float, (mean, pseudo_count, dof, scatter)))
-        require(jnp.isfinite(mean), "mean must be finite")
-        require_finite_positive(pseudo_count=count, dof=dof, scatter=scatter)
-        self.natural = NormalGammaVector(count * mean, count, scatter + count * jnp.square(mean), dof - 1.0)
+        m, v, nu, s = parameters(
+            mean=(mean, 0), pseudo_count=(pseudo_count, 0), dof=(dof, 0), scatter=(scatter, 0)
+        )
+        require_finite_positive(pseudo_count=v, dof=nu, scatter=s)
+        self.natural = as_arrays(_natural(m, v, nu, s))
 
     @property
     def location(self) -> Float[Array, "*b"]:
@@ -83,10 +90,9 @@ class NormalGamma(Family):
 
     def sample(self, key: Key[Array, ""]) -> MeanAndPrecision:
         key_precision, key_mean = jax.random.split(key)
-        log = jax.random.loggamma(key_precision, 0.5 * self.dof) - jnp.log(0.5 * self.scatter)
-        precision = jnp.exp(log)
+        precision = sample_scalar_precision(key_precision, self.dof, self.scatter)
         noise = jax.random.normal(key_mean, precision.shape)
-        return MeanAndPrecision(self.location + noise * jnp.exp(-0.5 * log) / jnp.sqrt(self.natural.count), precision)
+        return MeanAndPrecision(self.location + noise / jnp.sqrt(self.natural.count * precision), precision)
 
     def statistics(self, draw: MeanAndPrecision) -> NormalGammaVector:
         mean, precision = draw
@@ -95,17 +101,39 @@ class NormalGamma(Family):
         )
 
     def mode(self) -> MeanAndPrecision:
-        return MeanAndPrecision(self.location, self.natural.dof / self.scatter)
+        return MeanAndPrecision(self.location, jnp.maximum(self.natural.dof, TINY) / self.scatter)
 
     @classmethod
     def from_mean(cls, mean: NormalGammaVector, guess: Self | None = None) -> Self:
         precision = -2.0 * mean.second
         location = mean.first / precision
-        count = 1.0 / (-2.0 * mean.count - mean.first * location)
-        dof = inverse_wishart_gap(jnp.log(precision) - 2.0 * mean.dof, 1)
-        return cls.from_natural(
-            NormalGammaVector(count * location, count, dof / precision + count * jnp.square(location), dof - 1.0)
-        )
+        return cls._matching(location, -2.0 * mean.count - mean.first * location, precision, 2.0 * mean.dof)
+
+    @classmethod
+    def _matching(cls, location: Array, spread: Array, precision: Array, mean_log: Array) -> Self:
+        """The member with E[λμ] = E[λ] `location`, E[λ (μ − location)²] = `spread`."""
+        dof = inverse_wishart_gap(jnp.log(precision) - mean_log, 1)
+        return cls.from_natural(_natural(location, 1.0 / spread, dof, dof / precision))
+
+    def mix_means(self, other: Self, rate: ArrayLike) -> Self:
+        """By the centred form of the spread, as for the Normal-Wishart."""
+        mean, weight = self.mean().mix(other.mean(), rate), jnp.asarray(rate)
+        precision = -2.0 * mean.second
+        location = mean.first / precision
+        spread = (1.0 - weight) * self._spread(location) + weight * other._spread(location)
+        return type(self)._matching(location, spread, precision, 2.0 * mean.dof)
+
+    def _spread(self, location: Float[Array, "*b"]) -> Float[Array, "*b"]:
+        """E[λ (μ − location)²]."""
+        return 1.0 / self.pseudo_count + self.dof / self.scatter * jnp.square(self.location - location)
+
+
+def sample_scalar_precision(
+    key: Key[Array, ""], dof: Float[Array, "*b"], scatter: Float[Array, "*b"]
+) -> Float[Array, "*b"]:
+    """Through the logarithm, and never zero: with few degrees of freedom a draw underflows otherwise."""
+    log = jax.random.loggamma(key, 0.5 * dof) - jnp.log(0.5 * scatter)
+    return jnp.maximum(jnp.exp(log), TINY)
 
 
 class ScalarGaussian(Pair):
@@ -131,7 +159,8 @@ class ScalarGaussian(Pair):
 
 
 class IsotropicNormalGammaVector(Vector):
-    """η = (v m, v, s + v|m|², dof − 2 + d), t(μ, λ) = (λμ, −½ λ|μ|², −½ λ, ½ log λ), T(x) = (x, 1, |x|², d)."""
+    """η = (v m, v, s + v|m|², dof − 2 + d), t(μ, λ) = (λμ, −½ λ|μ|², −½ λ, ½ log λ),
+    T(x) = (x, 1, |x|², d)."""
 
     first: Float[Array, "*b d"]
     count: Float[Array, "*b"]
@@ -139,6 +168,14 @@ class IsotropicNormalGammaVector(Vector):
     dof: Float[Array, "*b"]
 
     kinds: ClassVar[tuple[str, ...]] = ("vector", "scalar", "scalar", "scalar")
+
+
+def _isotropic_natural(
+    location: Array, count: Array, dof: Array, scatter: Array
+) -> IsotropicNormalGammaVector:
+    second = scatter + count * (location * location).sum(axis=-1)
+    d = location.shape[-1]
+    return IsotropicNormalGammaVector(count[..., None] * location, count, second, dof - 2.0 + d)
 
 
 def _isotropic_value_and_mean(
@@ -164,22 +201,16 @@ _isotropic_log_normaliser = closed_form(_isotropic_value_and_mean)
 
 
 class IsotropicNormalGamma(Family):
-    """λ ~ Gamma(dof/2, rate = scatter/2) and μ | λ ~ N(mean, I/(pseudo_count · λ)): one precision for d columns."""
+    """λ ~ Gamma(dof/2, rate = scatter/2) and μ | λ ~ N(mean, I/(pseudo_count · λ)): one λ for d columns."""
 
     natural: IsotropicNormalGammaVector
 
     def __init__(self, mean: ArrayLike, pseudo_count: ArrayLike, dof: ArrayLike, scatter: ArrayLike):
-        mean, count, dof, scatter = map(as_float, (mean, pseudo_count, dof, scatter))
-        require(mean.ndim >= 1, "mean must be a vector (with leading batch axes), got a scalar")
-        require(jnp.isfinite(mean), "mean must be finite")
-        require_finite_positive(pseudo_count=count, dof=dof, scatter=scatter)
-        batch = jnp.broadcast_shapes(mean.shape[:-1], count.shape, dof.shape, scatter.shape)
-        d = mean.shape[-1]
-        mean = jnp.broadcast_to(mean, (*batch, d))
-        count, dof, scatter = (jnp.broadcast_to(value, batch) for value in (count, dof, scatter))
-        self.natural = IsotropicNormalGammaVector(
-            count[..., None] * mean, count, scatter + count * jnp.sum(jnp.square(mean), axis=-1), dof - 2.0 + d
+        m, v, nu, s = parameters(
+            mean=(mean, 1), pseudo_count=(pseudo_count, 0), dof=(dof, 0), scatter=(scatter, 0)
         )
+        require_finite_positive(pseudo_count=v, dof=nu, scatter=s)
+        self.natural = as_arrays(_isotropic_natural(m, v, nu, s))
 
     @property
     def location(self) -> Float[Array, "*b d"]:
@@ -205,10 +236,11 @@ class IsotropicNormalGamma(Family):
 
     def sample(self, key: Key[Array, ""]) -> MeanAndPrecision:
         key_precision, key_mean = jax.random.split(key)
-        log = jax.random.loggamma(key_precision, 0.5 * self.dof) - jnp.log(0.5 * self.scatter)
+        precision = sample_scalar_precision(key_precision, self.dof, self.scatter)
         noise = jax.random.normal(key_mean, self.natural.first.shape)
-        width = jnp.exp(-0.5 * log) / jnp.sqrt(self.natural.count)
-        return MeanAndPrecision(self.location + noise * width[..., None], jnp.exp(log))
+        return MeanAndPrecision(
+            self.location + noise / jnp.sqrt(self.natural.count * precision)[..., None], precision
+        )
 
     def statistics(self, draw: MeanAndPrecision) -> IsotropicNormalGammaVector:
         mean, precision = draw
@@ -220,19 +252,35 @@ class IsotropicNormalGamma(Family):
         )
 
     def mode(self) -> MeanAndPrecision:
-        return MeanAndPrecision(self.location, self.natural.dof / self.scatter)
+        return MeanAndPrecision(self.location, jnp.maximum(self.natural.dof, TINY) / self.scatter)
 
     @classmethod
     def from_mean(cls, mean: IsotropicNormalGammaVector, guess: Self | None = None) -> Self:
-        d = mean.first.shape[-1]
         precision = -2.0 * mean.second
         location = mean.first / precision[..., None]
-        count = d / (-2.0 * mean.count - jnp.sum(mean.first * location, axis=-1))
-        dof = inverse_wishart_gap(jnp.log(precision) - 2.0 * mean.dof, 1)
-        second = dof / precision + count * jnp.sum(jnp.square(location), axis=-1)
+        spread = -2.0 * mean.count - jnp.sum(mean.first * location, axis=-1)
+        return cls._matching(location, spread, precision, 2.0 * mean.dof)
+
+    @classmethod
+    def _matching(cls, location: Array, spread: Array, precision: Array, mean_log: Array) -> Self:
+        """The member with E[λμ] = E[λ] `location`, E[λ |μ − location|²] = `spread`."""
+        dof = inverse_wishart_gap(jnp.log(precision) - mean_log, 1)
         return cls.from_natural(
-            IsotropicNormalGammaVector(count[..., None] * location, count, second, dof - 2.0 + d)
+            _isotropic_natural(location, location.shape[-1] / spread, dof, dof / precision)
         )
+
+    def mix_means(self, other: Self, rate: ArrayLike) -> Self:
+        """By the centred form of the spread, as for the Normal-Wishart."""
+        mean, weight = self.mean().mix(other.mean(), rate), jnp.asarray(rate)
+        precision = -2.0 * mean.second
+        location = mean.first / precision[..., None]
+        spread = (1.0 - weight) * self._spread(location) + weight * other._spread(location)
+        return type(self)._matching(location, spread, precision, 2.0 * mean.dof)
+
+    def _spread(self, location: Float[Array, "*b d"]) -> Float[Array, "*b"]:
+        """E[λ |μ − location|²]."""
+        distance = jnp.sum(jnp.square(self.location - location), axis=-1)
+        return location.shape[-1] / self.pseudo_count + self.dof / self.scatter * distance
 
 
 class SphericalGaussian(Pair):

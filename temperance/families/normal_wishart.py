@@ -1,4 +1,4 @@
-"""Normal-Wishart over (mean, precision), and the Gaussian likelihood of full covariance it is conjugate to."""
+"""Normal-Wishart over (mean, precision), and the Gaussian likelihood of full covariance."""
 
 from __future__ import annotations
 
@@ -8,11 +8,30 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
-from ..numerics.linalg import cholesky, explicit_inverse, is_positive_definite, log_det, outer, whiten
+from ..numerics.linalg import (
+    cholesky,
+    explicit_inverse,
+    is_positive_definite,
+    log_det,
+    outer,
+    quadratic_form,
+    solve_vector,
+    transposed_solve_vector,
+    whiten,
+)
 from ..numerics.special import log_gamma
-from ._family import LOG_2PI, Family, Vector, as_float, closed_form, require, require_finite_positive
+from ._family import LOG_2PI, Family, Vector, closed_form
 from ._pair import Pair
-from .wishart import log_wishart_normaliser, match_precision_mean, mean_log_det, require_wishart, sample_precision
+from ._parameters import as_arrays, parameters, positive_definite, require_finite_positive
+from .wishart import (
+    TINY,
+    log_wishart_normaliser,
+    match_precision_mean,
+    mean_log_det,
+    require_dof,
+    sample_covariant,
+    sample_precision,
+)
 
 
 class NormalWishartVector(Vector):
@@ -31,6 +50,11 @@ class MeanAndPrecision(NamedTuple):
 
     mean: Float[Array, "*b d"]
     precision: Float[Array, "*b d d"]
+
+
+def _natural(location: Array, count: Array, dof: Array, scatter: Array) -> NormalWishartVector:
+    second = scatter + count[..., None, None] * outer(location, location)
+    return NormalWishartVector(count[..., None] * location, count, second, dof - location.shape[-1])
 
 
 def _scatter(natural: NormalWishartVector) -> Float[Array, "*b d d"]:
@@ -62,17 +86,13 @@ class NormalWishart(Family):
     natural: NormalWishartVector
 
     def __init__(self, mean: ArrayLike, pseudo_count: ArrayLike, dof: ArrayLike, scatter: ArrayLike):
-        mean, count, dof, scatter = map(as_float, (mean, pseudo_count, dof, scatter))
-        require(mean.ndim >= 1, "mean must be a vector (with leading batch axes), got a scalar")
-        require(jnp.isfinite(mean), "mean must be finite")
-        require_finite_positive(pseudo_count=count)
-        d = mean.shape[-1]
-        require_wishart(scatter, dof, d)
-        batch = jnp.broadcast_shapes(mean.shape[:-1], count.shape, dof.shape, scatter.shape[:-2])
-        mean, count = jnp.broadcast_to(mean, (*batch, d)), jnp.broadcast_to(count, batch)
-        scatter, dof = jnp.broadcast_to(scatter, (*batch, d, d)), jnp.broadcast_to(dof, batch)
-        first = count[..., None] * mean
-        self.natural = NormalWishartVector(first, count, scatter + outer(first, mean), dof - d)
+        m, v, nu, s = parameters(
+            mean=(mean, 1), pseudo_count=(pseudo_count, 0), dof=(dof, 0), scatter=(scatter, 2)
+        )
+        require_finite_positive(pseudo_count=v)
+        s = positive_definite("scatter", s, m.shape[-1])
+        require_dof(nu, m.shape[-1])
+        self.natural = as_arrays(_natural(m, v, nu, s))
 
     @property
     def location(self) -> Float[Array, "*b d"]:
@@ -101,10 +121,10 @@ class NormalWishart(Family):
 
     def sample(self, key: Key[Array, ""]) -> MeanAndPrecision:
         key_precision, key_mean = jax.random.split(key)
-        precision = sample_precision(key_precision, cholesky(self.scatter), self.dof)
-        noise = jax.random.normal(key_mean, self.natural.first.shape)
-        shift = jax.scipy.linalg.solve_triangular(cholesky(precision), noise[..., None], lower=True, trans=1)
-        return MeanAndPrecision(self.location + shift[..., 0] / jnp.sqrt(self.natural.count)[..., None], precision)
+        factor = cholesky(self.scatter)
+        precision, bartlett = sample_precision(key_precision, factor, self.dof)
+        shift = sample_covariant(key_mean, factor, bartlett, 1)[..., 0]
+        return MeanAndPrecision(self.location + shift / jnp.sqrt(self.natural.count)[..., None], precision)
 
     def statistics(self, draw: MeanAndPrecision) -> NormalWishartVector:
         mean, precision = draw
@@ -117,23 +137,36 @@ class NormalWishart(Family):
         )
 
     def mode(self) -> MeanAndPrecision:
-        return MeanAndPrecision(
-            self.location, self.natural.dof[..., None, None] * explicit_inverse(cholesky(self.scatter))
-        )
+        scale = jnp.maximum(self.natural.dof, TINY)[..., None, None]
+        return MeanAndPrecision(self.location, scale * explicit_inverse(cholesky(self.scatter)))
 
     @classmethod
     def from_mean(cls, mean: NormalWishartVector, guess: Self | None = None) -> Self:
         precision = -2.0 * mean.second
-        factor = cholesky(precision)
         # E[Λμ] = E[Λ] m, and E[μᵀΛμ] = d/v + mᵀ E[Λ] m.
-        half = whiten(factor, mean.first[..., None])[..., 0]
-        location = jax.scipy.linalg.solve_triangular(factor, half[..., None], lower=True, trans=1)[..., 0]
-        count = location.shape[-1] / (-2.0 * mean.count - jnp.sum(jnp.square(half), axis=-1))
-        scatter, dof = match_precision_mean(precision, 2.0 * mean.dof)
-        first = count[..., None] * location
-        return cls.from_natural(
-            NormalWishartVector(first, count, scatter + outer(first, location), dof - location.shape[-1])
-        )
+        location = solve_vector(cholesky(precision), mean.first)
+        spread = -2.0 * mean.count - jnp.sum(mean.first * location, axis=-1)
+        return cls._matching(location, spread, precision, 2.0 * mean.dof)
+
+    @classmethod
+    def _matching(cls, location: Array, spread: Array, precision: Array, mean_log: Array) -> Self:
+        """The member with E[Λμ] = E[Λ] `location`, E[(μ − location)ᵀ Λ (μ − location)] = `spread`."""
+        scatter, dof = match_precision_mean(precision, mean_log)
+        return cls.from_natural(_natural(location, location.shape[-1] / spread, dof, scatter))
+
+    def mix_means(self, other: Self, rate: ArrayLike) -> Self:
+        """By the centred form of the spread: uncentred, its digits are lost when the location is many widths
+        from the origin, and more of them the larger the count."""
+        mean, weight = self.mean().mix(other.mean(), rate), jnp.asarray(rate)
+        precision = -2.0 * mean.second
+        location = solve_vector(cholesky(precision), mean.first)
+        spread = (1.0 - weight) * self._spread(location) + weight * other._spread(location)
+        return type(self)._matching(location, spread, precision, 2.0 * mean.dof)
+
+    def _spread(self, location: Float[Array, "*b d"]) -> Float[Array, "*b"]:
+        """E[(μ − location)ᵀ Λ (μ − location)]."""
+        distance = quadratic_form(cholesky(self.scatter), self.location - location)
+        return location.shape[-1] / self.pseudo_count + self.dof * distance
 
 
 class Gaussian(Pair):
@@ -171,7 +204,7 @@ class Gaussian(Pair):
     def sample(self, key: Key[Array, ""], draw: MeanAndPrecision) -> Float[Array, "*b d"]:
         noise = jax.random.normal(key, draw.mean.shape)
         factor = cholesky(draw.precision)
-        return draw.mean + jax.scipy.linalg.solve_triangular(factor, noise[..., None], lower=True, trans=1)[..., 0]
+        return draw.mean + transposed_solve_vector(factor, noise)
 
     def default_prior(self, x: Float[Array, "n d"], size: int) -> NormalWishart:
         """Weak, from the data's scale: mean at the data's mean with pseudo-count 0.01, dof = d + 2, and an

@@ -23,7 +23,7 @@ class Point(Family):
         self.inner = inner
 
     @property
-    def natural(self) -> Any:  # type: ignore[override]
+    def natural(self) -> Any:
         return self.inner.natural
 
     def with_natural(self, natural: Any) -> Self:

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..errors import InvalidParameter
 from ._family import Family, Vector
@@ -42,7 +42,7 @@ class Product(Family):
         self.factors = factors
 
     @property
-    def natural(self) -> ProductVector:  # type: ignore[override]
+    def natural(self) -> ProductVector:
         return ProductVector({name: factor.natural for name, factor in self.factors.items()})
 
     def with_natural(self, natural: ProductVector) -> Self:
@@ -75,6 +75,11 @@ class Product(Family):
             raise InvalidParameter("Product.from_mean needs a guess, which says what the factors are")
         return cls(**{name: factor.match(mean.factors[name]) for name, factor in guess.factors.items()})
 
+    def mix_means(self, other: Self, rate: ArrayLike) -> Self:
+        return type(self)(
+            **{name: factor.mix_means(other.factors[name], rate) for name, factor in self.factors.items()}
+        )
+
 
 class ProductPair(Pair):
     """Different likelihoods for different parts of a datum, which is a dictionary with the same names."""
@@ -92,7 +97,10 @@ class ProductPair(Pair):
 
     def sample(self, key: Key[Array, ""], draw: dict[str, Any]) -> dict[str, Any]:
         keys = jax.random.split(key, len(self.factors))
-        return {name: pair.sample(k, draw[name]) for (name, pair), k in zip(self.factors.items(), keys, strict=True)}
+        return {
+            name: pair.sample(k, draw[name])
+            for (name, pair), k in zip(self.factors.items(), keys, strict=True)
+        }
 
     def default_prior(self, x: dict[str, Any], size: int) -> Product:
         return Product(**{name: pair.default_prior(x[name], size) for name, pair in self.factors.items()})

@@ -29,7 +29,7 @@ Shift = Float[Array, " d"]
 
 
 def location_width(family: Family) -> int | None:
-    """The number of columns of the data whose location the family is over; None where there is no location."""
+    """The number of columns whose location the family is over; None where there is no location."""
     if isinstance(family, Point):
         return location_width(family.inner)
     if isinstance(family, Independent):
@@ -67,7 +67,9 @@ def _(natural: NormalWishartVector, shift: Shift) -> NormalWishartVector:
     moved = natural.first + step
     # S + v m mᵀ, through the scatter: subtracting what the old mean added and adding the new.
     scatter = natural.second - outer(natural.first, natural.first) / count[..., None]
-    return NormalWishartVector(moved, natural.count, scatter + outer(moved, moved) / count[..., None], natural.dof)
+    return NormalWishartVector(
+        moved, natural.count, scatter + outer(moved, moved) / count[..., None], natural.dof
+    )
 
 
 @_translate.register

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
-from ..numerics.linalg import cholesky, explicit_inverse, is_positive_definite, log_det
+from ..numerics.linalg import cholesky, explicit_inverse, is_positive_definite, log_det, transposed_solve
 from ..numerics.special import inverse_wishart_gap, log_multigamma, multidigamma
-from ._family import Family, Vector, as_float, closed_form, require, require_square, show
+from ._family import Family, Vector, closed_form
+from ._parameters import as_arrays, is_traced, parameters, positive_definite, require
+
+# Stands for zero on the boundary of the domain, where a logarithm must stay finite.
+TINY = 1e-100
 
 
 class WishartVector(Vector):
@@ -23,9 +27,7 @@ class WishartVector(Vector):
     kinds: ClassVar[tuple[str, ...]] = ("symmetric", "scalar")
 
 
-def log_wishart_normaliser(
-    factor: Float[Array, "*b d d"], dof: Float[Array, "*b"]
-) -> Float[Array, "*b"]:
+def log_wishart_normaliser(factor: Float[Array, "*b d d"], dof: Float[Array, "*b"]) -> Float[Array, "*b"]:
     """log ∫ |Λ|^((dof − d − 1)/2) exp(−½ tr SΛ) dΛ, from the Cholesky factor of the scatter S."""
     d = factor.shape[-1]
     return 0.5 * dof * (d * math.log(2.0) - log_det(factor)) + log_multigamma(0.5 * dof, d)
@@ -39,16 +41,26 @@ def mean_log_det(factor: Float[Array, "*b d d"], dof: Float[Array, "*b"]) -> Flo
 
 def sample_precision(
     key: Key[Array, ""], factor: Float[Array, "*b d d"], dof: Float[Array, "*b"]
-) -> Float[Array, "*b d d"]:
-    """Bartlett: Λ = L⁻ᵀ B Bᵀ L⁻¹ with S = L Lᵀ and B lower triangular."""
+) -> tuple[Float[Array, "*b d d"], Float[Array, "*b d d"]]:
+    """Bartlett: Λ = L⁻ᵀ B Bᵀ L⁻¹ with S = L Lᵀ and B lower triangular; returns Λ and B."""
     d = factor.shape[-1]
     key_diagonal, key_below = jax.random.split(key)
     index = jnp.arange(d, dtype=dof.dtype).reshape((1,) * dof.ndim + (d,))
-    diagonal = jnp.exp(0.5 * (math.log(2.0) + jax.random.loggamma(key_diagonal, 0.5 * (dof[..., None] - index))))
+    log_chi2 = math.log(2.0) + jax.random.loggamma(key_diagonal, 0.5 * (dof[..., None] - index))
+    # With dof near d − 1 a draw can be singular in floating point, and its factor NaN: keep it just off.
+    diagonal = jnp.exp(0.5 * jnp.maximum(log_chi2, jnp.log(1e-13 * dof[..., None])))
     below = jnp.tril(jax.random.normal(key_below, factor.shape), -1)
     bartlett = below + diagonal[..., None] * jnp.eye(d).reshape((1,) * dof.ndim + (d, d))
-    half = jax.scipy.linalg.solve_triangular(factor, bartlett, lower=True, trans=1)
-    return half @ jnp.swapaxes(half, -1, -2)
+    half = transposed_solve(factor, bartlett)
+    return half @ jnp.swapaxes(half, -1, -2), bartlett
+
+
+def sample_covariant(
+    key: Key[Array, ""], factor: Float[Array, "*b d d"], bartlett: Float[Array, "*b d d"], columns: int
+) -> Float[Array, "*b d m"]:
+    """Columns of noise with covariance Λ⁻¹ = (L B⁻ᵀ)(L B⁻ᵀ)ᵀ: the draw's own factor, no second Cholesky."""
+    noise = jax.random.normal(key, (*factor.shape[:-1], columns))
+    return factor @ transposed_solve(bartlett, noise)
 
 
 def match_precision_mean(
@@ -60,15 +72,9 @@ def match_precision_mean(
     return dof[..., None, None] * explicit_inverse(factor), dof
 
 
-def require_wishart(scatter: Array, dof: Array, dim: int | None = None) -> None:
-    """Refuse a scatter that is not positive definite, or too few degrees of freedom."""
-    require_square("scatter", scatter, dim)
-    require(is_positive_definite(scatter), f"scatter must be positive definite, got {show(scatter)}")
-    limit = scatter.shape[-1] - 1
-    require(
-        jnp.isfinite(dof) & (dof > limit),
-        f"dof must be greater than dimension − 1 = {limit}, got {show(dof)}",
-    )
+def require_dof(dof: Any, dim: int) -> None:
+    if not is_traced(dof):
+        require(dof > dim - 1, f"dof must be greater than dimension − 1 = {dim - 1}", dof)
 
 
 def _value_and_mean(natural: WishartVector) -> tuple[Float[Array, "*b"], WishartVector]:
@@ -89,13 +95,11 @@ class Wishart(Family):
     natural: WishartVector
 
     def __init__(self, dof: ArrayLike, scatter: ArrayLike):
-        dof, scatter = as_float(dof), as_float(scatter)
-        require_wishart(scatter, dof)
-        batch = jnp.broadcast_shapes(dof.shape, scatter.shape[:-2])
-        d = scatter.shape[-1]
-        self.natural = WishartVector(
-            jnp.broadcast_to(scatter, (*batch, d, d)), jnp.broadcast_to(dof, batch) - d - 1
-        )
+        nu, s = parameters(dof=(dof, 0), scatter=(scatter, 2))
+        s = positive_definite("scatter", s)
+        d = s.shape[-1]
+        require_dof(nu, d)
+        self.natural = as_arrays(WishartVector(s, nu - d - 1))
 
     @property
     def dof(self) -> Float[Array, "*b"]:
@@ -112,17 +116,17 @@ class Wishart(Family):
         return (self.natural.dof > -2.0) & is_positive_definite(self.natural.scatter)
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, "*b d d"]:
-        return sample_precision(key, cholesky(self.scatter), self.dof)
+        return sample_precision(key, cholesky(self.scatter), self.dof)[0]
 
     def statistics(self, draw: Float[Array, "*b d d"]) -> WishartVector:
         return WishartVector(-0.5 * draw, 0.5 * log_det(cholesky(draw)))
 
     def mode(self) -> Float[Array, "*b d d"]:
-        return self.natural.dof[..., None, None] * explicit_inverse(cholesky(self.scatter))
+        # With dof ≤ d + 1 the density grows towards singular matrices: almost zero stands for them.
+        scale = jnp.maximum(self.natural.dof, TINY)[..., None, None]
+        return scale * explicit_inverse(cholesky(self.scatter))
 
     @classmethod
     def from_mean(cls, mean: WishartVector, guess: Self | None = None) -> Self:
         scatter, dof = match_precision_mean(-2.0 * mean.scatter, 2.0 * mean.dof)
         return cls.from_natural(WishartVector(scatter, dof - scatter.shape[-1] - 1))
-
-

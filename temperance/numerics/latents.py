@@ -16,7 +16,7 @@ from .special import LOG_2PI
 
 
 def sum_out(logits: Float[Array, "*n z"], key: Key[Array, ""] | None = None) -> Float[Array, "*n"]:
-    """log Σ_z exp(logits); its derivative is softmax(logits), or a one-hot draw from it when a key is given."""
+    """log Σ_z exp(logits); its derivative is softmax(logits), or with a key a one-hot draw from it."""
     value = jax.nn.logsumexp(logits, axis=-1)
     if key is None:
         return value

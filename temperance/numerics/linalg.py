@@ -23,9 +23,14 @@ def whiten(factor: Float[Array, "*b d d"], right: Float[Array, "*b d m"]) -> Flo
     return solve_triangular(factor, right, lower=True)
 
 
+def transposed_solve(factor: Float[Array, "*b d d"], right: Float[Array, "*b d m"]) -> Float[Array, "*b d m"]:
+    """L⁻ᵀ B."""
+    return solve_triangular(factor, right, lower=True, trans=1)
+
+
 def solve(factor: Float[Array, "*b d d"], right: Float[Array, "*b d m"]) -> Float[Array, "*b d m"]:
     """(L Lᵀ)⁻¹ B."""
-    return solve_triangular(factor, whiten(factor, right), lower=True, trans=1)
+    return transposed_solve(factor, whiten(factor, right))
 
 
 def solve_vector(factor: Float[Array, "*b d d"], right: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
@@ -37,7 +42,7 @@ def transposed_solve_vector(
     factor: Float[Array, "*b d d"], right: Float[Array, "*b d"]
 ) -> Float[Array, "*b d"]:
     """L⁻ᵀ b: turns white noise into noise of precision L Lᵀ."""
-    return solve_triangular(factor, right[..., None], lower=True, trans=1)[..., 0]
+    return transposed_solve(factor, right[..., None])[..., 0]
 
 
 def quadratic_form(factor: Float[Array, "*b d d"], vector: Float[Array, "*b d"]) -> Float[Array, "*b"]:
@@ -49,7 +54,16 @@ def explicit_inverse(factor: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
     """(L Lᵀ)⁻¹ as a symmetric matrix, for where the entries themselves are the answer (a mean precision)."""
     identity = jnp.broadcast_to(jnp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
     half = whiten(factor, identity)
-    return jnp.swapaxes(half, -1, -2) @ half
+    return transpose(half) @ half
+
+
+def transpose(matrix: Float[Array, "*b d e"]) -> Float[Array, "*b e d"]:
+    return matrix.swapaxes(-1, -2)
+
+
+def symmetrise(matrix: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
+    """Remove what rounding made asymmetric."""
+    return 0.5 * (matrix + transpose(matrix))
 
 
 def outer(left: Float[Array, "*b d"], right: Float[Array, "*b e"]) -> Float[Array, "*b d e"]:

@@ -16,19 +16,33 @@ from jaxtyping import Array, Float
 LOG_2PI = math.log(2.0 * math.pi)
 
 _SHIFT = 8
-# Bernoulli numbers B₂, B₄, … of the asymptotic series; with an argument of at least 8 they reach rounding error.
+_LARGE = 20.0  # from here on the series replaces a difference that would cancel
+# Bernoulli numbers B₂, B₄, … of the asymptotic series, which reaches rounding error from an argument of 8 on.
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 
 
 def trigamma(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
     """ψ′(x) for x > 0: ψ′(x) = Σ_{i<8} (x+i)⁻² + ψ′(x+8); every term is positive, so nothing cancels."""
     head = sum(1.0 / jnp.square(x + i) for i in range(_SHIFT))
-    y = 1.0 / (x + _SHIFT)
+    y = x + _SHIFT
+    return head + (1.0 + _trigamma_tail(y)) / y
+
+
+def _trigamma_tail(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
+    """x ψ′(x) − 1 by its asymptotic series."""
+    y = 1.0 / x
     square = y * y
     tail = jnp.zeros_like(y)
     for bernoulli in reversed(_BERNOULLI):
         tail = square * (bernoulli + tail)
-    return head + y * (1.0 + 0.5 * y + tail)
+    return 0.5 * y + tail
+
+
+def trigamma_deficit(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
+    """x − 1/ψ′(x), which grows from 0 to ½, without the cancellation of the two at large x."""
+    large, small = jnp.maximum(x, _LARGE), jnp.minimum(x, _LARGE)
+    tail = _trigamma_tail(large)
+    return jnp.where(x > _LARGE, large * tail / (1.0 + tail), small - 1.0 / trigamma(small))
 
 
 @jax.custom_jvp
@@ -74,18 +88,17 @@ def multitrigamma(a: Float[Array, "*s"], d: int) -> Float[Array, "*s"]:
 
 def log_minus_digamma(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
     """log x − ψ(x) > 0, without the cancellation of the two at large x (where it is about 1/(2x))."""
-    large = jnp.where(x > 20.0, x, 20.0)
+    large, small = jnp.maximum(x, _LARGE), jnp.minimum(x, _LARGE)
     inverse = 1.0 / large
     square = inverse * inverse
     series = jnp.zeros_like(inverse)
     for index in range(len(_BERNOULLI), 0, -1):
         series = square * (_BERNOULLI[index - 1] / (2 * index) + series)
-    small = jnp.where(x > 20.0, 20.0, x)
-    return jnp.where(x > 20.0, 0.5 * inverse + series, jnp.log(small) - digamma(small))
+    return jnp.where(x > _LARGE, 0.5 * inverse + series, jnp.log(small) - digamma(small))
 
 
 def inverse_digamma(y: Float[Array, "*s"]) -> Float[Array, "*s"]:
-    """The x > 0 with ψ(x) = y, by Newton from Minka's start (2000, appendix C), which never overshoots below 0."""
+    """The x > 0 with ψ(x) = y, by Newton from Minka's start (2000, appendix C)."""
     start = jnp.where(y >= -2.22, jnp.exp(y) + 0.5, -1.0 / (y + 0.5772156649015329))
 
     def newton(_: int, x: Float[Array, "*s"]) -> Float[Array, "*s"]:
@@ -130,9 +143,9 @@ def safe_log(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
 
 
 def xlogy(x: Float[Array, "*s"], y: Float[Array, "*s"]) -> Float[Array, "*s"]:
-    """x log y with 0 log 0 = 0."""
-    zero = x == 0
-    return jnp.where(zero, 0.0, x * jnp.log(jnp.where(zero, 1.0, y)))
+    """x log y with 0 log 0 = 0 and finite derivatives there."""
+    undefined = (x == 0) & ~((y > 0) & (y < jnp.inf))
+    return x * jnp.log(jnp.where(undefined, 1.0, y))
 
 
 def log_mix(
