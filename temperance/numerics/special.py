@@ -122,6 +122,8 @@ def inverse_wishart_gap(gap: Float[Array, "*s"], d: int) -> Float[Array, "*s"]:
     In the coordinates (log(dof − d + 1), log gap) the curve is almost a straight line of slope −1, so Newton
     from any start converges in a few steps and cannot leave the domain.
     """
+    # A gap that rounding took is as small as can be told from zero; one clearly below has no solution (NaN).
+    gap = jnp.where(gap > -1e-10, jnp.maximum(gap, 1e-16), gap)
     target = jnp.log(gap)
     low, high = jnp.log(2.0 / gap), jnp.log(0.5 * d * (d + 1) / gap)
     start = jnp.where(gap > 1.0, low, high)
