@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -34,6 +35,7 @@ class Fit:
     state: Any = dataclasses.field(repr=False)  # the best run's, in the model's own coordinates
     data: Data = dataclasses.field(repr=False)
     bracket: tuple[float, float] | None = None
+    details: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
 
     @property
@@ -106,6 +108,7 @@ def fit(
         raise InvalidParameter(f"model must be a model such as tp.GaussianMixture(3), got {model!r}")
     model, arrays = model.prepare(data, weights)
     model = method.prepare(model)
+    method.check(model, arrays)
     done = run(method, model, arrays, as_key(seed), Progress(progress))
     result = method.result(model, arrays, done)
     return Fit(
@@ -119,7 +122,8 @@ def fit(
         seed=seed,
         state=result.state,
         data=arrays,
-        notes=tuple(model.notes(arrays)),
+        details=result.details,
+        notes=(*model.notes(arrays), *result.notes),
     )
 
 

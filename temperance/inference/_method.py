@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
@@ -17,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 from ..errors import InvalidParameter
 from ..models import Data, Model
 
-Info = dict[str, Any]  # what a step reports; one entry of the history each
+Info = dict[str, Any]  # what a step reports, arrays or trees of them; one entry of the history each
 
 
 class Run(NamedTuple):
@@ -25,7 +27,7 @@ class Run(NamedTuple):
 
     states: PyTree  # leading axis: restarts
     bounds: np.ndarray  # the bound of each restart's final state
-    history: dict[str, np.ndarray]  # (steps, restarts, …)
+    history: dict[str, Any]  # (steps, restarts, …); draws are a tree of such arrays
     converged: np.ndarray  # one for each restart
     seconds: float
     interrupted: bool
@@ -39,6 +41,8 @@ class Result(NamedTuple):
     history: dict[str, np.ndarray]
     converged: bool
     bracket: tuple[float, float] | None = None
+    details: Mapping[str, Any] = MappingProxyType({})  # what only this kind of method can tell
+    notes: tuple[str, ...] = ()  # sentences a user should know about this run
 
 
 def best_restart(run: Run) -> Result:
@@ -78,6 +82,9 @@ class Method(ABC):
     def prepare(self, model: Model) -> Model:
         """The model as this method sees it; raises `UnsupportedMethod` for one it cannot treat."""
         return model
+
+    def check(self, model: Model, data: Data) -> None:
+        """Raises if this method cannot treat these data."""
 
     @property
     def monotone(self) -> bool:

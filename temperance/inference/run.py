@@ -50,7 +50,7 @@ def run(method: Method, model: Model, data: Data, key: Key[Array, ""], progress:
             except KeyboardInterrupt:
                 interrupted = True
                 break
-            history.append({name: np.asarray(value)[:taken] for name, value in infos.items()})
+            history.append(jax.tree.map(lambda value, taken=taken: np.asarray(value)[:taken], infos))
             _check(method, model, history[-1], history[-2] if len(history) > 1 else None, before)
             report(int(carry.steps), history[-1])
             if not progress.silent:
@@ -60,7 +60,7 @@ def run(method: Method, model: Model, data: Data, key: Key[Array, ""], progress:
     if method.monotone and not bool(jnp.all(carry.done)):
         # The budget ran out: one more look at the bound of where each restart stands.
         carry, _ = _chunk(compiled, model, data, keys, carry, carry.steps + 1, tol, jnp.asarray(True))
-    joined = {name: np.concatenate([part[name] for part in history]) for name in (history[0] if history else {})}
+    joined = jax.tree.map(lambda *parts: np.concatenate(parts), *history) if history else {}
     return Run(carry.states, np.asarray(carry.recent[:, -1]), joined, np.asarray(carry.done), time.perf_counter() - began, interrupted)
 
 
