@@ -267,13 +267,25 @@ class Model(eqx.Module):
                 m[name] = self._child_family(p, m, draws).statistics(draws[name])
         return m
 
-    def log_joint(
-        self, draws: dict[str, Any], data: Data, powers: Powers = Powers()
+    def log_likelihood(
+        self, draws: dict[str, Any], data: Data, powers: Powers = Powers(), local: dict[str, Any] | None = None
     ) -> Float[Array, ""]:
-        """log p(θ) + Σ_n log p(x_n | θ)^powers at a draw of the globals (local blocks excluded)."""
+        """Σ_n log p(x_n | θ, local blocks), to the powers, at a draw; other latents are summed out."""
         m = self.statistics(draws)
-        terms, _ = self.terms(m, data, powers)
-        return self.log_prior(m) + terms.value
+        m_local = self._local_statistics(m, data, local or {})
+
+        def block(part: Any, _: Array) -> tuple[Float[Array, ""], tuple[()]]:
+            x, weights, rows, here = part
+            return jnp.sum(weights * self.log_evidence(m | here, x, _join_powers(powers, rows))), ()
+
+        rows = (data.values, data.weights, _power_rows(powers), m_local)
+        return over_blocks(block, rows, data.blocks)[0]
+
+    def log_joint(
+        self, draws: dict[str, Any], data: Data, powers: Powers = Powers(), local: dict[str, Any] | None = None
+    ) -> Float[Array, ""]:
+        """log p(θ) + Σ_n log p(x_n | θ, local blocks)^powers at a draw (without the local blocks' prior)."""
+        return self.log_prior(self.statistics(draws)) + self.log_likelihood(draws, data, powers, local)
 
     # ---- pieces -----------------------------------------------------------------------------------------
 
