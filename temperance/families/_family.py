@@ -191,6 +191,11 @@ class Family(eqx.Module):
         """E[t(θ)] = ∇A(η)."""
         return jax.grad(lambda natural: jnp.sum(self.with_natural(natural).log_normaliser()))(self.natural)
 
+    def value_and_mean(self) -> tuple[Float[Array, "*b"], Any]:
+        """(A(η), ∇A(η)) together, sharing the factorisation that both need."""
+        value, pull = jax.vjp(lambda natural: self.with_natural(natural).log_normaliser(), self.natural)
+        return value, pull(jnp.ones_like(value))[0]
+
     def log_prob(self, draw: Any) -> Float[Array, "*b"]:
         return self.natural.dot(self.statistics(draw)) - self.log_normaliser()
 
