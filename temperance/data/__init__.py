@@ -1,5 +1,18 @@
 """Turning what users have into arrays: one place, used by Python, the estimators and the command line alike."""
 
 from .arrays import as_matrix, as_weights
+from .corpus import Corpus, as_corpus
+from .corpus_files import read_corpus, read_vocabulary
+from .corpus_store import ShardedCorpus, open_corpus, store_corpus
 
-__all__ = ["as_matrix", "as_weights"]
+__all__ = [
+    "Corpus",
+    "ShardedCorpus",
+    "as_corpus",
+    "as_matrix",
+    "as_weights",
+    "open_corpus",
+    "read_corpus",
+    "read_vocabulary",
+    "store_corpus",
+]

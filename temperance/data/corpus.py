@@ -1,0 +1,319 @@
+"""Corpora: documents as counts of words, in compressed rows on the host.
+
+A document is a bag of words; `starts[d] : starts[d + 1]` are its entries in `words` and `counts`. The arrays
+may be memory-mapped (see `corpus_store.py`): `take` reads no more than the rows asked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidData, InvalidParameter
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Corpus:
+    """`len(corpus)` documents over `n_words` words; empty documents are kept."""
+
+    starts: np.ndarray  # (documents + 1,) int64
+    words: np.ndarray  # (entries,) int32, each word at most once a document
+    counts: np.ndarray  # (entries,) float32 for whole counts, float64 for fractional ones; all positive
+    n_words: int
+    vocabulary: tuple[str, ...] | None = None
+    unknown: int = 0  # tokens left out because they are not in the vocabulary
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def n_tokens(self) -> float:
+        return float(np.sum(self.counts, dtype=np.float64))
+
+    @property
+    def entries(self) -> np.ndarray:
+        """The number of different words of each document."""
+        return np.diff(self.starts)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The number of tokens of each document."""
+        total = np.concatenate([[0.0], np.cumsum(self.counts, dtype=np.float64)])
+        return total[self.starts[1:]] - total[self.starts[:-1]]
+
+    @property
+    def n_empty(self) -> int:
+        return int(np.sum(self.entries == 0))
+
+    def take(self, rows: Any) -> Corpus:
+        """The documents with these numbers, in this order, in memory."""
+        rows = np.arange(len(self))[rows] if isinstance(rows, slice) else np.asarray(rows)
+        sizes = np.asarray(self.starts[rows + 1] - self.starts[rows])
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        entries = np.repeat(np.asarray(self.starts[rows]) - starts[:-1], sizes) + np.arange(starts[-1])
+        return dataclasses.replace(
+            self, starts=starts, words=self.words[entries], counts=self.counts[entries]
+        )
+
+    def to_sparse(self) -> Any:
+        """A SciPy CSR matrix, documents × words."""
+        from scipy import sparse
+
+        return sparse.csr_matrix((self.counts, self.words, self.starts), shape=(len(self), self.n_words))
+
+    def keep_words(self, keep: Any) -> Corpus:
+        """The same documents with only the words that `keep` (numbers, or one truth value a word) names."""
+        keep = np.asarray(keep)
+        chosen = np.flatnonzero(keep) if keep.dtype == bool else keep
+        number = np.full(self.n_words, -1, dtype=np.int32)
+        number[chosen] = np.arange(len(chosen))
+        renumbered = number[self.words]
+        here = renumbered >= 0
+        kept = np.concatenate([[0], np.cumsum(here)])
+        vocabulary = None if self.vocabulary is None else tuple(self.vocabulary[index] for index in chosen)
+        return Corpus(kept[self.starts], renumbered[here], self.counts[here], len(chosen), vocabulary)
+
+    def prune(self, min_documents: int = 1, max_share: float = 1.0, most_common: int | None = None) -> Corpus:
+        """Drop words in fewer than `min_documents` or in more than a share `max_share` of the documents,
+        then all but the `most_common`; documents stay, even those left empty."""
+        in_documents = np.bincount(self.words, minlength=self.n_words)
+        keep = (in_documents >= min_documents) & (in_documents <= max_share * len(self))
+        if most_common is not None:
+            total = np.where(keep, np.bincount(self.words, self.counts, minlength=self.n_words), -1.0)
+            ranks = np.argsort(-total, kind="stable")[:most_common]
+            keep &= np.isin(np.arange(self.n_words), ranks)
+        if not keep.any():
+            raise InvalidParameter(
+                f"no word is left with min_documents={min_documents}, max_share={max_share}"
+            )
+        return self.keep_words(keep)
+
+    def split(self, share: float = 0.1, seed: int = 0) -> tuple[Corpus, Corpus]:
+        """Documents for training and, a random `share` of them, for testing."""
+        if not 0.0 < share < 1.0:
+            raise InvalidParameter(f"share must be between 0 and 1, got {share!r}")
+        order = np.random.default_rng(seed).permutation(len(self))
+        cut = min(max(round(share * len(self)), 1), len(self) - 1)
+        return self.take(np.sort(order[cut:])), self.take(np.sort(order[:cut]))
+
+    def halves(self, seed: int = 0, by: str = "tokens") -> tuple[Corpus, Corpus]:
+        """Each document in two: half of its tokens (or types, `by="types"`), rounded up, and the rest."""
+        if by not in ("tokens", "types"):
+            raise InvalidParameter(f'by must be "tokens" or "types", got {by!r}')
+        if by == "tokens" and (self.counts != np.round(self.counts)).any():
+            raise InvalidData('fractional counts have no tokens to share out; use by="types"')
+        generator = np.random.default_rng(seed)
+        document = np.repeat(np.arange(len(self)), self.entries)
+        entry = np.arange(len(self.words))
+        if by == "tokens":
+            repeats = self.counts.astype(np.int64)
+            document, entry = np.repeat(document, repeats), np.repeat(entry, repeats)
+        order = np.lexsort((generator.random(len(entry)), document))
+        sizes = np.bincount(document, minlength=len(self))
+        first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        rank = np.arange(len(entry)) - np.repeat(first, sizes)
+        seen = np.zeros(len(entry), dtype=bool)
+        seen[order] = rank < np.repeat((sizes + 1) // 2, sizes)
+        if by == "types":
+            return self._with_counts(np.where(seen, self.counts, 0.0)), self._with_counts(
+                np.where(seen, 0.0, self.counts)
+            )
+        observed = np.bincount(entry[seen], minlength=len(self.words))
+        return self._with_counts(observed), self._with_counts(self.counts - observed)
+
+    def _with_counts(self, counts: np.ndarray) -> Corpus:
+        """The same entries with other counts; those that are zero go."""
+        here = counts > 0
+        kept = np.concatenate([[0], np.cumsum(here)])
+        counts = counts[here].astype(self.counts.dtype)
+        return dataclasses.replace(
+            self, starts=kept[self.starts], words=self.words[here], counts=counts, unknown=0
+        )
+
+
+def as_corpus(
+    data: Any,
+    vocabulary: Sequence[str] | None = None,
+    n_words: int | None = None,
+    fractional: bool = False,
+) -> Corpus:
+    """A corpus from a SciPy sparse matrix or an array of counts (documents × words), a path (`read_corpus`),
+    lists of tokens (text, or word numbers from 0) or lists of (word number, count) pairs.
+
+    With a `vocabulary`, tokens that are not in it are left out and counted in `unknown`; without one, text
+    tokens make their own, in alphabetical order. Fractional counts are refused unless asked for.
+    """
+    from .corpus_store import ShardedCorpus
+
+    words = None if vocabulary is None else _as_vocabulary(vocabulary)
+    if isinstance(data, Corpus | ShardedCorpus):
+        corpus = data
+    elif isinstance(data, str | Path):
+        from .corpus_files import read_corpus
+
+        corpus = read_corpus(data, vocabulary=words)
+    elif hasattr(data, "tocsr"):
+        corpus = _from_sparse(data, fractional)
+    elif isinstance(data, list | tuple):
+        corpus = _from_lists(data, words, n_words)
+    else:
+        from .arrays import as_matrix
+
+        corpus = _from_sparse(_dense_rows(as_matrix(data)), fractional)
+    corpus = _match_words(corpus, words, n_words)
+    if len(corpus) < 1:
+        raise InvalidData("a corpus must have at least one document, got none")
+    if not fractional and isinstance(corpus, Corpus) and (corpus.counts % 1 != 0).any():
+        value = corpus.counts[corpus.counts % 1 != 0][0]
+        raise InvalidData(f"counts must be whole numbers, found {value:g}; fractional=True accepts fractions")
+    return corpus
+
+
+def make_corpus(
+    documents: np.ndarray, words: np.ndarray, counts: np.ndarray, shape: tuple[int, int], **fields: Any
+) -> Corpus:
+    """A corpus from (document, word, count) entries in any order; repeated entries are added, zeros go."""
+    from scipy import sparse
+
+    # SciPy would take a fraction of a count, so counts must have been checked before.
+    matrix = sparse.csr_matrix((counts, (documents, words)), shape=shape)
+    return _from_csr(matrix, **fields)
+
+
+def join_corpora(parts: Sequence[Corpus], n_words: int | None = None, vocabulary: Any = None) -> Corpus:
+    """One corpus after the other."""
+    offsets = np.cumsum([0, *(len(part.words) for part in parts)])
+    starts = [part.starts[1:] + offset for part, offset in zip(parts, offsets[:-1], strict=True)]
+    return Corpus(
+        starts=np.concatenate([np.zeros(1, np.int64), *starts]),
+        words=np.concatenate([np.empty(0, np.int32), *(part.words for part in parts)]),
+        counts=np.concatenate([np.empty(0, np.float32), *(part.counts for part in parts)]),
+        n_words=n_words or max((part.n_words for part in parts), default=1),
+        vocabulary=vocabulary,
+    )
+
+
+def check_counts(counts: np.ndarray, fractional: bool = False) -> np.ndarray:
+    """Refuse counts that are negative, not finite or (unless asked for) fractional."""
+    if counts.dtype.kind not in "iufb":
+        raise InvalidData(f"counts must be numbers, got {counts.dtype}")
+    if counts.dtype.kind == "f" and not np.isfinite(counts).all():
+        raise InvalidData(f"counts must be finite, found {counts[~np.isfinite(counts)][0]}")
+    if (counts < 0).any():
+        raise InvalidData(f"counts must not be negative, found {counts[counts < 0][0]:g}")
+    if not fractional and counts.dtype.kind == "f" and (counts != np.round(counts)).any():
+        value = counts[counts != np.round(counts)][0]
+        raise InvalidData(f"counts must be whole numbers, found {value:g}; fractional=True accepts fractions")
+    return counts
+
+
+def _from_sparse(data: Any, fractional: bool) -> Corpus:
+    matrix = data.tocsr()
+    if matrix.ndim != 2 or matrix.shape[1] < 1:
+        raise InvalidData(f"a corpus must be a matrix of documents × words, got shape {matrix.shape}")
+    check_counts(matrix.data, fractional)
+    return _from_csr(matrix)
+
+
+def _from_csr(matrix: Any, **fields: Any) -> Corpus:
+    if not matrix.has_canonical_format or (matrix.data == 0).any():
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+    whole = matrix.data.dtype.kind != "f" or not (matrix.data % 1).any()
+    exact = whole and (matrix.nnz == 0 or matrix.data.max() < 2**24)
+    return Corpus(
+        starts=matrix.indptr.astype(np.int64),
+        words=matrix.indices.astype(np.int32),
+        counts=matrix.data.astype(np.float32 if exact else np.float64),
+        n_words=matrix.shape[1],
+        **fields,
+    )
+
+
+def _dense_rows(array: np.ndarray) -> Any:
+    from scipy import sparse
+
+    return sparse.csr_matrix(array)
+
+
+def _from_lists(data: Sequence[Any], vocabulary: tuple[str, ...] | None, n_words: int | None) -> Corpus:
+    documents = [_tokens(document, number) for number, document in enumerate(data)]
+    kinds = {type(token) for document in documents for token in document}
+    if kinds <= {str}:
+        return _from_text(documents, vocabulary)
+    if kinds == {tuple}:
+        entries = [(d, *_pair(pair, d)) for d, document in enumerate(documents) for pair in document]
+        rows, words, counts = (np.array(column) for column in zip(*entries, strict=True))
+    elif all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds):
+        rows = np.repeat(np.arange(len(documents)), [len(document) for document in documents])
+        words = np.array([token for document in documents for token in document], dtype=np.int64)
+        counts = np.ones(len(words))
+    else:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise InvalidData(
+            f"tokens must be all text, all word numbers or all (number, count) pairs, got {names}"
+        )
+    if words.dtype.kind not in "iu":
+        raise InvalidData(f"word numbers must be whole numbers, got {words.dtype}")
+    if (words < 0).any():
+        raise InvalidData(f"word numbers start from 0, found {words.min()}")
+    size = n_words or (len(vocabulary) if vocabulary else int(words.max()) + 1)
+    if words.max() >= size:
+        raise InvalidData(f"word number {words.max()} is outside the vocabulary of {size} words")
+    return make_corpus(rows, words, check_counts(counts, fractional=True), (len(documents), size))
+
+
+def _tokens(document: Any, number: int) -> list[Any]:
+    if isinstance(document, str) or not isinstance(document, Iterable):
+        raise InvalidData(f"document {number} must be a list of tokens, got {document!r}")
+    return document.tolist() if isinstance(document, np.ndarray) else list(document)
+
+
+def _pair(pair: tuple[Any, ...], document: int) -> tuple[Any, Any]:
+    if len(pair) != 2:
+        raise InvalidData(f"document {document} must hold (word number, count) pairs, found {pair!r}")
+    return pair[0], pair[1]
+
+
+def _from_text(documents: list[list[str]], vocabulary: tuple[str, ...] | None) -> Corpus:
+    if vocabulary is None:
+        vocabulary = tuple(sorted({token for document in documents for token in document}))
+        if not vocabulary:
+            raise InvalidData("no document has a token, so there is no vocabulary")
+    number = {word: index for index, word in enumerate(vocabulary)}
+    words = np.array([number.get(token, -1) for document in documents for token in document], dtype=np.int64)
+    rows = np.repeat(np.arange(len(documents)), [len(document) for document in documents])
+    known = words >= 0
+    shape = (len(documents), len(vocabulary))
+    unknown = int(np.sum(~known))
+    counts = np.ones(int(known.sum()))
+    return make_corpus(rows[known], words[known], counts, shape, vocabulary=vocabulary, unknown=unknown)
+
+
+def _as_vocabulary(vocabulary: Sequence[str]) -> tuple[str, ...]:
+    words = tuple(vocabulary)
+    if isinstance(vocabulary, str) or not all(isinstance(word, str) for word in words):
+        raise InvalidData("vocabulary must be a sequence of words, one text each")
+    if len(set(words)) != len(words):
+        seen: set[str] = set()
+        twice = next(word for word in words if word in seen or seen.add(word))  # type: ignore[func-returns-value]
+        raise InvalidData(f"vocabulary must not repeat a word, found {twice!r} twice")
+    return words
+
+
+def _match_words(corpus: Any, vocabulary: tuple[str, ...] | None, n_words: int | None) -> Any:
+    """The corpus over the vocabulary asked for."""
+    size = n_words if vocabulary is None else len(vocabulary)
+    if vocabulary is not None and n_words is not None and len(vocabulary) != n_words:
+        raise InvalidData(f"vocabulary has {len(vocabulary)} words, but n_words is {n_words}")
+    if size is not None and corpus.n_words > size:
+        raise InvalidData(f"the corpus has {corpus.n_words} words, but the vocabulary has {size}")
+    known = corpus.vocabulary
+    if vocabulary is not None and known is not None and known != vocabulary:
+        raise InvalidData("the corpus has a vocabulary of its own that differs from the one given")
+    return dataclasses.replace(corpus, n_words=size or corpus.n_words, vocabulary=vocabulary or known)

@@ -1,0 +1,210 @@
+"""Corpora on disk as other programs write them: UCI bag of words, LDA-C, Matrix Market and SciPy npz.
+
+The text formats are read in pieces, so that `store_corpus` can convert a file larger than memory. A file that
+ends early is an error wherever its format says how much there should be (LDA-C says it only within a line).
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from ..errors import DamagedFile, InvalidData
+from .corpus import Corpus, as_corpus, check_counts, join_corpora, make_corpus
+
+_MARKET = ("matrix coordinate integer general", "matrix coordinate real general")
+_LINES = 500_000  # lines of text held at a time
+_BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, UnicodeDecodeError)
+
+
+def read_corpus(path: str | Path, vocabulary: str | Path | Sequence[str] | None = None) -> Any:
+    """A corpus from a file in one of the formats above (also .gz), told apart by their contents, or from a
+    folder that `store_corpus` wrote.
+
+    `vocabulary` is a list of words or a file with one word a line; for a UCI file docword.NAME.txt it is
+    taken from vocab.NAME.txt beside it, if there.
+    """
+    path = Path(path)
+    if path.is_dir():
+        from .corpus_store import open_corpus
+
+        return open_corpus(path)
+    words = vocabulary_of(path, vocabulary)
+    return as_corpus(join_corpora(list(corpus_pieces(path))), vocabulary=words, fractional=True)
+
+
+def vocabulary_of(path: Path, given: str | Path | Sequence[str] | None) -> Sequence[str] | None:
+    if isinstance(given, str | Path):
+        return read_vocabulary(given)
+    if given is None and path.name.startswith("docword."):
+        beside = path.with_name(path.name.replace("docword.", "vocab.").removesuffix(".gz"))
+        return read_vocabulary(beside) if beside.is_file() else None
+    return given
+
+
+def read_vocabulary(path: str | Path) -> list[str]:
+    """One word a line, in the order of their numbers."""
+    with _open(Path(path)) as file:
+        return [line.rstrip("\r\n") for line in file]
+
+
+def corpus_pieces(path: str | Path) -> Iterator[Corpus]:
+    """The documents of a file in pieces, in order."""
+    path = Path(path)
+    try:
+        yield from _reader(path)(path)
+    except FileNotFoundError as error:
+        raise InvalidData(f"there is no corpus at {str(path)!r}") from error
+    except _BROKEN as error:
+        raise DamagedFile(f"{path.name} is damaged or cut short: {error}") from error
+
+
+def _reader(path: Path) -> Callable[[Path], Iterator[Corpus]]:
+    if path.suffix == ".npz":
+        return _read_npz
+    with _open(path) as file:
+        head = [line.strip() for line in itertools.islice(file, 3)]
+    if head and head[0].startswith("%%MatrixMarket"):
+        return _read_matrix_market
+    if len(head) == 3 and all(line.isdigit() for line in head) and head[0] != "0":
+        return _read_uci
+    if head and (head[0] == "0" or ":" in head[0]):
+        return _read_ldac
+    begins = head[0][:40] if head else ""
+    raise DamagedFile(
+        f"{path.name} is not a corpus in UCI, LDA-C, Matrix Market or npz form: it begins with {begins!r}"
+    )
+
+
+def _read_uci(path: Path) -> Iterator[Corpus]:
+    """The numbers of documents, words and entries, a line each; then "document word count", from 1."""
+    with _open(path) as file:
+        documents, words, entries = (int(file.readline()) for _ in range(3))
+        yield from _triples(path, file, documents, words, entries)
+
+
+def _read_matrix_market(path: Path) -> Iterator[Corpus]:
+    with _open(path) as file:
+        kind = file.readline().lower().split()[1:]
+        if " ".join(kind) not in _MARKET:
+            raise InvalidData(
+                f"{path.name} must be a file of {' or '.join(_MARKET)}, found {' '.join(kind)!r}"
+            )
+        line = next((line for line in file if line.strip() and not line.startswith("%")), "")
+        if len(line.split()) != 3 or not all(number.isdigit() for number in line.split()):
+            raise DamagedFile(f"{path.name} is damaged or cut short: no line with its three sizes")
+        documents, words, entries = map(int, line.split())
+        yield from _triples(path, file, documents, words, entries)
+
+
+def _triples(path: Path, file: IO[str], documents: int, words: int, entries: int) -> Iterator[Corpus]:
+    """Entries sorted by document come in pieces; others can only be given as a whole."""
+    held, read, first = np.empty((0, 3)), 0, 0
+    sort = False
+    for part in _tables(path, file):
+        held, read = np.concatenate([held, part]), read + len(part)
+        _check_triples(path, part, documents, words)
+        sort = sort or bool((np.diff(held[:, 0]) < 0).any())
+        last = int(held[-1, 0]) - 1
+        if sort or last == first:
+            continue
+        # The last document of this piece may go on in the next.
+        yield _rows(held[held[:, 0] <= last], first, last, words)
+        held, first = held[held[:, 0] > last], last
+    if read != entries:
+        raise DamagedFile(
+            f"{path.name} is damaged or cut short: it announces {entries} entries and has {read}"
+        )
+    if held.size and held[:, 0].min() <= first:
+        raise InvalidData(f"{path.name} is too large to be read unsorted: sort its lines by document")
+    yield _rows(held, first, documents, words)
+
+
+def _tables(path: Path, file: IO[str]) -> Iterator[np.ndarray]:
+    while lines := list(itertools.islice(file, _LINES)):
+        if lines := [line for line in lines if line.strip()]:
+            try:
+                table = np.loadtxt(lines, ndmin=2)
+            except ValueError as error:
+                raise DamagedFile(f"{path.name} is damaged or cut short: {error}") from error
+            if table.shape[1] != 3:
+                raise DamagedFile(f"{path.name} must have lines of three numbers, found {lines[0].strip()!r}")
+            yield table
+
+
+def _check_triples(path: Path, table: np.ndarray, documents: int, words: int) -> None:
+    for column, name, most in ((0, "document", documents), (1, "word", words)):
+        numbers = table[:, column]
+        wrong = (numbers < 1) | (numbers > most) | (numbers % 1 != 0)
+        if wrong.any():
+            raise InvalidData(
+                f"{path.name} numbers its {name}s from 1 to {most}, but has {name} {numbers[wrong][0]:g}"
+            )
+    check_counts(table[:, 2], fractional=True)
+
+
+def _rows(table: np.ndarray, first: int, last: int, words: int) -> Corpus:
+    """Documents `first` to `last` (from 0, the last excluded) of a table numbered from 1."""
+    rows, columns = table[:, 0].astype(np.int64) - 1 - first, table[:, 1].astype(np.int64) - 1
+    return make_corpus(rows, columns, table[:, 2], (last - first, words))
+
+
+def _read_ldac(path: Path) -> Iterator[Corpus]:
+    """A line a document: the number of its entries, then word:count pairs, words numbered from 0."""
+    with _open(path) as file:
+        number = 0
+        while lines := list(itertools.islice(file, _LINES)):
+            lines = [line for line in lines if line.strip()]
+            sizes, pairs = [], []
+            for line in lines:
+                number += 1
+                size, *entries = line.split()
+                if not size.isdigit() or int(size) != len(entries):
+                    raise DamagedFile(
+                        f"line {number} of {path.name} is damaged or cut short: it announces {size[:20]} "
+                        f"entries and has {len(entries)}"
+                    )
+                sizes.append(len(entries))
+                pairs += entries
+            yield _from_pairs(path, sizes, pairs)
+
+
+def _from_pairs(path: Path, sizes: list[int], pairs: list[str]) -> Corpus:
+    try:
+        table = np.array([pair.split(":") for pair in pairs], dtype=np.float64).reshape(-1, 2)
+    except ValueError as error:
+        raise DamagedFile(f"{path.name} is damaged or cut short: not all entries are word:count") from error
+    words = table[:, 0]
+    if (words < 0).any() or (words % 1 != 0).any():
+        raise InvalidData(
+            f"{path.name} must number its words from 0, found {words[(words < 0) | (words % 1 != 0)][0]:g}"
+        )
+    counts = check_counts(table[:, 1], fractional=True)
+    width = int(words.max()) + 1 if words.size else 1
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    return make_corpus(rows, words.astype(np.int64), counts, (len(sizes), width))
+
+
+def _read_npz(path: Path) -> Iterator[Corpus]:
+    from scipy import sparse
+
+    try:
+        matrix = sparse.load_npz(path)
+    except (ValueError, OSError, KeyError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise DamagedFile(f"{path.name} does not hold a sparse matrix: {error}") from error
+    yield as_corpus(matrix, fractional=True)
+
+
+def _open(path: Path) -> IO[str]:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8")
+    return path.open(encoding="utf-8")
