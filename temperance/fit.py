@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,11 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from .errors import InvalidParameter, UnsupportedMethod
+from . import storage
+from .errors import DamagedFile, InvalidParameter, UnsupportedMethod
 from .inference._method import Method
 from .inference.progress import Progress
 from .inference.run import run
 from .models import Data, Model, Posterior
+from .summary import summarise
 
 _ROWS = 4096  # new data are treated in pieces of this many rows, so that memory stays bounded
 
@@ -58,6 +61,18 @@ class Fit:
         if n < 1:
             raise InvalidParameter(f"n must be at least 1, got {n}")
         return np.asarray(self.model.sample_predictive(as_key(key), self.state, n))
+
+    def table(self) -> dict[str, list[Any]]:
+        """What was found, as columns of a table (one row a component, a weight, …)."""
+        return self.model.table(self.state, self.data) if isinstance(self.state, Posterior) else {}
+
+    def summary(self) -> None:
+        """Print what was fitted, how well, and the table."""
+        print(summarise(self))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything, the data included, to one file that `tp.load` reads."""
+        storage.save(self, path)
 
     def _rowwise(self, function: Any, x_new: Any) -> np.ndarray:
         rows = self.model.new_rows(x_new)
@@ -108,9 +123,9 @@ def fit(
         raise InvalidParameter(f"model must be a model such as tp.GaussianMixture(3), got {model!r}")
     model, arrays = model.prepare(data, weights)
     model = method.prepare(model)
-    method.check(model, arrays)
-    done = run(method, model, arrays, as_key(seed), Progress(progress))
-    result = method.result(model, arrays, done)
+    complete = method.complete(model, arrays)
+    done = run(complete, model, arrays, as_key(seed), Progress(progress))
+    result = complete.result(model, arrays, done)
     return Fit(
         model=model,
         method=method,
@@ -125,6 +140,14 @@ def fit(
         details=result.details,
         notes=(*model.notes(arrays), *result.notes),
     )
+
+
+def load(path: str | os.PathLike[str]) -> Fit:
+    """Read a fit that `Fit.save` wrote. Loading never runs code from the file."""
+    value = storage.load(path)
+    if not isinstance(value, Fit):
+        raise DamagedFile(f"{path} holds a {type(value).__name__}, not a fit")
+    return value
 
 
 def as_key(seed: Any) -> Key[Array, ""]:

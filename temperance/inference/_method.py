@@ -47,12 +47,13 @@ class Result(NamedTuple):
 
 def best_restart(run: Run) -> Result:
     """The restart with the highest bound; all final bounds are kept in the history."""
-    best = int(np.argmax(run.bounds))
-    history = {name: values[:, best] for name, values in run.history.items()}
+    bounds = np.where(np.isnan(run.bounds), -np.inf, run.bounds)  # a restart that failed
+    best = int(np.argmax(bounds))
+    history = jax.tree.map(lambda values: values[:, best], run.history)
     return Result(
         state=jax.tree.map(lambda leaf: leaf[best], run.states),
-        log_evidence=float(run.bounds[best]),
-        history=history | {"restarts": run.bounds},
+        log_evidence=float(bounds[best]),
+        history=history | {"restarts": bounds},
         converged=bool(run.converged[best]) and not run.interrupted,
     )
 
@@ -83,13 +84,23 @@ class Method(ABC):
         """The model as this method sees it; raises `UnsupportedMethod` for one it cannot treat."""
         return model
 
-    def check(self, model: Model, data: Data) -> None:
-        """Raises if this method cannot treat these data."""
+    def complete(self, model: Model, data: Data) -> Self:
+        """The method with what the model and the data determine filled in; raises if it cannot treat them."""
+        return self
 
     @property
     def monotone(self) -> bool:
         """Whether `Info["elbo"]` may never fall."""
         return False
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether a restart may meet an impossible state (a NaN bound) and be left out, if others do not."""
+        return False
+
+    def failure(self, info: Info) -> str:
+        """What may have happened in a step that reported a NaN bound, and what to try."""
+        return "a component may have collapsed; try a stronger prior or rescale the data"
 
     def finished(self, history: Float[Array, "3"], tol: Float[Array, ""]) -> Bool[Array, ""]:
         """Whether the last three values of `Info["elbo"]` say that the run has converged."""
