@@ -56,6 +56,10 @@ class Fit:
             raise UnsupportedMethod(f"{type(self.model).__name__} has no discrete latent for each datum")
         return self._rowwise(_responsibilities, x_new)
 
+    def predict(self, inputs: Any) -> Any:
+        """Mean and variance of the target at each new input, for models such as a regression."""
+        return self.model.predict(self.state, inputs)
+
     def sample(self, key: Any, n: int) -> np.ndarray:
         """n new data from the posterior predictive."""
         if n < 1:

@@ -124,6 +124,10 @@ class Model(eqx.Module):
         """n new data, in the user's coordinates, each with its own draw of the globals."""
         raise UnsupportedMethod(f"{type(self).__name__} cannot sample new data")
 
+    def predict(self, q: Any, inputs: Any) -> Any:
+        """Mean and variance of the target at each new input, for models of targets given inputs."""
+        raise UnsupportedMethod(f"{type(self).__name__} has no targets to predict; see fit.log_predictive")
+
     def new_rows(self, data: Any) -> Any:
         """New data as arrays like `Data.values`."""
         raise UnsupportedMethod(f"{type(self).__name__} has no predictions for new data")
