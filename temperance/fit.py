@@ -88,7 +88,10 @@ class Fit:
             if n > _ROWS and size < _ROWS:
                 # One shape, one compilation.
                 piece = jax.tree.map(
-                    lambda leaf, size=size: np.concatenate([leaf, np.repeat(leaf[-1:], _ROWS - size, axis=0)]), piece
+                    lambda leaf, size=size: np.concatenate(
+                        [leaf, np.repeat(leaf[-1:], _ROWS - size, axis=0)]
+                    ),
+                    piece,
                 )
             pieces.append(np.asarray(function(self.model, self.state, piece))[:size])
         return np.concatenate(pieces)
@@ -141,7 +144,7 @@ def fit(
         seed=seed,
         state=result.state,
         data=arrays,
-        details=result.details,
+        details=dict(result.details),
         notes=(*model.notes(arrays), *result.notes),
     )
 

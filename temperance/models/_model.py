@@ -116,6 +116,14 @@ class Model(eqx.Module):
     def local_prior(self, x: Any) -> dict[str, Family | Conditional]:
         return {}
 
+    def initial_local(self, m: Means, x: Any) -> dict[str, Family]:
+        """Where the local blocks of new data start: at their prior, given the globals."""
+        local: dict[str, Family] = {}
+        for name, p in self.local_prior(x).items():
+            here = m | means(local)
+            local[name] = p.family(p.natural(here)) if isinstance(p, Conditional) else p
+        return local
+
     def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
         """log p(x_new | data) under the posterior, a normalised density."""
         raise UnsupportedMethod(f"{type(self).__name__} has no predictive density for new data")
@@ -138,6 +146,10 @@ class Model(eqx.Module):
 
     def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
         return draws
+
+    def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
+        """The columns of the table that `fit.summary()` prints, in the user's coordinates."""
+        return {}
 
     def notes(self, data: Data) -> list[str]:
         """Sentences a user should know about this model and these data."""
@@ -163,13 +175,16 @@ class Model(eqx.Module):
         local: dict[str, Family] | None = None,
         local_steps: int = 1,
     ) -> tuple[Terms, dict[str, Family]]:
-        """One walk over the data: the local value, the messages to the globals, and refreshed local blocks."""
+        """One walk over the data: the local value, the messages to the globals, and refreshed local blocks.
+
+        Local blocks that are not given start afresh.
+        """
 
         def block(part: Any, index: Array) -> tuple[Terms, dict[str, Family]]:
             x, weights, rows, q_local = part
             scaled = _join_powers(powers, rows)
             block_key = None if key is None else jax.random.fold_in(key, index)
-            q_local = self._local_ascent(m, x, scaled, q_local, local_steps)
+            q_local = self._local_ascent(m, x, scaled, q_local or self.initial_local(m, x), local_steps)
             m_local = means(q_local)
 
             def total(m_global: Means) -> Float[Array, ""]:

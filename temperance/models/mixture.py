@@ -18,17 +18,20 @@ from jaxtyping import Array, ArrayLike, Float, Key
 from ..data import as_matrix, as_weights
 from ..errors import InvalidData, InvalidParameter
 from ..families import Dirichlet, Pair, Point
-from ..families._family import Family, as_float, require_finite_positive
+from ..families._family import Family
+from ..families._parameters import parameters, require_finite_positive
+from ..families.describe import describe
 from ..families.translate import location_width, translate, translate_draw
 from ..numerics.latents import sum_out
 from ..numerics.special import log_mix, safe_log
 from ._data import Data, make_data, over_blocks
-from ._model import Conditional, Means, Model, Posterior, Powers, column
-from .likelihoods import as_pair, stack_prior
-from .starts import Start, as_start, start_labels
+from ._model import Conditional, Means, Posterior, Powers, column
+from .enumerable import Enumerable
+from .likelihoods import as_pair, require_conjugate, stack_prior
+from .starts import Start, as_start, match_start, start_labels
 
 
-class Mixture(Model):
+class Mixture(Enumerable):
     """A mixture of `n_components` distributions of one kind.
 
     `likelihood` is a name ("gaussian", "diagonal", "spherical", "poisson", "bernoulli", "categorical",
@@ -68,21 +71,21 @@ class Mixture(Model):
         self.shift = None
         self.pair = as_pair(likelihood, self.missing)
         self.component_prior = prior
-        self.prior = {"weights": self._weights_prior(concentration, weights)}
+        self.prior = self._weights_prior(concentration, weights)
         components = prior and stack_prior(prior, self.pair, self.n_components, columns)
         if components is not None:
             self.prior["components"] = components
 
-    def _weights_prior(self, concentration: ArrayLike, weights: str) -> Family:
+    def _weights_prior(self, concentration: Any, weights: str) -> dict[str, Family | Conditional]:
         if check_choice("weights", weights, {"dirichlet": False, "point": True}):
-            return Point(Dirichlet(jnp.ones(self.n_components)))
-        delta = as_float(concentration)
+            return {"weights": Point(Dirichlet(jnp.ones(self.n_components)))}
+        delta = parameters(concentration=(concentration, 0))[0]
         require_finite_positive(concentration=delta)
         if delta.ndim > 1 or (delta.ndim == 1 and delta.shape[0] != self.n_components):
             raise InvalidParameter(
                 f"concentration must be one number or {self.n_components} of them, got shape {delta.shape}"
             )
-        return Dirichlet(jnp.broadcast_to(delta, (self.n_components,)))
+        return {"weights": Dirichlet(jnp.broadcast_to(delta, (self.n_components,)))}
 
     # ---- the model ----------------------------------------------------------------------------------------
 
@@ -124,17 +127,23 @@ class Mixture(Model):
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
         key_labels, key_prior = jax.random.split(key)
-        m = {name: p.with_natural(p.natural).mean() for name, p in self._families().items()}
+        m = {name: p.mean() for name, p in self._families().items()}
         if self.start.kind == "prior":
             draws = self.sample_prior(key_prior)
             m = self.statistics(draws)
             terms, _ = self.terms(m, data)
             messages = terms.messages
         else:
-            labels = start_labels(key_labels, self.start, self.pair.coordinates(data.values), data, self.n_components)
-            messages = self._label_messages(m, data, labels)
+            messages = self._label_messages(m, data, self.starting_labels(key_labels, data))
         blocks = {name: p.with_natural(p.natural + messages[name]) for name, p in self._families().items()}
         return Posterior(blocks, {})
+
+    def starting_labels(self, key: Key[Array, ""], data: Data) -> Any:
+        """A component for each datum, or its share in each."""
+        start = self.start
+        if start.kind == "means":
+            start = Start("means", self.pair.coordinates(start.values))
+        return start_labels(key, start, self.pair.coordinates(data.values), data, self.n_components)
 
     def _label_messages(self, m: Means, data: Data, labels: Any) -> Means:
         """The statistics that fixed responsibilities (or labels) give to each block."""
@@ -162,16 +171,20 @@ class Mixture(Model):
         """Fill in what was left to the data: the prior's scale, and the shift that centres them."""
         pair = self.pair.complete(x)
         given = self.component_prior
-        if given is None:
-            given = pair.default_prior(jnp.asarray(x), self.n_components)
-        components = stack_prior(given, pair, self.n_components, x.shape[1])
+        components = stack_prior(given or self._default_prior(pair, x), pair, self.n_components, x.shape[1])
         assert components is not None
         self._match_width(components, x)
+        require_conjugate(components, pair, x)
         shift = None
         if location_width(components) is not None:
-            shift = jnp.asarray(np.nanmean(x, axis=0))
-            components = translate(components, -shift)
-        start = self.start
+            shift = jnp.asarray(_centre(x))
+            # A default prior is made where the data are centred: far from the origin v m mᵀ swallows the scatter.
+            components = (
+                translate(components, -shift)
+                if given is not None
+                else self._default_prior(pair, x - np.asarray(shift))
+            )
+        start = match_start(self.start, x)
         if start.kind == "means" and shift is not None:
             assert start.values is not None
             start = Start("means", start.values - shift[None])
@@ -182,6 +195,9 @@ class Mixture(Model):
             is_leaf=lambda leaf: leaf is None,
         )
 
+    def _default_prior(self, pair: Pair, x: np.ndarray) -> Family:
+        return pair.default_prior(jnp.asarray(x), self.n_components)
+
     def to_internal(self, x: np.ndarray) -> np.ndarray:
         """A user's rows in the coordinates the model works in."""
         if self.shift is not None:
@@ -190,7 +206,7 @@ class Mixture(Model):
 
     def new_rows(self, data: Any) -> np.ndarray:
         """Data to predict, checked against the data the model was completed with."""
-        x = self.pair.check(as_matrix(data, missing=self.missing))
+        x = self.pair.check(as_matrix(data, missing=self.missing, empty_columns=self.missing))
         self._match_width(self._families()["components"], x)
         return self.to_internal(x)
 
@@ -210,7 +226,7 @@ class Mixture(Model):
         components = q.blocks["components"]
         x = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), x)
         if isinstance(components, Point):
-            each = self.pair.log_likelihood(components.mean(), x)
+            each = self.pair.tempered_log_likelihood(components.mean(), x, 1.0, 1.0, None)
         else:
             each = self.pair.log_predictive(components, x)
         return log_mix(jnp.broadcast_to(self.mean_log_weights(q)[None], each.shape), each)
@@ -226,9 +242,20 @@ class Mixture(Model):
         return rows if self.shift is None else rows + self.shift[None]
 
     def notes(self, data: Data) -> list[str]:
-        if self.n_components <= data.size:
-            return []
-        return [f"there are more components ({self.n_components}) than data ({data.size}): some must stay empty"]
+        notes = []
+        if self.n_components > data.size:
+            notes.append(
+                f"there are more components ({self.n_components}) than data ({data.size}): some must stay empty"
+            )
+        if self.component_prior is None and self.shift is not None:
+            # Of a column without any variation the default prior cannot learn a scale.
+            x = np.asarray(data.values)
+            for column in np.flatnonzero(np.nanmax(x, axis=0) == np.nanmin(x, axis=0)):
+                notes.append(
+                    f"column {column} never varies, so its scale in the default prior, and with it the evidence, "
+                    "is arbitrary: leave the column out or give a prior"
+                )
+        return notes
 
     def responsibilities(self, q: Posterior, x: Any) -> Float[Array, "n k"]:
         """q(z) ∝ exp{E log p(x, z | θ)}."""
@@ -238,11 +265,28 @@ class Mixture(Model):
         """The expected number of data in each component."""
         m = {name: block.mean() for name, block in q.blocks.items()}
 
-        def total(log_weights: Float[Array, " k"]) -> Float[Array, ""]:
-            observed = self.pair.tempered_log_likelihood(m["components"], data.values, 1.0, 1.0, None)
-            return jnp.sum(data.weights * sum_out(log_weights[None] + observed))
+        def block(part: Any, _: Array) -> tuple[Float[Array, " k"], tuple[()]]:
+            x, weights = part
+            return weights @ jax.nn.softmax(self.log_joint_z(m, x), axis=-1), ()
 
-        return jax.grad(total)(self.log_weights(m))
+        return over_blocks(block, (data.values, data.weights), data.blocks)[0]
+
+    def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
+        """The components that hold data, the heaviest first."""
+        counts = np.asarray(_occupancy(self, q, data))
+        order = [k for k in np.argsort(-counts) if counts[k] >= 0.5]
+        weights = np.exp(np.asarray(self.mean_log_weights(q)))
+        columns = {name: np.asarray(value) for name, value in describe(self.to_user(q.blocks)["components"]).items()}
+        table: dict[str, list[Any]] = {
+            "component": [int(k) for k in order],
+            "data": [float(counts[k]) for k in order],
+            "weight": [float(weights[k]) for k in order],
+        }
+        return table | {name: [value[k] for k in order] for name, value in columns.items()}
+
+    def occupied(self, q: Posterior, data: Data) -> int:
+        """How many components hold data: at least half a datum is expected in each."""
+        return int(jnp.sum(_occupancy(self, q, data) >= 0.5))
 
     @property
     def rounding(self) -> float:
@@ -251,30 +295,42 @@ class Mixture(Model):
 
     def _block_size(self, x: np.ndarray) -> int:
         """Rows whose features and responsibilities fit in the cache."""
-        width = x.shape[1] ** 2 + 4 * self.n_components
-        return max(256, int(2**21 / (width * (4 if self.single else 8))))
+        width = (x.shape[1] + 1) * (x.shape[1] + 2) // 2 + 2 * self.n_components
+        return max(512, int(2**22 / (width * (4 if self.single else 8))))
 
     def _match_width(self, components: Family, x: np.ndarray) -> None:
-        width = location_width(components) or self.columns or x.shape[1]
-        if x.shape[1] != width:
-            raise InvalidData(f"data has {x.shape[1]} columns, but the model is for {width}")
+        for width in (self.columns, location_width(components)):
+            if width is not None and x.shape[1] != width:
+                raise InvalidData(f"data has {x.shape[1]} columns, but the model is for {width}")
 
     def _families(self) -> dict[str, Family]:
-        families = {}
-        for name, p in self.prior.items():
-            assert isinstance(p, Family)
-            families[name] = p
-        return families
+        """The prior of each block; of a child, at the prior means of its parents."""
+        families = {name: p for name, p in self.prior.items() if isinstance(p, Family)}
+        children = {name: p for name, p in self.prior.items() if isinstance(p, Conditional)}
+        m = {name: family.mean() for name, family in families.items()} if children else {}
+        return families | {name: p.family(p.natural(m)) for name, p in children.items()}
+
+
+def _centre(x: np.ndarray) -> np.ndarray:
+    """The mean of each column; of one that never varies its value, so that centring leaves exact zeros."""
+    low, high = np.nanmin(x, axis=0), np.nanmax(x, axis=0)
+    return np.where(low == high, low, np.nanmean(x, axis=0))
+
+
+@eqx.filter_jit
+def _occupancy(model: Mixture, q: Posterior, data: Data) -> Float[Array, " k"]:
+    return model.occupancy(q, data)
 
 
 def check_count(name: str, value: Any) -> int:
-    if isinstance(value, bool) or int(value) != value or value < 1:
+    whole = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not whole or not np.isfinite(value) or int(value) != value or value < 1:
         raise InvalidParameter(f"{name} must be a whole number of at least 1, got {value!r}")
     return int(value)
 
 
 def check_choice(name: str, value: Any, options: dict[Any, Any]) -> Any:
-    if value not in options:
+    if not isinstance(value, str | None) or value not in options:
         accepted = ", ".join(repr(option) for option in options)
         raise InvalidParameter(f"{name} must be one of {accepted}, got {value!r}")
     return options[value]

@@ -1,0 +1,79 @@
+"""A family in a few readable numbers, for tables: what a component looks like."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ._family import Family
+from .beta import Beta
+from .dirichlet import Dirichlet
+from .gamma import Gamma
+from .independent import Independent
+from .normal import Normal
+from .normal_gamma import IsotropicNormalGamma, NormalGamma
+from .normal_wishart import NormalWishart
+from .point import Point
+from .product import Product
+
+
+@singledispatch
+def describe(family: Family) -> dict[str, Array]:
+    """Columns with the batch axes of the family; a family without readable parameters has none."""
+    return {}
+
+
+@describe.register
+def _(family: NormalWishart) -> dict[str, Array]:
+    # The inverse of the mean precision: it exists for every proper member, the mean covariance does not.
+    width = jnp.diagonal(family.scatter, axis1=-2, axis2=-1) / family.dof[..., None]
+    return {"mean": family.location, "sd": jnp.sqrt(width)}
+
+
+@describe.register(NormalGamma)
+@describe.register(IsotropicNormalGamma)
+def _(family: NormalGamma | IsotropicNormalGamma) -> dict[str, Array]:
+    return {"mean": family.location, "sd": jnp.sqrt(family.scatter / family.dof)}
+
+
+@describe.register
+def _(family: Normal) -> dict[str, Array]:
+    width = jnp.sqrt(jnp.diagonal(family.covariance, axis1=-2, axis2=-1))
+    return {"mean": family.location, "uncertainty": width}
+
+
+@describe.register
+def _(family: Gamma) -> dict[str, Array]:
+    return {"mean": family.shape / family.rate}
+
+
+@describe.register
+def _(family: Beta) -> dict[str, Array]:
+    return {"probability": family.a / (family.a + family.b)}
+
+
+@describe.register
+def _(family: Dirichlet) -> dict[str, Array]:
+    return {"probabilities": family.concentration / jnp.sum(family.concentration, axis=-1, keepdims=True)}
+
+
+@describe.register
+def _(family: Independent) -> dict[str, Array]:
+    return describe(family.inner)
+
+
+@describe.register
+def _(family: Point) -> dict[str, Array]:
+    mode = family.mode()
+    return mode._asdict() if hasattr(mode, "_asdict") else {"mode": mode}
+
+
+@describe.register
+def _(family: Product) -> dict[str, Array]:
+    return {
+        f"{name} {column}": value
+        for name, factor in family.factors.items()
+        for column, value in describe(factor).items()
+    }

@@ -1,0 +1,165 @@
+"""Saving and loading: arrays and JSON in one file, never code.
+
+A file is a zip archive of `header.json` (format, version, checksums), `tree.json` (the structure) and
+`arrays/N.npy`. Loading rebuilds only classes of this package from their fields; it runs nothing from the file.
+A file on disk is replaced only by a complete new one: it is written beside, flushed, and renamed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib
+import io
+import json
+import math
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .errors import DamagedFile, InvalidParameter
+
+FORMAT, VERSION = "temperance", 1
+
+
+def save(value: Any, path: str | os.PathLike[str]) -> None:
+    """Write a tree of this package's objects to `path`."""
+    arrays: list[np.ndarray] = []
+    tree = json.dumps(_encode(value, arrays), separators=(",", ":")).encode()
+    entries = {"tree.json": tree}
+    for number, array in enumerate(arrays):
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, array, allow_pickle=False)
+        entries[f"arrays/{number}.npy"] = buffer.getvalue()
+    checksums = {name: hashlib.sha256(content).hexdigest() for name, content in entries.items()}
+    header = json.dumps({"format": FORMAT, "version": VERSION, "sha256": checksums}).encode()
+    _write(Path(path), {"header.json": header} | entries)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read what `save` wrote; a damaged or foreign file is an error and is left as it is."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            header = json.loads(archive.read("header.json"))
+            if header.get("format") != FORMAT:
+                raise DamagedFile(f"{path} was not written by Temperance")
+            if header.get("version") != VERSION:
+                raise DamagedFile(
+                    f"{path} has format version {header.get('version')}; this version reads {VERSION}"
+                )
+            entries = {name: archive.read(name) for name in header["sha256"]}
+        for name, content in entries.items():
+            if hashlib.sha256(content).hexdigest() != header["sha256"][name]:
+                raise DamagedFile(f"{path} is damaged: {name} does not match its checksum")
+        arrays = [
+            np.lib.format.read_array(io.BytesIO(entries[f"arrays/{number}.npy"]), allow_pickle=False)
+            for number in range(len(entries) - 1)
+        ]
+        return _decode(json.loads(entries["tree.json"]), arrays)
+    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError, UnicodeDecodeError, EOFError) as error:
+        raise DamagedFile(f"{path} is not a file of Temperance, or is damaged ({error})") from error
+    except (NotImplementedError, RuntimeError, zlib.error) as error:
+        # What zipfile raises for flipped bits in its own bookkeeping.
+        raise DamagedFile(f"{path} is damaged ({error})") from error
+
+
+def _write(path: Path, entries: dict[str, bytes]) -> None:
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+                for name, content in entries.items():
+                    # A fixed date: the same fit gives the same bytes.
+                    archive.writestr(zipfile.ZipInfo(name), content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+
+
+def _encode(value: Any, arrays: list[np.ndarray]) -> Any:
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, np.generic):
+        return value if isinstance(value, int) or math.isfinite(value) else {"float": repr(value)}
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+        implementation = str(jax.random.key_impl(value))
+        return {"key": implementation, "value": _encode(np.asarray(jax.random.key_data(value)), arrays)}
+    if isinstance(value, jax.Array | np.ndarray | np.generic):
+        arrays.append(np.asarray(value))
+        if arrays[-1].dtype == object:
+            raise InvalidParameter("an array of Python objects cannot be saved")
+        return {"array": len(arrays) - 1, "on": "device" if isinstance(value, jax.Array) else "host"}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return {"class": _name(type(value)), "items": [_encode(item, arrays) for item in value]}
+    if isinstance(value, tuple | list):
+        return {type(value).__name__: [_encode(item, arrays) for item in value]}
+    if isinstance(value, Mapping):
+        return {"dict": [[_encode(key, arrays), _encode(item, arrays)] for key, item in value.items()]}
+    if isinstance(value, type) and _ours(value.__module__):
+        return {"type": _name(value)}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {
+            "class": _name(type(value)),
+            "fields": {name: _encode(item, arrays) for name, item in fields.items()},
+        }
+    raise InvalidParameter(f"{value!r} cannot be saved: only numbers, arrays and objects of this package can")
+
+
+def _decode(tree: Any, arrays: list[np.ndarray]) -> Any:
+    if not isinstance(tree, dict):
+        return tree
+    if "float" in tree:
+        return float(tree["float"])
+    if "array" in tree:
+        array = arrays[tree["array"]]
+        return jnp.asarray(array) if tree["on"] == "device" else array
+    if "key" in tree:
+        return jax.random.wrap_key_data(jnp.asarray(_decode(tree["value"], arrays)), impl=tree["key"])
+    if "type" in tree:
+        return _class(tree["type"])
+    if "items" in tree:
+        return _class(tree["class"])(*(_decode(item, arrays) for item in tree["items"]))
+    if "fields" in tree:
+        cls = _class(tree["class"])
+        value = object.__new__(cls)
+        for name, item in tree["fields"].items():
+            object.__setattr__(value, name, _decode(item, arrays))
+        return value
+    if "dict" in tree:
+        return {_decode(key, arrays): _decode(item, arrays) for key, item in tree["dict"]}
+    items = [_decode(item, arrays) for item in tree.get("tuple", tree.get("list", []))]
+    return tuple(items) if "tuple" in tree else items
+
+
+def _ours(module: str) -> bool:
+    return module == FORMAT or module.startswith(FORMAT + ".")
+
+
+def _name(cls: type) -> str:
+    if not _ours(cls.__module__):
+        raise InvalidParameter(f"{cls.__qualname__} cannot be saved: it is not a class of this package")
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _class(name: str) -> Any:
+    """A class of this package by name; anything else in that place means a foreign or tampered file."""
+    module, _, qualname = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), qualname) if _ours(module) else None
+    except (ImportError, AttributeError):
+        found = None
+    if not isinstance(found, type) or not (dataclasses.is_dataclass(found) or hasattr(found, "_fields")):
+        raise DamagedFile(f"the file names {name!r}, which is not a class that can be loaded")
+    return found

@@ -1,0 +1,62 @@
+"""A fit in plain text: a few sentences and a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .fit import Fit
+
+_ROWS = 20  # a longer table is cut
+
+
+def summarise(fit: Fit) -> str:
+    lines = [
+        f"{type(fit.model).__name__} fitted to {fit.data.size:,} data by {fit.method.name} in {fit.seconds:.2f} s",
+        f"log evidence {fit.log_evidence:.4f}{_bracket(fit)}",
+        _verdict(fit),
+        *(f"note: {note}" for note in fit.notes),
+    ]
+    table = fit.table()
+    if table:
+        lines += ["", *_layout(table)]
+    return "\n".join(lines)
+
+
+def _bracket(fit: Fit) -> str:
+    return "" if fit.bracket is None else f" (between {fit.bracket[0]:.4f} and {fit.bracket[1]:.4f})"
+
+
+def _verdict(fit: Fit) -> str:
+    restarts = fit.history.get("restarts")
+    runs = "" if restarts is None or len(restarts) == 1 else f", the best of {len(restarts)} starts"
+    steps = len(next(iter(fit.history.values()), []))
+    return (
+        f"converged after {steps} steps{runs}"
+        if fit.converged
+        else f"not converged after {steps} steps{runs}"
+    )
+
+
+def _layout(table: dict[str, list[Any]]) -> list[str]:
+    columns = {name: [_cell(value) for value in values] for name, values in table.items()}
+    widths = {name: max(len(name), *(len(cell) for cell in cells)) for name, cells in columns.items()}
+    size = len(next(iter(columns.values())))
+    rows = ["  ".join(name.rjust(widths[name]) for name in columns)]
+    for index in range(min(size, _ROWS)):
+        rows.append("  ".join(cells[index].rjust(widths[name]) for name, cells in columns.items()))
+    if size > _ROWS:
+        rows.append(f"… and {size - _ROWS} more")
+    return rows
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    array = np.asarray(value)
+    if array.ndim == 0:
+        return str(int(array)) if array.dtype.kind in "iu" else f"{float(array):.4g}"
+    shown = ", ".join(f"{item:.4g}" for item in array.ravel()[:6])
+    return f"[{shown}{', …' if array.size > 6 else ''}]"
