@@ -8,9 +8,16 @@ import numpy as np
 
 from ..errors import InvalidData
 
+LARGEST = 1e140  # sums of squares must stay finite
 
-def as_matrix(data: Any, *, missing: bool = False, name: str = "data") -> np.ndarray:
-    """A finite float64 matrix (n, d); one dimension is read as one column; NaN only where `missing` is allowed."""
+
+def as_matrix(
+    data: Any, *, missing: bool = False, empty_columns: bool = False, name: str = "data"
+) -> np.ndarray:
+    """A finite float64 matrix (n, d); one dimension is read as one column; NaN only where `missing` is allowed.
+
+    A column without any value says nothing to fit (but may stand in new data: `empty_columns`).
+    """
     array = _numbers(data, name)
     if array.ndim == 1:
         array = array[:, None]
@@ -21,6 +28,9 @@ def as_matrix(data: Any, *, missing: bool = False, name: str = "data") -> np.nda
     if np.isinf(array).any():
         row, column = np.argwhere(np.isinf(array))[0]
         raise InvalidData(f"{name} must be finite, but row {row}, column {column} is infinite")
+    if (np.abs(array) > LARGEST).any():
+        row, column = np.argwhere(np.abs(array) > LARGEST)[0]
+        raise InvalidData(f"{name} has {array[row, column]:g} in row {row}, column {column}; rescale what exceeds {LARGEST:g}")
     holes = np.isnan(array)
     if holes.any():
         row, column = np.argwhere(holes)[0]
@@ -29,7 +39,7 @@ def as_matrix(data: Any, *, missing: bool = False, name: str = "data") -> np.nda
                 f"{name} has {int(holes.sum())} missing values (the first in row {row}, column {column}); "
                 'drop or fill them, or ask for missing="marginalise"'
             )
-        if holes.all(axis=0).any():
+        if holes.all(axis=0).any() and not empty_columns:
             raise InvalidData(f"column {int(np.argmax(holes.all(axis=0)))} of {name} has no value at all")
     return array
 
@@ -49,31 +59,57 @@ def as_weights(weights: Any, n: int) -> np.ndarray | None:
 
 
 def _numbers(data: Any, name: str) -> np.ndarray:
-    if isinstance(data, str | bytes):
-        raise InvalidData(f"{name} must be an array or a frame, got the text {data!r}")
-    if hasattr(data, "select_dtypes") or hasattr(data, "schema"):
-        data = _frame(data, name)
+    if data is None or isinstance(data, str | bytes | dict):
+        shown = "a dictionary" if isinstance(data, dict) else repr(data)
+        raise InvalidData(f"{name} must be an array or a frame, got {shown}")
     if hasattr(data, "toarray") and hasattr(data, "nnz"):
         raise InvalidData(f"{name} is a sparse matrix; this model needs a dense one (data.toarray())")
+    if hasattr(data, "columns") and hasattr(data, "dtypes"):
+        return _frame(data, name)
+    if np.ma.isMaskedArray(data):
+        # A masked entry still has a number beneath the mask: it must not be used.
+        return np.ma.filled(data.astype(np.float64), np.nan)
     try:
         array = np.asarray(data)
     except ValueError as error:
         raise InvalidData(f"{name} cannot be read as an array: rows have different lengths") from error
-    if array.dtype.kind in "OUS":
+    return _floats(array, name)
+
+
+def _floats(array: np.ndarray, name: str) -> np.ndarray:
+    """Real numbers as float64; None and pandas' NA become NaN."""
+    if array.dtype.kind == "O":
         try:
-            array = array.astype(np.float64)
+            array = np.asarray([_number(value) for value in array.flat], dtype=np.float64).reshape(array.shape)
         except (ValueError, TypeError) as error:
-            raise InvalidData(f"{name} must be numeric, but holds text or objects ({error})") from error
-    if array.dtype.kind == "c" or array.dtype.kind not in "fiub":
-        raise InvalidData(f"{name} must be real numbers, got {array.dtype}")
+            raise InvalidData(f"{name} must be numeric, but {error}") from error
+    if array.dtype.kind not in "fiub":
+        kind = "text" if array.dtype.kind in "US" else array.dtype
+        raise InvalidData(f"{name} must be real numbers, got {kind}")
     return np.asarray(array, dtype=np.float64)
 
 
-def _frame(frame: Any, name: str) -> Any:
+def _number(value: Any) -> float:
+    if value is None or type(value).__name__ == "NAType":
+        return float("nan")
+    if isinstance(value, str | bytes):  # which float() would read
+        raise TypeError(f"holds the text {value!r}")
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"holds {value!r}") from None
+
+
+def _frame(frame: Any, name: str) -> np.ndarray:
     """The numbers of a pandas or polars frame; a column that is not numeric is named."""
-    columns = list(getattr(frame, "columns", []))
-    for column in columns:
-        dtype = str(frame[column].dtype).lower()
-        if not any(kind in dtype for kind in ("int", "float", "bool", "decimal")):
-            raise InvalidData(f"column {column!r} of {name} is not numeric ({frame[column].dtype}): leave it out")
-    return frame.to_numpy() if columns else frame
+    columns = list(frame.columns)
+    if not columns:
+        raise InvalidData(f"{name} must have at least one row and one column, got a frame without columns")
+    arrays = []
+    for position, column in enumerate(columns):
+        series = frame.iloc[:, position] if hasattr(frame, "iloc") else frame[column]
+        try:
+            arrays.append(_floats(np.asarray(series), f"column {column!r} of {name}"))
+        except InvalidData as error:
+            raise InvalidData(f"{error}; leave it out, or turn it into numbers") from error
+    return np.stack(arrays, axis=1)
