@@ -7,8 +7,10 @@ from typing import Any, ClassVar, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
+from ..errors import InvalidData
 from ..numerics.linalg import (
     cholesky,
     explicit_inverse,
@@ -123,6 +125,12 @@ class KnownCovarianceGaussian(Pair):
         self.missing = missing
         (matrix,) = parameters(covariance=(covariance, 2))
         self.covariance = as_float(positive_definite("covariance", matrix))
+
+    def check(self, x: np.ndarray) -> np.ndarray:
+        d = self.covariance.shape[-1]
+        if x.shape[-1] != d:
+            raise InvalidData(f"data has {x.shape[-1]} columns, but the known covariance is for {d}")
+        return x
 
     def coordinates(self, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         return jnp.where(jnp.isnan(x), 0.0, x)

@@ -6,10 +6,9 @@ from typing import Any
 
 from jaxtyping import ArrayLike
 
-from ..errors import InvalidParameter
 from ..families import KnownCovarianceGaussian, Pair
 from ..families._family import Family
-from .mixture import Mixture, check_choice
+from .mixture import Mixture, check_choice, check_count
 
 _FORMS = {"full": "gaussian", "diag": "diagonal", "diagonal": "diagonal", "spherical": "spherical"}
 
@@ -39,8 +38,6 @@ class GaussianMixture(Mixture):
             likelihood = check_choice("covariance", covariance, _FORMS)
         else:
             likelihood = KnownCovarianceGaussian(covariance, missing is not None)
-        if dim is not None and (int(dim) != dim or dim < 1):
-            raise InvalidParameter(f"dim must be a whole number of at least 1, got {dim!r}")
         super().__init__(
             n_components,
             likelihood,
@@ -50,5 +47,5 @@ class GaussianMixture(Mixture):
             init=init,
             missing=missing,
             precision=precision,
-            columns=dim,
+            columns=None if dim is None else check_count("dim", dim),
         )

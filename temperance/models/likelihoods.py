@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ..errors import InvalidParameter
 from ..families import (
@@ -52,6 +54,8 @@ def stack_prior(prior: Family, pair: Pair, size: int, columns: int | None) -> Fa
     For a pair of independent columns, a prior of scalars is read as one for each column, and a single scalar as
     the same for all; None while the number of columns is not known.
     """
+    if not isinstance(prior, Family):
+        raise InvalidParameter(f"prior must be a family such as tp.NormalWishart(…), got {prior!r}")
     if isinstance(pair, IndependentPair) and not isinstance(prior, Independent):
         if prior.batch_shape == ():
             if columns is None:
@@ -65,6 +69,25 @@ def stack_prior(prior: Family, pair: Pair, size: int, columns: int | None) -> Fa
     raise InvalidParameter(
         f"prior must be one distribution or {size} of them, got a batch of shape {prior.batch_shape}"
     )
+
+
+def require_conjugate(prior: Family, pair: Pair, x: np.ndarray) -> None:
+    """Refuse a prior that is not of the likelihood's conjugate family, or is for another number of columns."""
+    wanted = jax.eval_shape(pair.statistics, jnp.asarray(x[:1]))
+    if jax.tree.structure(wanted) != jax.tree.structure(prior.natural):
+        raise InvalidParameter(
+            f"prior must be a {_family_name(wanted)}, which is conjugate to this likelihood, "
+            f"got a {_family_name(prior.natural)}"
+        )
+    for here, there in zip(jax.tree.leaves(prior.natural), jax.tree.leaves(wanted), strict=True):
+        if here.shape[1:] != there.shape[1:]:
+            raise InvalidParameter(
+                f"prior has parameters of shape {here.shape[1:]}, but the data need {there.shape[1:]}"
+            )
+
+
+def _family_name(vector: Any) -> str:
+    return type(getattr(vector, "inner", vector)).__name__.removesuffix("Vector")
 
 
 def _repeat(prior: Family, size: int) -> Family:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from ..errors import InvalidParameter
+from ..families._parameters import show
 from ._data import Data
 
 _KINDS = ("kmeans++", "random", "prior")
@@ -28,14 +29,18 @@ def as_start(init: Any, n_components: int) -> Start:
         return init
     if isinstance(init, str):
         if init not in _KINDS:
-            accepted = ", ".join(repr(kind) for kind in _KINDS)
             raise InvalidParameter(
-                f"init must be one of {accepted}, an array of means or of responsibilities, got {init!r}"
+                f"init must be one of {_accepted()}, an array of means or of responsibilities, got {init!r}"
             )
         return Start(init)
-    values = np.asarray(init, dtype=np.float64)
+    try:
+        values = np.asarray(init, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameter(f"init must be numbers or one of {_accepted()}, got {show(init)}") from None
     if values.ndim != 2:
         raise InvalidParameter(f"init must be means (k, d) or responsibilities (n, k), got shape {values.shape}")
+    if not np.isfinite(values).all():
+        raise InvalidParameter("init must be finite")
     rows_sum_to_one = np.allclose(values.sum(axis=1), 1.0) and (values >= 0).all()
     if values.shape[1] == n_components and rows_sum_to_one and values.shape[0] != n_components:
         return Start("responsibilities", jnp.asarray(values))
@@ -44,6 +49,22 @@ def as_start(init: Any, n_components: int) -> Start:
             f"init has shape {values.shape}: means need {n_components} rows, responsibilities {n_components} columns"
         )
     return Start("means", jnp.asarray(values))
+
+
+def _accepted() -> str:
+    return ", ".join(repr(kind) for kind in _KINDS)
+
+
+def match_start(start: Start, x: np.ndarray) -> Start:
+    """Refuse means or responsibilities that do not fit the data."""
+    if start.values is None:
+        return start
+    n, d = x.shape
+    if start.kind == "means" and start.values.shape[1] != d:
+        raise InvalidParameter(f"init has means of {start.values.shape[1]} columns, but the data have {d}")
+    if start.kind == "responsibilities" and start.values.shape[0] != n:
+        raise InvalidParameter(f"init has {start.values.shape[0]} rows of responsibilities, but the data have {n}")
+    return start
 
 
 def start_labels(
