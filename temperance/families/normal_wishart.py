@@ -223,8 +223,9 @@ class Gaussian(Pair):
 def default_spread(x: Float[Array, "n d"], size: int) -> Float[Array, " d"]:
     """The variance expected within a component: that of each column, shrunk by size^(−2/d).
 
-    A column that never varies gets a tiny variance in its own units, so that nothing is singular.
+    A column that never varies (beyond what rounding alone can cause) has no scale to learn, and gets 1.
     """
     variance = jnp.nanvar(x, axis=0)
-    floor = 1e-12 * jnp.maximum(jnp.nanmax(jnp.square(x), axis=0), 1e-300)
-    return jnp.maximum(variance, floor) * float(size) ** (-2.0 / x.shape[-1])
+    rounding = 8.0 * jnp.finfo(jnp.float64).eps * jnp.nanmax(jnp.abs(x), axis=0)
+    variance = jnp.where(jnp.sqrt(variance) > rounding, variance, 1.0)
+    return variance * float(size) ** (-2.0 / x.shape[-1])
