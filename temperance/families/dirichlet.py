@@ -139,7 +139,7 @@ class Categorical(Pair):
 
     def statistics(self, x: Float[Array, " n"]) -> DirichletVector:
         assert self.levels is not None, "complete() has to be called first"
-        return DirichletVector(jax.nn.one_hot(x, self.levels, dtype=jnp.float64))
+        return DirichletVector(jax.nn.one_hot(x.astype(int), self.levels, dtype=jnp.float64))
 
     def log_base(self, x: Float[Array, " n"]) -> Float[Array, " n"]:
         return jnp.zeros(x.shape)
