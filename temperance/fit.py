@@ -62,8 +62,8 @@ class Fit:
 
     def sample(self, key: Any, n: int) -> np.ndarray:
         """n new data from the posterior predictive."""
-        if n < 1:
-            raise InvalidParameter(f"n must be at least 1, got {n}")
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise InvalidParameter(f"n must be a whole number of at least 1, got {n!r}")
         return np.asarray(self.model.sample_predictive(as_key(key), self.state, n))
 
     def table(self) -> dict[str, list[Any]]:
@@ -161,6 +161,6 @@ def as_key(seed: Any) -> Key[Array, ""]:
     """A JAX key from an integer or a key."""
     if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
         return seed
-    if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool) and -(2**63) <= seed < 2**63:
         return jax.random.key(int(seed))
-    raise InvalidParameter(f"seed must be a whole number or a JAX key, got {seed!r}")
+    raise InvalidParameter(f"seed must be a whole number (of 64 bits) or a JAX key, got {seed!r}")
