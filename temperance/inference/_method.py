@@ -117,7 +117,10 @@ class Method(ABC):
         return dataclasses.replace(self, **defaults)  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
-        for name, least in (("restarts", 1), ("max_iter", 1), ("tol", 0.0)):
-            value = getattr(self, name, least)
-            if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
-                raise InvalidParameter(f"{name} must be at least {least}, got {value!r}")
+        for name in ("restarts", "max_iter", "local_steps"):
+            value = getattr(self, name, 1)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise InvalidParameter(f"{name} must be a whole number of at least 1, got {value!r}")
+        tol = getattr(self, "tol", 0.0)
+        if isinstance(tol, bool) or not isinstance(tol, int | float | np.number) or not 0 <= tol < np.inf:
+            raise InvalidParameter(f"tol must be a finite number of at least 0, got {tol!r}")
