@@ -38,7 +38,9 @@ def run(method: Method, model: Model, data: Data, key: Key[Array, ""], progress:
     carry = _start(compiled, model, data, keys)
     history: list[dict[str, np.ndarray]] = []
     interrupted = False
-    chunk = CAPACITY if progress.silent else 4
+    chunk = 4
+    # Chunks of a fifth of a second: smooth progress, prompt interruption, no visible cost.
+    span = 1.0 if progress.silent else 0.2
     with progress.task(method.name, budget) as report:
         while int(carry.steps) < budget and not bool(jnp.all(carry.done)):
             try:
@@ -53,15 +55,17 @@ def run(method: Method, model: Model, data: Data, key: Key[Array, ""], progress:
             history.append(jax.tree.map(lambda value, taken=taken: np.asarray(value)[:taken], infos))
             _check(method, model, history[-1], history[-2] if len(history) > 1 else None, before)
             report(int(carry.steps), history[-1])
-            if not progress.silent:
-                # Chunks of a fifth of a second: smooth progress, prompt interruption, no visible cost.
-                rate = taken / max(time.perf_counter() - clock, 1e-6)
-                chunk = int(np.clip(0.2 * rate, 1, CAPACITY))
+            rate = taken / max(time.perf_counter() - clock, 1e-6)
+            chunk = int(np.clip(span * rate, 1, CAPACITY))
     if method.monotone and not bool(jnp.all(carry.done)):
         # The budget ran out: one more look at the bound of where each restart stands.
-        carry, _ = _chunk(compiled, model, data, keys, carry, carry.steps + 1, tol, jnp.asarray(True))
+        carry, infos = _chunk(compiled, model, data, keys, carry, carry.steps + 1, tol, jnp.asarray(True))
+        last = jax.tree.map(lambda value: np.asarray(value)[:1], infos)
+        _check(method, model, last, history[-1] if history else None, int(carry.steps) - 1)
     joined = jax.tree.map(lambda *parts: np.concatenate(parts), *history) if history else {}
-    return Run(carry.states, np.asarray(carry.recent[:, -1]), joined, np.asarray(carry.done), time.perf_counter() - began, interrupted)
+    bounds = np.asarray(carry.recent[:, -1])
+    converged = np.asarray(carry.done) & ~np.isnan(bounds)
+    return Run(carry.states, bounds, joined, converged, time.perf_counter() - began, interrupted)
 
 
 @eqx.filter_jit
@@ -94,6 +98,8 @@ def _chunk(
         if "elbo" in info:
             recent = jnp.where(done, recent, jnp.append(recent[1:], info["elbo"]))
             finished = done | (method.finished(recent, tol) & ~hold)
+            if method.may_fail:
+                finished = finished | jnp.isnan(recent[-1])
             info = info | {"elbo": recent[-1]}
         kept = jax.tree.map(lambda old, new: jnp.where(finished | hold, old, new), state, fresh)
         return kept, recent, finished, info
@@ -122,11 +128,13 @@ def _check(
     if "elbo" not in part:
         return
     bounds = part["elbo"]
-    if np.isnan(bounds).any():
-        step, restart = np.argwhere(np.isnan(bounds))[0]
+    failed = ~np.isfinite(bounds) if method.monotone else np.isnan(bounds)
+    if failed[-1].all() if method.may_fail else failed.any():
+        step, restart = np.argwhere(failed)[0]
+        here = jax.tree.map(lambda values: values[step, restart], part)
         raise NumericalFailure(
             f"{method.name} met an impossible state at step {first + step} of restart {restart}: "
-            "a component may have collapsed; try a stronger prior or rescale the data"
+            f"{method.failure(here)}"
         )
     if not method.monotone:
         return
