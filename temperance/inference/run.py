@@ -104,7 +104,8 @@ def _chunk(
         kept = jax.tree.map(lambda old, new: jnp.where(finished | hold, old, new), state, fresh)
         return kept, recent, finished, info
 
-    every = jax.vmap(advance, in_axes=(0, 0, 0, 0, None))
+    # Under a jit of its own the step is traced once, although it is asked for its shapes first.
+    every = jax.jit(jax.vmap(advance, in_axes=(0, 0, 0, 0, None)))
     shapes = jax.eval_shape(every, keys, carry.states, carry.recent, carry.done, carry.steps)[3]
     empty = jax.tree.map(lambda leaf: jnp.zeros((CAPACITY, *leaf.shape), leaf.dtype), shapes)
     first = carry.steps
@@ -122,7 +123,11 @@ def _chunk(
 
 
 def _check(
-    method: Method, model: Model, part: dict[str, np.ndarray], before: dict[str, np.ndarray] | None, first: int
+    method: Method,
+    model: Model,
+    part: dict[str, np.ndarray],
+    before: dict[str, np.ndarray] | None,
+    first: int,
 ) -> None:
     """No NaN leaves the loop, and a bound that must rise does."""
     if "elbo" not in part:
