@@ -11,7 +11,19 @@ from . import datasets  # noqa: E402
 from .families import *  # noqa: E402, F403
 from .families import __all__ as _families  # noqa: E402
 from .fit import Fit, fit, load  # noqa: E402
+from .inference.point.em import EM  # noqa: E402
 from .inference.variational.coordinate import VB  # noqa: E402
 from .models import DirichletProcessMixture, GaussianMixture, Mixture  # noqa: E402
 
-__all__ = ["VB", "DirichletProcessMixture", "Fit", "GaussianMixture", "Mixture", "datasets", "fit", "load", *_families]
+__all__ = [
+    "EM",
+    "VB",
+    "DirichletProcessMixture",
+    "Fit",
+    "GaussianMixture",
+    "Mixture",
+    "datasets",
+    "fit",
+    "load",
+    *_families,
+]

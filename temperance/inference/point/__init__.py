@@ -1,0 +1,1 @@
+"""Point estimates: expectation–maximisation, and a Gaussian around the mode."""

@@ -1,0 +1,169 @@
+"""Expectation–maximisation: coordinate ascent in which each global block is a point.
+
+With q(θ) at a point the bound is log p(x, θ): an E-step is the walk over the data, an M-step the mode of each
+block's conditional. With a flat prior it is log p(x | θ), and the same sweep is maximum likelihood.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from ...errors import InvalidParameter, UnsupportedMethod
+from ...families import Point
+from ...families._family import Family
+from ...models import Conditional, Data, Model, Posterior
+from .._method import Info, Method, Result, Run, best_restart
+from .collapse import at_edge, collapsed
+from .incremental import Parts, incremental_pass, require_additive, start_parts
+
+
+@dataclasses.dataclass(frozen=True)
+class EM(Method):
+    """The parameters of highest posterior density, or with `prior=False` of highest likelihood.
+
+    `incremental` updates the parameters after each part of the data rather than after a whole pass (Neal &
+    Hinton, 1998): `batches` parts, or by default one datum at a time. A restart whose component collapses is
+    left out; if all do, that is an error. `tol` and `local_steps` are those of `VB`.
+    """
+
+    prior: bool = True
+    restarts: int = 1
+    tol: float = 1e-6
+    max_iter: int = 1000
+    incremental: bool = False
+    batches: int | None = None
+    local_steps: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.batches is None:
+            return
+        if isinstance(self.batches, bool) or not isinstance(self.batches, int) or self.batches < 1:
+            raise InvalidParameter(f"batches must be a whole number of at least 1, got {self.batches!r}")
+        if not self.incremental:
+            raise InvalidParameter("batches is for incremental=True: EM otherwise treats all data together")
+
+    @property
+    def name(self) -> str:
+        return "EM"
+
+    @property
+    def monotone(self) -> bool:
+        return True
+
+    @property
+    def may_fail(self) -> bool:
+        return True
+
+    def failure(self, info: Info) -> str:
+        advice = "use fewer components" + ("" if self.prior else ", or a prior (prior=True)")
+        for block, flags in info["collapsed"].items():
+            if np.any(flags):
+                return (
+                    f"element {int(np.argmax(flags))} of {block!r} has collapsed on a few data, where the "
+                    f"{'density' if self.prior else 'likelihood'} has no maximum; {advice}"
+                )
+        return f"a component may have collapsed; {advice}"
+
+    def prepare(self, model: Model) -> Model:
+        if not self.prior:
+            children = [name for name, p in model.prior.items() if isinstance(p, Conditional)]
+            if children:
+                raise UnsupportedMethod(
+                    f"the prior of {children[0]!r} in {type(model).__name__} depends on other parameters, so "
+                    "it cannot be left out; use tp.EM(prior=True) or tp.VB()"
+                )
+        if self.incremental:
+            require_additive(model)
+        return model
+
+    def init(self, key: Key[Array, ""], model: Model, data: Data) -> Posterior | Parts:
+        posterior = self.start(key, model, data)
+        if not self.incremental:
+            return posterior
+        return start_parts(self._target(model), posterior, data, self.batches)
+
+    def start(self, key: Key[Array, ""], model: Model, data: Data) -> Posterior:
+        """The model's own start, each block at its mode."""
+        q = model.initial(key, data)
+        blocks: dict[str, Family] = {}
+        for name, block in q.blocks.items():
+            natural = block.natural
+            if not self.prior:
+                natural = natural - model.prior[name].natural
+            blocks[name] = as_point(block.with_natural(natural))
+        return Posterior(blocks, q.locals)
+
+    def step(self, key: Key[Array, ""], model: Model, state: Any, data: Data) -> tuple[Any, Info]:
+        target = self._target(model)
+        fresh: Any
+        if self.incremental:
+            fresh, bound = incremental_pass(target, state, data)
+            blocks = state.posterior.blocks
+        else:
+            fresh, bound = target.sweep(state, data, local_steps=self.local_steps)
+            blocks = state.blocks
+        flags = {name: collapsed(block) for name, block in blocks.items()}
+        lost = jnp.any(jnp.stack([jnp.any(flag) for flag in flags.values()]))
+        return fresh, {"elbo": jnp.where(lost, jnp.nan, bound), "collapsed": flags}
+
+    def result(self, model: Model, data: Data, run: Run) -> Result:
+        best = best_restart(run)
+        history = {name: values for name, values in best.history.items() if name != "collapsed"}
+        state = best.state.posterior if self.incremental else best.state
+        value, likelihood = _values(self._target(model), state, data)
+        what = "log posterior density (up to the evidence)" if self.prior else "log likelihood"
+        failed = int(np.sum(np.isneginf(history["restarts"])))
+        notes = [
+            f"log_evidence is the largest {what} that EM found, not an evidence: do not compare models by it"
+        ]
+        notes += _boundary(state)
+        if failed:
+            notes.append(f"{failed} of {self.restarts} restarts collapsed and were left out")
+        return best._replace(
+            state=state,
+            history=history,
+            log_evidence=float(value),
+            details={"log_likelihood": float(likelihood)},
+            notes=tuple(notes),
+        )
+
+    def _target(self, model: Model) -> Model:
+        """The model whose bound is maximised."""
+        return model if self.prior else flatten_prior(model)
+
+
+@eqx.filter_jit
+def _values(model: Model, q: Posterior, data: Data) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    bound = model.bound(q, data)
+    return bound, bound - model.log_prior({name: block.mean() for name, block in q.blocks.items()})
+
+
+def as_point(block: Family) -> Point:
+    return block if isinstance(block, Point) else Point(block)
+
+
+def flatten_prior(model: Model) -> Model:
+    """The model with nothing said about its parameters: natural parameter zero, normaliser one."""
+    flat: dict[str, Any] = {}
+    for name, p in model.prior.items():
+        assert isinstance(p, Family)
+        flat[name] = as_point(p.with_natural(jax.tree.map(jnp.zeros_like, p.natural)))
+    return eqx.tree_at(lambda model: model.prior, model, flat)
+
+
+def _boundary(q: Posterior) -> list[str]:
+    """A density such as π^(δ − 1) with δ < 1 has no maximum: say so, because its value is then arbitrary."""
+    return [
+        f"the density of {name!r} has no maximum (an exponent of its prior is negative), so some of it is at "
+        "the edge and the value found is arbitrary; use a concentration or shape of at least 1"
+        for name, block in q.blocks.items()
+        if at_edge(block)
+    ]
