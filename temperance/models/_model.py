@@ -124,6 +124,22 @@ class Model(eqx.Module):
             local[name] = p.family(p.natural(here)) if isinstance(p, Conditional) else p
         return local
 
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """Blocks that only other global blocks depend on: their messages need no walk over the data."""
+        return ()
+
+    def walk(
+        self,
+        m: Means,
+        data: Data,
+        powers: Powers = Powers(),
+        local: dict[str, Family] | None = None,
+        local_steps: int = 1,
+    ) -> tuple[Terms, dict[str, Family]]:
+        """`terms` as sweeps use it; a model may override it by a closed form, with a test that they agree."""
+        return self.terms(m, data, powers, None, local, local_steps)
+
     def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
         """log p(x_new | data) under the posterior, a normalised density."""
         raise UnsupportedMethod(f"{type(self).__name__} has no predictive density for new data")
@@ -200,7 +216,7 @@ class Model(eqx.Module):
     def bound(self, q: Posterior, data: Data, powers: Powers = Powers()) -> Float[Array, ""]:
         """The evidence lower bound, every constant kept (at temperature 1/power, the annealed bound)."""
         m = means(q.blocks)
-        terms, _ = self.terms(m, data, powers, None, q.locals, local_steps=0)
+        terms, _ = self.walk(m, data, powers, q.locals, local_steps=0)
         return self.log_prior(m) + terms.value + entropy(q.blocks)
 
     def sweep(
@@ -214,11 +230,13 @@ class Model(eqx.Module):
         """Update every group in turn; returns the bound at the start, after the first local step."""
         blocks, local, bound = dict(q.blocks), q.locals, None
 
-        def messages(current: dict[str, Family]) -> Means:
+        def messages(current: dict[str, Family], group: tuple[str, ...]) -> Means:
             nonlocal local, bound
             m = means(current)
-            terms, local = self.terms(m, data, powers, None, local, local_steps)
             prior_value, prior_messages = jax.value_and_grad(self.log_prior)(m)
+            if bound is not None and set(group) <= set(self.apart):
+                return prior_messages
+            terms, local = self.walk(m, data, powers, local, local_steps)
             if bound is None:
                 bound = prior_value + terms.value + entropy(current)
             return add(prior_messages, terms.messages)
@@ -227,7 +245,7 @@ class Model(eqx.Module):
             if isinstance(group, Each):
                 blocks, local = self._sweep_slices(group, blocks, local, data, powers, rate, local_steps)
                 continue
-            target = messages(blocks)
+            target = messages(blocks, group)
             for name in group:
                 blocks[name] = _move(blocks[name], target[name], rate)
         if bound is None:
@@ -354,7 +372,7 @@ class Model(eqx.Module):
         def body(index: Array, carry: tuple[Family, dict[str, Family]]) -> tuple[Family, dict[str, Family]]:
             block, local = carry
             m = means(blocks | {group.block: block})
-            terms, local = self.terms(m, data, powers, None, local, local_steps)
+            terms, local = self.walk(m, data, powers, local, local_steps)
             target = add(jax.grad(self.log_prior)(m), terms.messages)[group.block]
             return _replace_slice(block, _move(block, target, rate), group.axis, index), local
 
