@@ -7,6 +7,13 @@ from .categorical import BernoulliDistribution, BernoulliVector, CategoricalDist
 from .dirichlet import Categorical, Dirichlet, DirichletVector, Multinomial
 from .gamma import Gamma, GammaVector, Poisson
 from .independent import Independent, IndependentPair, IndependentVector
+from .matrix_normal import (
+    MatrixNormal,
+    MatrixNormalGamma,
+    MatrixNormalGammaVector,
+    MatrixNormalVector,
+    WeightsAndScale,
+)
 from .matrix_normal_wishart import (
     LinearGaussian,
     MatrixNormalWishart,
@@ -51,6 +58,10 @@ __all__ = [
     "IsotropicNormalGammaVector",
     "KnownCovarianceGaussian",
     "LinearGaussian",
+    "MatrixNormal",
+    "MatrixNormalGamma",
+    "MatrixNormalGammaVector",
+    "MatrixNormalVector",
     "MatrixNormalWishart",
     "MatrixNormalWishartVector",
     "MeanAndPrecision",
@@ -72,6 +83,7 @@ __all__ = [
     "SphericalWithMissing",
     "Vector",
     "WeightsAndPrecision",
+    "WeightsAndScale",
     "Wishart",
     "WishartVector",
 ]
