@@ -13,7 +13,14 @@ from .families import __all__ as _families  # noqa: E402
 from .fit import Fit, fit, load  # noqa: E402
 from .inference.point.em import EM  # noqa: E402
 from .inference.variational.coordinate import VB  # noqa: E402
-from .models import DirichletProcessMixture, GaussianMixture, Mixture  # noqa: E402
+from .models import (  # noqa: E402
+    DirichletProcessMixture,
+    GaussianMixture,
+    LinearRegression,
+    Mixture,
+    Polynomial,
+    Prediction,
+)
 
 __all__ = [
     "EM",
@@ -21,7 +28,10 @@ __all__ = [
     "DirichletProcessMixture",
     "Fit",
     "GaussianMixture",
+    "LinearRegression",
     "Mixture",
+    "Polynomial",
+    "Prediction",
     "datasets",
     "fit",
     "load",

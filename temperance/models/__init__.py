@@ -3,8 +3,11 @@
 from ._data import Data
 from ._model import Conditional, Each, Model, Posterior, Powers
 from .dirichlet_process import DirichletProcessMixture
+from .features import Polynomial
 from .gaussian_mixture import GaussianMixture
 from .mixture import Mixture
+from .prediction import Prediction
+from .regression import LinearRegression
 
 __all__ = [
     "Conditional",
@@ -12,8 +15,11 @@ __all__ = [
     "DirichletProcessMixture",
     "Each",
     "GaussianMixture",
+    "LinearRegression",
     "Mixture",
     "Model",
+    "Polynomial",
     "Posterior",
     "Powers",
+    "Prediction",
 ]
