@@ -62,7 +62,8 @@ class GaussianWithMissing(Gaussian):
         observation, latent = jnp.asarray(observation), jnp.asarray(latent)
         seen, filled = _split(x)
         hidden = (1.0 - seen)[:, None]  # n 1 d
-        precision = -2.0 * m.second  # E[Λ], k d d
+        # E[Λ], k d d. Both halves, because the message, a derivative in m.second, must be symmetric too.
+        precision = -(m.second + jnp.swapaxes(m.second, -1, -2))
         pull = m.first[None] - jnp.einsum("kde,ne->nkd", precision, filled)
         rest = _grid(latent) - _grid(observation)
         both = outer(hidden, hidden)
