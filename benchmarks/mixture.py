@@ -81,9 +81,10 @@ x = rng.normal(scale=3.0, size=(6, 2))[rng.integers(6, size=10_000)] + rng.norma
 print(time.perf_counter() - began)
 """
 FIRST_OURS = "import temperance as tp; tp.fit(tp.GaussianMixture(6), x, seed=0)"
-FIRST_THEIRS = (
-    "from sklearn.mixture import BayesianGaussianMixture as B; B(n_components=6, max_iter=1000, random_state=0).fit(x)"
-)
+FIRST_THEIRS = """
+from sklearn.mixture import BayesianGaussianMixture
+BayesianGaussianMixture(n_components=6, max_iter=1000, random_state=0).fit(x)
+"""
 
 
 def first_call(fit: str) -> float:
