@@ -1,0 +1,66 @@
+"""Many random problems of one entry of the registry, solved side by side in one compiled call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from temperance.models import Data, Model, Posterior
+from tests.matrix.registry import Entry
+
+# A test runs a function once: compiling it well would take far longer than running it badly.
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+
+
+class Ascent(NamedTuple):
+    """Leading axis: problems."""
+
+    models: Model
+    data: Data
+    posteriors: Posterior
+    bounds: np.ndarray  # (problems, steps)
+
+
+def stack(items: list[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *items)
+
+
+def quick_jit(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`jit` over the arrays of pytrees that hold other things too, compiled in a hurry."""
+
+    def call(*arguments: Any) -> Any:
+        arrays, rest = eqx.partition(arguments, eqx.is_array)
+        compiled = jax.jit(lambda arrays: function(*eqx.combine(arrays, rest)), compiler_options=QUICK)
+        return compiled(arrays)
+
+    return call
+
+
+@quick_jit
+@jax.vmap
+def ascend(model: Model, data: Data, key: Any) -> tuple[Posterior, Any]:
+    """Twelve sweeps from a random start; the bound before each."""
+    start = model.initial(key, data)
+    return jax.lax.scan(lambda q, _: model.sweep(q, data), start, None, length=12)
+
+
+@cache
+def ascents(entry: Entry, count: int = 100) -> Ascent:
+    """Every other problem has weights; the generator's seed is the same for every entry."""
+    rng = np.random.default_rng(0)
+    problems = []
+    for number in range(count):
+        model, rows = entry.problem(rng)
+        model, data = model.prepare(rows)
+        if number % 2:
+            data = eqx.tree_at(lambda d: d.weights, data, jnp.asarray(rng.uniform(0, 3, data.weights.shape)))
+        problems.append((model, data))
+    models, data = stack(problems)
+    posteriors, bounds = ascend(models, data, jax.random.split(jax.random.key(0), count))
+    return Ascent(models, data, posteriors, np.asarray(bounds))
