@@ -32,7 +32,7 @@ def run(method: Method, model: Model, data: Data, key: Key[Array, ""], progress:
     """Run all restarts side by side until each has converged or the budget is spent."""
     began = time.perf_counter()
     restarts, budget = getattr(method, "restarts", 1), getattr(method, "max_iter", 1)
-    tol = jnp.asarray(getattr(method, "tol", 0.0))
+    tol = jnp.asarray(getattr(method, "tol", 0.0), dtype=jnp.float64)
     compiled = method.compiled()
     keys = jax.random.split(key, restarts)
     carry = _start(compiled, model, data, keys)
@@ -72,7 +72,9 @@ def run(method: Method, model: Model, data: Data, key: Key[Array, ""], progress:
 def _start(method: Method, model: Model, data: Data, keys: Key[Array, " r"]) -> Carry:
     states = jax.vmap(lambda key: method.init(key, model, data))(keys)
     r = keys.shape[0]
-    return Carry(states, jnp.full((r, 3), -jnp.inf), jnp.zeros(r, dtype=bool), jnp.asarray(0))
+    # With a type of its own: a weak one would become strong in the first chunk, and the second compile again.
+    recent = jnp.full((r, 3), -jnp.inf, dtype=jnp.float64)
+    return Carry(states, recent, jnp.zeros(r, dtype=bool), jnp.asarray(0))
 
 
 @eqx.filter_jit
