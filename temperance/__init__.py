@@ -15,6 +15,7 @@ from .inference.point.em import EM  # noqa: E402
 from .inference.variational.coordinate import VB  # noqa: E402
 from .models import (  # noqa: E402
     DirichletProcessMixture,
+    FactorialMixture,
     GaussianMixture,
     LinearRegression,
     Mixture,
@@ -26,6 +27,7 @@ __all__ = [
     "EM",
     "VB",
     "DirichletProcessMixture",
+    "FactorialMixture",
     "Fit",
     "GaussianMixture",
     "LinearRegression",

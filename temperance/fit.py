@@ -56,6 +56,13 @@ class Fit:
             raise UnsupportedMethod(f"{type(self.model).__name__} has no discrete latent for each datum")
         return self._rowwise(_responsibilities, x_new)
 
+    @property
+    def components(self) -> np.ndarray:
+        """The expected factors in the shape of a datum, for models such as a factorial mixture."""
+        if not hasattr(self.model, "components"):
+            raise UnsupportedMethod(f"{type(self.model).__name__} has no factors; see fit.posterior")
+        return np.asarray(self.model.components(self.state))
+
     def predict(self, inputs: Any) -> Any:
         """Mean and variance of the target at each new input, for models such as a regression."""
         return self.model.predict(self.state, inputs)

@@ -3,6 +3,7 @@
 from ._data import Data
 from ._model import Conditional, Each, Model, Posterior, Powers
 from .dirichlet_process import DirichletProcessMixture
+from .factorial import FactorialMixture
 from .features import Polynomial
 from .gaussian_mixture import GaussianMixture
 from .mixture import Mixture
@@ -14,6 +15,7 @@ __all__ = [
     "Data",
     "DirichletProcessMixture",
     "Each",
+    "FactorialMixture",
     "GaussianMixture",
     "LinearRegression",
     "Mixture",

@@ -1,0 +1,325 @@
+"""Factorial mixtures: every datum is a sum of some of K factors, each on or off on its own, plus noise.
+
+    μ_k ~ N(0, factor_variance),   z_nk ~ Bernoulli(π_k),   x_n = Σ_k z_nk μ_k + ε_n,   ε_n ~ N(0, noise)
+
+The 2ᴷ states of a datum cannot be summed for large K, so z is a local block, updated factor by factor. Given
+z the factors are coupled: their posterior is kept *joint* over all K, exactly, with one K × K precision that
+all pixels share. With unknown noise it is joint with the noise precision too, so that all globals are updated
+together.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, Key
+
+from ..data import as_matrix, as_weights
+from ..errors import InvalidData, InvalidParameter
+from ..families import (
+    BernoulliDistribution,
+    BernoulliVector,
+    Beta,
+    Gamma,
+    MatrixNormal,
+    MatrixNormalGamma,
+    MatrixNormalGammaVector,
+)
+from ..families._family import Family
+from ..numerics.linalg import cholesky, quadratic_form
+from ..numerics.special import LOG_2PI, log_gamma, log_mix, safe_log
+from ._data import Data, make_data
+from ._model import Conditional, Each, Group, Means, Model, Posterior, Powers, means
+from .activation import Activation, factor_logit, sweep_draws, sweep_means
+from .mixture import check_count
+
+_ENUMERABLE = 10  # up to this many factors the predictive density is the exact sum over all their states
+_TINY = 1e-12
+
+
+class FactorialMixture(Model):
+    """`n_factors` images (or vectors), each present in a datum with its own probability, in Gaussian noise.
+
+    `noise` is the variance of the noise, or a `Gamma` prior for its precision (default: weakly informative).
+    `probability` is that of a factor to be on: one number, one for each factor, or a `Beta` prior (default:
+    uniform). `factor_variance` is the prior variance of a factor's entries (default: the data's mean square);
+    with unknown noise the conjugate prior scales it with the noise, and it holds at the noise's prior mean.
+    `init` is "data" (random data over the number of factors a datum is made of) or an array of factors.
+    """
+
+    prior: dict[str, Family | Conditional]
+    noise: Float[Array, ""] | Gamma | None
+    probability: Float[Array, " k"] | None  # where it is known
+    factor_variance: Float[Array, ""] | None
+    start: Float[Array, "k d"] | None  # where it is given
+    n_factors: int = eqx.field(static=True)
+    shape: tuple[int, ...] | None = eqx.field(static=True)  # of one datum, as the user gave it
+
+    def __init__(
+        self,
+        n_factors: int,
+        *,
+        noise: ArrayLike | Gamma | None = None,
+        probability: ArrayLike | Beta | None = None,
+        factor_variance: ArrayLike | None = None,
+        init: Any = "data",
+    ):
+        self.n_factors = check_count("n_factors", n_factors)
+        self.noise = noise if isinstance(noise, Gamma) else _variance("noise", noise)
+        self.factor_variance = _variance("factor_variance", factor_variance)
+        self.probability, beta = _probability(probability, self.n_factors)
+        self.prior = {} if beta is None else {"probability": beta}
+        self.start = _start(init, self.n_factors)
+        self.shape = None
+
+    # ---- the model ----------------------------------------------------------------------------------------
+
+    @property
+    def local_groups(self) -> tuple[Group, ...]:
+        return (Each("z", axis=1),)
+
+    def local_prior(self, x: Any) -> dict[str, Family | Conditional]:
+        return {"z": Activation(self.probability, x.shape[0])}
+
+    def log_evidence(
+        self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
+    ) -> Float[Array, " n"]:
+        z, w = m["z"].indicator, self._weights(m)
+        # E[z_k z_l] = E[z_k] E[z_l], but E[z_k²] = E[z_k].
+        square = jnp.sum(z * (z @ w.gram), axis=1) + (z - jnp.square(z)) @ jnp.diagonal(w.gram)
+        value = jnp.sum((x @ w.cross.T) * z, axis=1) + square
+        value = value + w.second * jnp.sum(jnp.square(x), axis=1) + x.shape[1] * (w.dof - 0.5 * LOG_2PI)
+        # The block of z counts its prior once; this makes it the power that temperature asks for.
+        log_z = Activation(self.probability, x.shape[0]).log_prob(m)
+        return powers.observation * value + (powers.latent - 1.0) * log_z
+
+    def _weights(self, m: Means) -> MatrixNormalGammaVector:
+        """The statistics of factors and noise in one form, whether the noise is known or not."""
+        w = m["factors"]
+        if isinstance(w, MatrixNormalGammaVector):
+            return w
+        precision = 1.0 / self._known_noise()
+        return MatrixNormalGammaVector(
+            precision * w.cross, precision * w.gram, -0.5 * precision, 0.5 * jnp.log(precision)
+        )
+
+    def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Any:
+        key_z, key_x = jax.random.split(key)
+        z = self.sample_local_prior(key_z, jnp.zeros((n, 1)), draws)
+        return self.simulate_given(key_x, draws, z)
+
+    def simulate_given(self, key: Key[Array, ""], draws: dict[str, Any], local: dict[str, Any]) -> Any:
+        """Data given a draw of the globals and of z."""
+        factors, precision = self._split(draws["factors"])
+        mean = local["z"] @ factors
+        return mean + jax.random.normal(key, mean.shape) / jnp.sqrt(precision)
+
+    def _split(self, draw: Any) -> tuple[Float[Array, "k d"], Float[Array, ""]]:
+        """The factors and the noise precision of a draw."""
+        if isinstance(self.noise, Gamma):
+            return draw.weights, draw.precision
+        return draw, 1.0 / self._known_noise()
+
+    def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
+        """Factors at their start, as if each had been seen in its share of the data."""
+        prior = self._families()
+        share = self._mean_probability(prior)
+        factors = self._data_factors(key, data, jnp.sum(share)) if self.start is None else self.start
+        seen = jnp.diag(data.total_weight * share)
+        block = prior["factors"]
+        if isinstance(block, MatrixNormalGamma):
+            block = MatrixNormalGamma(factors, block.pseudo_inputs + seen, block.dof, block.scatter)
+        else:
+            block = MatrixNormal(factors, block.natural.gram + seen / self._known_noise())
+        blocks = prior | {"factors": block}
+        return Posterior(blocks, self.initial_local(means(blocks), data.values))
+
+    def _data_factors(self, key: Key[Array, ""], data: Data, active: Array) -> Float[Array, "k d"]:
+        """Random data over the number of factors expected in one: whole ones explain too much to move."""
+        key_row, key_shake = jax.random.split(key)
+        n, k = data.weights.shape[0], self.n_factors
+        rows = jax.random.choice(key_row, n, (k,), replace=k > n, p=data.weights / data.total_weight)
+        factors = data.values[rows] / jnp.maximum(active, 1.0)
+        # Equal rows would stay equal for ever.
+        return factors * (1.0 + 0.05 * jax.random.normal(key_shake, factors.shape))
+
+    # ---- hand-written in place of what is derived, which costs K gradients ----------------------------------
+
+    def _local_ascent(
+        self, m: Means, x: Any, powers: Powers, q: dict[str, Family], steps: int
+    ) -> dict[str, Family]:
+        if not q or steps == 0:
+            return q
+        eta = sweep_means(self._logit(m, x, powers), q["z"].natural.indicator, steps)
+        return {"z": BernoulliDistribution.from_natural(BernoulliVector(eta))}
+
+    def _gibbs_local(
+        self, key: Key[Array, ""], draws: dict[str, Any], data: Data, powers: Powers, local: dict[str, Any]
+    ) -> dict[str, Any]:
+        logit = self._logit(self.statistics(draws), data.values, powers)
+        return {"z": sweep_draws(key, logit, local["z"])}
+
+    def _logit(self, m: Means, x: Any, powers: Powers) -> Any:
+        return factor_logit(Activation(self.probability, x.shape[0]), self._weights(m), m, x, powers)
+
+    # ---- data in, answers out -----------------------------------------------------------------------------
+
+    def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
+        x, shape = _rows(data)
+        block = max(256, 2**18 // (x.shape[1] + 4 * self.n_factors))
+        return self._complete(x, shape), make_data(x, as_weights(weights, x.shape[0]), block)
+
+    def _complete(self, x: np.ndarray, shape: tuple[int, ...]) -> Self:
+        """Fill in what was left to the data: sizes, and the scales of noise and factors."""
+        k, d = self.n_factors, x.shape[1]
+        if self.start is not None and self.start.shape[1] != d:
+            raise InvalidData(f"init has factors of {self.start.shape[1]} entries, but a datum has {d}")
+        noise, variance = self.noise, self.factor_variance
+        if noise is None:
+            noise = Gamma(1.0, 0.1 * max(float(np.mean(np.var(x, axis=0))), _TINY))
+        if variance is None:
+            variance = jnp.asarray(max(float(np.mean(np.square(x))), _TINY))
+        factors: Family
+        zero, one = jnp.zeros((k, d)), jnp.eye(k)
+        if isinstance(noise, Gamma):
+            inputs = noise.rate / noise.shape / variance * one
+            factors = MatrixNormalGamma(zero, inputs, 2.0 * noise.shape, 2.0 * noise.rate)
+        else:
+            factors = MatrixNormal(zero, one / variance)
+        model = eqx.tree_at(
+            lambda model: (model.prior, model.noise, model.factor_variance),
+            self,
+            (self.prior | {"factors": factors}, noise, variance),
+            is_leaf=lambda leaf: leaf is None,
+        )
+        object.__setattr__(model, "shape", shape)
+        return model
+
+    def new_rows(self, data: Any) -> np.ndarray:
+        x, shape = _rows(data)
+        if shape != self.shape:
+            raise InvalidData(f"each datum has shape {shape}, but the model is for {self.shape}")
+        return x
+
+    def components(self, q: Posterior) -> Float[Array, "k *shape"]:
+        """The expected factors, in the shape of a datum."""
+        assert self.shape is not None
+        return self._split(q.blocks["factors"].mode())[0].reshape((self.n_factors, *self.shape))
+
+    def responsibilities(self, q: Posterior, x: Any) -> Float[Array, "n k"]:
+        """The probability of each factor to be on in each datum (rows need not sum to one)."""
+        return self._explain(q, x)["z"].mean().indicator
+
+    def _explain(self, q: Posterior, x: Any, sweeps: int = 20) -> dict[str, Family]:
+        m = means(q.blocks)
+        return self._local_ascent(m, x, Powers(), self.initial_local(m, x), sweeps)
+
+    def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
+        """Summed over all states of the factors where these can be listed, else a variational lower bound."""
+        if self.n_factors > _ENUMERABLE:
+            m, local = means(q.blocks), self._explain(q, x)
+            return self._datum(m | means(local), x, Powers(), None) + jnp.sum(local["z"].entropy(), axis=1)
+        states = _all_states(self.n_factors)
+        share = self._mean_probability(q.blocks)
+        log_share = states @ safe_log(share) + (1.0 - states) @ safe_log(1.0 - share)
+        each = self._log_density(q.blocks["factors"], states, x)
+        return log_mix(jnp.broadcast_to(log_share[None], each.shape), each)
+
+    def _log_density(self, block: Family, states: Float[Array, "s k"], x: Any) -> Float[Array, "n s"]:
+        """log p(x | z) for each state z, averaged over factors and noise: a Gaussian or a Student-t."""
+        d = x.shape[1]
+        factors, precision = self._split(block.mode())
+        centre = states @ factors
+        lengths = jnp.sum(jnp.square(x), axis=1)[:, None] + jnp.sum(jnp.square(centre), axis=1)[None]
+        distance = jnp.maximum(lengths - 2.0 * x @ centre.T, 0.0)
+        if isinstance(block, MatrixNormalGamma):
+            spread = block.scatter * (1.0 + _quadratic(block.pseudo_inputs, states))[None]
+            half = 0.5 * block.dof
+            constant = log_gamma(half + 0.5 * d) - log_gamma(half) - 0.5 * d * jnp.log(jnp.pi * spread)
+            return constant - (half + 0.5 * d) * jnp.log1p(distance / spread)
+        variance = jnp.broadcast_to(1.0 / precision, states.shape[:1])
+        if isinstance(block, MatrixNormal):
+            variance = variance + _quadratic(block.precision, states)
+        return -0.5 * (distance / variance[None] + d * (jnp.log(variance)[None] + LOG_2PI))
+
+    def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
+        assert self.shape is not None
+
+        def one(key: Key[Array, ""]) -> Any:
+            key_x, *keys = jax.random.split(key, 1 + len(q.blocks))
+            draws = {name: q.blocks[name].sample(k) for name, k in zip(sorted(q.blocks), keys, strict=True)}
+            return self.simulate(key_x, draws, 1)[0]
+
+        return jax.vmap(one)(jax.random.split(key, n)).reshape((n, *self.shape))
+
+    def _mean_probability(self, blocks: dict[str, Family]) -> Float[Array, " k"]:
+        if self.probability is not None:
+            return self.probability
+        block = blocks["probability"]
+        return block.a / (block.a + block.b) if isinstance(block, Beta) else block.mode()
+
+    def _families(self) -> dict[str, Family]:
+        return {name: p for name, p in self.prior.items() if isinstance(p, Family)}
+
+    def _known_noise(self) -> Float[Array, ""]:
+        assert self.noise is not None and not isinstance(self.noise, Gamma)
+        return self.noise
+
+
+def _all_states(k: int) -> Float[Array, "s k"]:
+    return jnp.asarray((np.arange(2**k)[:, None] >> np.arange(k)) & 1, dtype=jnp.float64)
+
+
+def _quadratic(precision: Float[Array, "k k"], states: Float[Array, "s k"]) -> Float[Array, " s"]:
+    """zᵀ precision⁻¹ z of each state."""
+    factor = cholesky(precision)
+    return quadratic_form(jnp.broadcast_to(factor[None], (states.shape[0], *factor.shape)), states)
+
+
+def _rows(data: Any) -> tuple[np.ndarray, tuple[int, ...]]:
+    """Images (n, rows, columns, …) as a matrix, and the shape of one."""
+    shape = getattr(data, "shape", None)
+    if shape is None or len(shape) <= 2:
+        x = as_matrix(data)
+        return x, x.shape[1:]
+    return as_matrix(np.asarray(data).reshape((shape[0], -1))), tuple(shape[1:])
+
+
+def _variance(name: str, value: ArrayLike | None) -> Float[Array, ""] | None:
+    if value is None:
+        return None
+    number = np.asarray(value, dtype=np.float64)
+    if number.ndim or not np.isfinite(number) or number <= 0:
+        raise InvalidParameter(f"{name} must be one positive number, got {value!r}")
+    return jnp.asarray(number)
+
+
+def _probability(value: ArrayLike | Beta | None, k: int) -> tuple[Float[Array, " k"] | None, Beta | None]:
+    """The probabilities where they are known, else their prior, one for each factor."""
+    if value is None:
+        value = Beta(1.0, 1.0)
+    if isinstance(value, Beta):
+        if value.batch_shape not in ((), (k,)):
+            raise InvalidParameter(f"probability must be one Beta or {k} of them, got {value.batch_shape}")
+        return None, Beta(jnp.broadcast_to(value.a, (k,)), jnp.broadcast_to(value.b, (k,)))
+    p = np.asarray(value, dtype=np.float64)
+    if p.shape not in ((), (k,)) or not ((p > 0) & (p < 1)).all():
+        raise InvalidParameter(
+            f"probability must be one number between 0 and 1, {k} of them or a Beta, got {value!r}"
+        )
+    return jnp.broadcast_to(jnp.asarray(p), (k,)), None
+
+
+def _start(init: Any, k: int) -> Float[Array, "k d"] | None:
+    if isinstance(init, str):
+        if init != "data":
+            raise InvalidParameter(f"init must be 'data' or an array of {k} factors, got {init!r}")
+        return None
+    factors = np.asarray(init, dtype=np.float64)
+    if factors.ndim < 2 or factors.shape[0] != k or not np.isfinite(factors).all():
+        raise InvalidParameter(f"init must be 'data' or {k} finite factors, got shape {factors.shape}")
+    return jnp.asarray(factors.reshape((k, -1)))
