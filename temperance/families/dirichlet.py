@@ -87,43 +87,38 @@ def match_log_mean(log_mean: Float[Array, "*b k"], start: Float[Array, "*b k"]) 
         return start  # π = 1 whatever its concentration
 
     def unfinished(carry: tuple[Array, Array, Array]) -> Array:
-        count, _, worst = carry
-        return (count < 200) & (worst > _ROUNDING)
+        count, _, residual = carry
+        return (count < 200) & (residual > 16.0 * jnp.finfo(jnp.float64).eps)
 
     def body(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         count, delta, _ = carry
-        updated = _newton_step(delta, log_mean)
-        return count + 1, updated, jnp.max(_residual(updated, log_mean)[1])
+        return count + 1, *_newton_step(delta, log_mean)
 
-    begin = jnp.asarray(0), start, jnp.max(_residual(start, log_mean)[1])
-    return jax.lax.while_loop(unfinished, body, begin)[1]
+    return jax.lax.while_loop(unfinished, body, (jnp.asarray(0), start, jnp.asarray(jnp.inf)))[1]
 
 
-_ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
-
-
-def _residual(
+def _newton_step(
     delta: Float[Array, "*b k"], log_mean: Float[Array, "*b k"]
-) -> tuple[Float[Array, "*b k"], Float[Array, "*b k"]]:
-    """ψ(δ) − ψ(Σδ) − `log_mean`, and its size relative to the terms of the difference."""
-    left, right = digamma(delta), digamma(jnp.sum(delta, axis=-1, keepdims=True))
-    residual = left - right - log_mean
-    return residual, jnp.abs(residual) / (1.0 + jnp.abs(left) + jnp.abs(right) + jnp.abs(log_mean))
-
-
-def _newton_step(delta: Float[Array, "*b k"], log_mean: Float[Array, "*b k"]) -> Float[Array, "*b k"]:
-    diagonal = trigamma(delta)
-    shares = _residual(delta, log_mean)[0] / diagonal
-    # 1/ψ′(Σδ) − Σ 1/ψ′(δ_k) > 0, whose terms cancel for large counts.
-    deficits = trigamma_deficit(delta), trigamma_deficit(jnp.sum(delta, axis=-1, keepdims=True))
-    denominator = jnp.sum(deficits[0], axis=-1, keepdims=True) - deficits[1]
-    both = shares + jnp.sum(shares, axis=-1, keepdims=True) / (diagonal * denominator)
-    # Of large counts the log mean says little about the total, and an error in the shares, squared, would
+) -> tuple[Float[Array, "*b k"], Float[Array, ""]]:
+    """The next δ, and the residual at this one, relative to the terms whose difference it is."""
+    all_and_total = jnp.concatenate([delta, jnp.sum(delta, axis=-1, keepdims=True)], axis=-1)
+    psi, slope = digamma(all_and_total), trigamma(all_and_total)
+    deficit = trigamma_deficit(all_and_total, slope)
+    residual = psi[..., :-1] - psi[..., -1:] - log_mean
+    terms = 1.0 + jnp.abs(psi[..., :-1]) + jnp.abs(psi[..., -1:]) + jnp.abs(log_mean)
+    shares = residual / slope[..., :-1]
+    # 1/ψ′(Σδ) − Σ 1/ψ′(δ_k) > 0; written so, its terms would cancel for large counts.
+    denominator = jnp.sum(deficit[..., :-1], axis=-1, keepdims=True) - deficit[..., -1:]
+    both = shares + jnp.sum(shares, axis=-1, keepdims=True) / (slope[..., :-1] * denominator)
+    # Of large counts the log mean says little about the total, and an error in their shares, squared, would
     # throw it off by orders of magnitude: then settle the shares first.
-    error = jnp.sum(jnp.where(delta > 1.0, jnp.square(shares) / delta, 0.0), axis=-1, keepdims=True)
+    common = jnp.sum(shares, axis=-1, keepdims=True) / jnp.sum(delta, axis=-1, keepdims=True)
+    uneven = jnp.where(delta > 1.0, jnp.square(shares - common * delta) / delta, 0.0)
+    error = jnp.sum(uneven, axis=-1, keepdims=True)
     unsettled = error > 0.5 * jnp.maximum(denominator, 0.5)
     largest = jnp.where(unsettled, 4.0, 16.0) * delta + 1.0
-    return jnp.clip(delta - jnp.where(unsettled, shares, both), 0.25 * delta, largest)
+    updated = jnp.clip(delta - jnp.where(unsettled, shares, both), 0.25 * delta, largest)
+    return updated, jnp.max(jnp.abs(residual) / terms)
 
 
 class Categorical(Pair):
