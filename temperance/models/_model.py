@@ -14,8 +14,7 @@ lines below, the same for every model.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import equinox as eqx
 import jax
@@ -24,59 +23,45 @@ from jaxtyping import Array, ArrayLike, Float, Key
 
 from ..errors import UnsupportedMethod
 from ..families._family import Family
+from ._blocks import (
+    Conditional,
+    Each,
+    Group,
+    Means,
+    Posterior,
+    Powers,
+    Terms,
+    add,
+    ascend_slices,
+    column,
+    entropy,
+    join_powers,
+    means,
+    member,
+    move,
+    power_rows,
+    prior_terms,
+    replace_slice,
+    rows_sum,
+)
 from ._data import Data, over_blocks
+from ._gibbs import conditional, draw_local, draw_slices
+from .stochastic import Stochastic
 
-Means = dict[str, Any]  # expected (or drawn) statistics, a vector for each block
-
-
-class Conditional(eqx.Module):
-    """A hierarchical prior such as p(w | α): natural parameters affine in each parent's statistics."""
-
-    parents: eqx.AbstractVar[tuple[str, ...]]
-
-    @abstractmethod
-    def natural(self, m: Means) -> Any: ...
-
-    @abstractmethod
-    def log_normaliser(self, m: Means) -> Float[Array, "*b"]: ...
-
-    @abstractmethod
-    def family(self, natural: Any) -> Family:
-        """The member of the child's family with this natural parameter."""
-
-
-class Powers(NamedTuple):
-    """Exponents of the likelihood and of the latents' prior: scalars, or one for each datum.
-
-    (β, 1) is the path from prior to posterior; (1/T, 1/T) is temperature T. Globals are never tempered.
-    """
-
-    observation: ArrayLike = 1.0
-    latent: ArrayLike = 1.0
-
-
-class Each(NamedTuple):
-    """The slices of a stacked block along one of its batch axes, updated in turn."""
-
-    block: str
-    axis: int = 0
-
-
-Group = tuple[str, ...] | Each  # the blocks of a tuple are updated together
-
-
-class Posterior(NamedTuple):
-    """The global blocks, and the local blocks (with a leading axis of data) that cannot be summed out."""
-
-    blocks: dict[str, Family]
-    locals: dict[str, Family]
-
-
-class Terms(NamedTuple):
-    """What one walk over the data gives."""
-
-    value: Float[Array, ""]  # Σ_n log_evidence_n, with the local blocks' prior and entropy
-    messages: Means  # its gradient in the global statistics
+__all__ = [
+    "Conditional",
+    "Each",
+    "Group",
+    "Means",
+    "Model",
+    "Posterior",
+    "Powers",
+    "Terms",
+    "add",
+    "column",
+    "entropy",
+    "means",
+]
 
 
 class Model(eqx.Module):
@@ -140,6 +125,12 @@ class Model(eqx.Module):
         """`terms` as sweeps use it; a model may override it by a closed form, with a test that they agree."""
         return self.terms(m, data, powers, None, local, local_steps)
 
+    def gibbs_local(
+        self, key: Key[Array, ""], draws: dict[str, Any], data: Data, powers: Powers, local: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Draw the local blocks given the globals; a model may override it, as `walk`."""
+        return draw_local(self, key, draws, data, powers, local)
+
     def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
         """log p(x_new | data) under the posterior, a normalised density."""
         raise UnsupportedMethod(f"{type(self).__name__} has no predictive density for new data")
@@ -172,6 +163,11 @@ class Model(eqx.Module):
         return []
 
     @property
+    def stochastic(self) -> Stochastic:
+        """Minibatches and step sizes that suit this model."""
+        return Stochastic()
+
+    @property
     def rounding(self) -> float:
         """The relative rounding error of the bound."""
         return 1e-9
@@ -180,7 +176,7 @@ class Model(eqx.Module):
 
     def log_prior(self, m: Means) -> Float[Array, ""]:
         """E log p(θ) as a function of the statistics."""
-        return sum((jnp.sum(_log_prior(p, m, name)) for name, p in self.prior.items()), start=jnp.zeros(()))
+        return sum((jnp.sum(prior_terms(p, m, name)) for name, p in self.prior.items()), start=jnp.zeros(()))
 
     def terms(
         self,
@@ -198,7 +194,7 @@ class Model(eqx.Module):
 
         def block(part: Any, index: Array) -> tuple[Terms, dict[str, Family]]:
             x, weights, rows, q_local = part
-            scaled = _join_powers(powers, rows)
+            scaled = join_powers(powers, rows)
             block_key = None if key is None else jax.random.fold_in(key, index)
             q_local = self._local_ascent(m, x, scaled, q_local or self.initial_local(m, x), local_steps)
             m_local = means(q_local)
@@ -207,10 +203,10 @@ class Model(eqx.Module):
                 return jnp.sum(weights * self._datum(m_global | m_local, x, scaled, block_key))
 
             value, messages = jax.value_and_grad(total)(m)
-            entropy = sum((_rows(q.entropy()) for q in q_local.values()), start=jnp.zeros(()))
+            entropy = sum((rows_sum(q.entropy()) for q in q_local.values()), start=jnp.zeros(()))
             return Terms(value + jnp.sum(weights * entropy), messages), q_local
 
-        rows = (data.values, data.weights, _power_rows(powers), local or {})
+        rows = (data.values, data.weights, power_rows(powers), local or {})
         return over_blocks(block, rows, data.blocks)
 
     def bound(self, q: Posterior, data: Data, powers: Powers = Powers()) -> Float[Array, ""]:
@@ -228,28 +224,21 @@ class Model(eqx.Module):
         local_steps: int = 1,
     ) -> tuple[Posterior, Float[Array, ""]]:
         """Update every group in turn; returns the bound at the start, after the first local step."""
-        blocks, local, bound = dict(q.blocks), q.locals, None
-
-        def messages(current: dict[str, Family], group: tuple[str, ...]) -> Means:
-            nonlocal local, bound
-            m = means(current)
-            prior_value, prior_messages = jax.value_and_grad(self.log_prior)(m)
-            if bound is not None and set(group) <= set(self.apart):
-                return prior_messages
-            terms, local = self.walk(m, data, powers, local, local_steps)
-            if bound is None:
-                bound = prior_value + terms.value + entropy(current)
-            return add(prior_messages, terms.messages)
-
+        blocks, local = dict(q.blocks), q.locals
+        bound: Float[Array, ""] | None = None
         for group in self.groups:
+            names = (group.block,) if isinstance(group, Each) else group
+            m = means(blocks)
+            value, target = jax.value_and_grad(self.log_prior)(m)
+            if bound is None or not (set(names) <= set(self.apart) or isinstance(group, Each)):
+                terms, local = self.walk(m, data, powers, local, local_steps)
+                target = add(target, terms.messages)
+                bound = value + terms.value + entropy(blocks) if bound is None else bound
             if isinstance(group, Each):
                 blocks, local = self._sweep_slices(group, blocks, local, data, powers, rate, local_steps)
-                continue
-            target = messages(blocks, group)
-            for name in group:
-                blocks[name] = _move(blocks[name], target[name], rate)
-        if bound is None:
-            bound = self.bound(Posterior(blocks, local), data, powers)
+            else:
+                blocks |= {name: move(blocks[name], target[name], rate) for name in names}
+        assert bound is not None
         return Posterior(blocks, local), bound
 
     def gibbs(
@@ -265,15 +254,15 @@ class Model(eqx.Module):
         for number, group in enumerate(self.groups):
             group_key = jax.random.fold_in(key, number)
             if isinstance(group, Each):
-                draws[group.block] = self._gibbs_slices(group_key, group, draws, data, powers, local)
+                draws[group.block] = draw_slices(self, group_key, group, draws, data, powers, local)
                 continue
             key_data, key_draw = jax.random.split(group_key)
-            natural = self._conditional(key_data, draws, data, powers, local)
+            natural = conditional(self, key_data, draws, data, powers, local)
             for index, name in enumerate(group):
                 family = self._family(name, natural[name])
                 draws[name] = family.sample(jax.random.fold_in(key_draw, index))
         if self.local_groups:
-            local = self._gibbs_local(jax.random.fold_in(key, len(self.groups)), draws, data, powers, local)
+            local = self.gibbs_local(jax.random.fold_in(key, len(self.groups)), draws, data, powers, local)
         return draws, local
 
     def sample_prior(self, key: Key[Array, ""]) -> dict[str, Any]:
@@ -313,9 +302,9 @@ class Model(eqx.Module):
 
         def block(part: Any, _: Array) -> tuple[Float[Array, ""], tuple[()]]:
             x, weights, rows, here = part
-            return jnp.sum(weights * self.log_evidence(m | here, x, _join_powers(powers, rows))), ()
+            return jnp.sum(weights * self.log_evidence(m | here, x, join_powers(powers, rows))), ()
 
-        rows = (data.values, data.weights, _power_rows(powers), m_local)
+        rows = (data.values, data.weights, power_rows(powers), m_local)
         return over_blocks(block, rows, data.blocks)[0]
 
     def log_joint(
@@ -330,12 +319,10 @@ class Model(eqx.Module):
         """The part of F that belongs to each datum: evidence and prior of its local blocks."""
         value = self.log_evidence(m, x, powers, key)
         for name, p in self.local_prior(x).items():
-            value = value + _rows(_log_prior(p, m, name))
+            value = value + rows_sum(prior_terms(p, m, name))
         return value
 
-    def _local_ascent(
-        self, m: Means, x: Any, powers: Powers, q: dict[str, Family], steps: int
-    ) -> dict[str, Family]:
+    def _local_ascent(self, m: Means, x: Any, powers: Powers, q: dict[str, Family], steps: int) -> dict[str, Family]:
         if not q or steps == 0:
             return q
 
@@ -349,7 +336,7 @@ class Model(eqx.Module):
                     return jnp.sum(self._datum(m | rest | m_group, x, powers, None))
 
                 if isinstance(group, Each):
-                    q[group.block] = _ascend_slices(total, group.block, q[group.block], group.axis)
+                    q[group.block] = ascend_slices(total, group.block, q[group.block], group.axis)
                 else:
                     natural = jax.grad(total)(means({name: q[name] for name in names}))
                     q |= {name: q[name].with_natural(natural[name]) for name in names}
@@ -374,86 +361,10 @@ class Model(eqx.Module):
             m = means(blocks | {group.block: block})
             terms, local = self.walk(m, data, powers, local, local_steps)
             target = add(jax.grad(self.log_prior)(m), terms.messages)[group.block]
-            return _replace_slice(block, _move(block, target, rate), group.axis, index), local
+            return replace_slice(block, move(block, target, rate), group.axis, index), local
 
         block, local = jax.lax.fori_loop(0, size, body, (blocks[group.block], local))
         return blocks | {group.block: block}, local
-
-    def _conditional(
-        self, key: Key[Array, ""], draws: dict[str, Any], data: Data, powers: Powers, local: dict[str, Any]
-    ) -> Means:
-        """The natural parameters of every block's conditional, given all draws and freshly drawn latents."""
-        m = self.statistics(draws)
-        m_local = self._local_statistics(m, data, local)
-
-        def block(part: Any, index: Array) -> tuple[Means, tuple[()]]:
-            x, weights, rows, here = part
-            scaled = _join_powers(powers, rows)
-            block_key = jax.random.fold_in(key, index)
-
-            def total(m_global: Means) -> Float[Array, ""]:
-                return jnp.sum(weights * self._datum(m_global | here, x, scaled, block_key))
-
-            return jax.grad(total)(m), ()
-
-        rows = (data.values, data.weights, _power_rows(powers), m_local)
-        messages, _ = over_blocks(block, rows, data.blocks)
-        return add(jax.grad(self.log_prior)(m), messages)
-
-    def _gibbs_slices(
-        self,
-        key: Key[Array, ""],
-        group: Each,
-        draws: dict[str, Any],
-        data: Data,
-        powers: Powers,
-        local: dict[str, Any],
-    ) -> Any:
-        size = self._family(group.block, self.statistics(draws)[group.block]).batch_shape[group.axis]
-
-        def body(index: Array, block: Any) -> Any:
-            key_data, key_draw = jax.random.split(jax.random.fold_in(key, index))
-            natural = self._conditional(key_data, draws | {group.block: block}, data, powers, local)
-            fresh = self._family(group.block, natural[group.block]).sample(key_draw)
-            return _replace_slice(block, fresh, group.axis, index)
-
-        return jax.lax.fori_loop(0, size, body, draws[group.block])
-
-    def _gibbs_local(
-        self, key: Key[Array, ""], draws: dict[str, Any], data: Data, powers: Powers, local: dict[str, Any]
-    ) -> dict[str, Any]:
-        m = self.statistics(draws)
-        local = dict(local)
-        priors = self.local_prior(data.values)
-        for number, group in enumerate(self.local_groups):
-            names = (group.block,) if isinstance(group, Each) else group
-            group_key = jax.random.fold_in(key, number)
-
-            def draw(local: dict[str, Any], key: Any, names: tuple[str, ...] = names) -> dict[str, Any]:
-                key_data, key_draw = jax.random.split(key)
-                m_local = self._local_statistics(m, data, local)
-                rest = {name: value for name, value in m_local.items() if name not in names}
-
-                def total(m_group: Means) -> Float[Array, ""]:
-                    return jnp.sum(self._datum(m | rest | m_group, data.values, powers, key_data))
-
-                natural = jax.grad(total)({name: m_local[name] for name in names})
-                fresh = {}
-                for index, name in enumerate(names):
-                    family = _member(priors[name], natural[name])
-                    fresh[name] = family.sample(jax.random.fold_in(key_draw, index))
-                return fresh
-
-            if isinstance(group, Each):
-                size = _member(priors[group.block], self._local_statistics(m, data, local)[group.block])
-                for index in range(size.batch_shape[group.axis]):
-                    fresh = draw(local, jax.random.fold_in(group_key, index))
-                    local[group.block] = _replace_slice(
-                        local[group.block], fresh[group.block], group.axis, jnp.asarray(index)
-                    )
-            else:
-                local |= draw(local, group_key)
-        return local
 
     def sample_local_prior(self, key: Key[Array, ""], x: Any, draws: dict[str, Any]) -> dict[str, Any]:
         """A draw of the local blocks from their prior given the globals."""
@@ -473,7 +384,7 @@ class Model(eqx.Module):
         return result
 
     def _family(self, name: str, natural: Any) -> Family:
-        return _member(self.prior[name], natural)
+        return member(self.prior[name], natural)
 
     def _child_family(self, p: Conditional, m: Means, draws: dict[str, Any]) -> Family:
         for parent in p.parents:
@@ -482,70 +393,3 @@ class Model(eqx.Module):
                 assert isinstance(grandparent, Conditional)
                 m[parent] = self._child_family(grandparent, m, draws).statistics(draws[parent])
         return p.family(p.natural(m))
-
-
-def column(power: ArrayLike) -> ArrayLike:
-    """A power ready to multiply an array of (datum, latent)."""
-    return power[:, None] if jnp.ndim(power) == 1 else power  # type: ignore[index]
-
-
-def means(blocks: dict[str, Family]) -> Means:
-    return {name: family.mean() for name, family in blocks.items()}
-
-
-def entropy(blocks: dict[str, Family]) -> Float[Array, ""]:
-    return sum((jnp.sum(family.entropy()) for family in blocks.values()), start=jnp.zeros(()))
-
-
-def add(left: Any, right: Any) -> Any:
-    return jax.tree.map(jnp.add, left, right)
-
-
-def _log_prior(p: Family | Conditional, m: Means, name: str) -> Float[Array, "*b"]:
-    if isinstance(p, Conditional):
-        return p.natural(m).dot(m[name]) - p.log_normaliser(m)
-    return p.natural.dot(m[name]) - p.log_normaliser()
-
-
-def _member(p: Family | Conditional, natural: Any) -> Family:
-    return p.family(natural) if isinstance(p, Conditional) else p.with_natural(natural)
-
-
-def _rows(value: Float[Array, "n *rest"]) -> Float[Array, " n"]:
-    """Sum everything but the leading axis of data."""
-    return jnp.sum(value, axis=tuple(range(1, value.ndim)))
-
-
-def _power_rows(powers: Powers) -> dict[str, Array]:
-    """The powers that differ from datum to datum, to be cut into blocks with the data."""
-    return {name: p for name, p in powers._asdict().items() if jnp.ndim(p) == 1}
-
-
-def _join_powers(powers: Powers, rows: dict[str, Array]) -> Powers:
-    return powers._replace(**rows)
-
-
-def _move(block: Family, target: Any, rate: ArrayLike) -> Family:
-    if isinstance(rate, float) and rate == 1.0:
-        return block.with_natural(target)
-    return block.with_natural(block.natural.mix(target, rate))
-
-
-def _replace_slice(old: Any, new: Any, axis: int, index: Array) -> Any:
-    """`old` with its slice `index` along a batch axis taken from `new`."""
-
-    def replace(a: Array, b: Array) -> Array:
-        fresh = jax.lax.dynamic_index_in_dim(b, index, axis, keepdims=True)
-        return jax.lax.dynamic_update_slice_in_dim(a, fresh, index, axis)
-
-    return jax.tree.map(replace, old, new)
-
-
-def _ascend_slices(total: Callable[[Means], Array], name: str, block: Family, axis: int) -> Family:
-    """Coordinate ascent over the slices of one local block."""
-
-    def body(index: Array, block: Family) -> Family:
-        natural = jax.grad(total)({name: block.mean()})[name]
-        return _replace_slice(block, block.with_natural(natural), axis, index)
-
-    return jax.lax.fori_loop(0, block.batch_shape[axis], body, block)

@@ -1,0 +1,133 @@
+"""What models are made of: blocks and their groups, powers, and small operations on dictionaries of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float
+
+from ..families._family import Family
+
+Means = dict[str, Any]  # expected (or drawn) statistics, a vector for each block
+
+
+class Conditional(eqx.Module):
+    """A hierarchical prior such as p(w | α): natural parameters affine in each parent's statistics."""
+
+    parents: eqx.AbstractVar[tuple[str, ...]]
+
+    @abstractmethod
+    def natural(self, m: Means) -> Any: ...
+
+    @abstractmethod
+    def log_normaliser(self, m: Means) -> Float[Array, "*b"]: ...
+
+    @abstractmethod
+    def family(self, natural: Any) -> Family:
+        """The member of the child's family with this natural parameter."""
+
+
+class Powers(NamedTuple):
+    """Exponents of the likelihood and of the latents' prior: scalars, or one for each datum.
+
+    (β, 1) is the path from prior to posterior; (1/T, 1/T) is temperature T. Globals are never tempered.
+    """
+
+    observation: ArrayLike = 1.0
+    latent: ArrayLike = 1.0
+
+
+class Each(NamedTuple):
+    """The slices of a stacked block along one of its batch axes, updated in turn."""
+
+    block: str
+    axis: int = 0
+
+
+Group = tuple[str, ...] | Each  # the blocks of a tuple are updated together
+
+
+class Posterior(NamedTuple):
+    """The global blocks, and the local blocks (with a leading axis of data) that cannot be summed out."""
+
+    blocks: dict[str, Family]
+    locals: dict[str, Family]
+
+
+class Terms(NamedTuple):
+    """What one walk over the data gives."""
+
+    value: Float[Array, ""]  # Σ_n log_evidence_n, with the local blocks' prior and entropy
+    messages: Means  # its gradient in the global statistics
+
+
+def column(power: ArrayLike) -> ArrayLike:
+    """A power ready to multiply an array of (datum, latent)."""
+    return power[:, None] if jnp.ndim(power) == 1 else power  # type: ignore[index]
+
+
+def means(blocks: dict[str, Family]) -> Means:
+    return {name: family.mean() for name, family in blocks.items()}
+
+
+def entropy(blocks: dict[str, Family]) -> Float[Array, ""]:
+    return sum((jnp.sum(family.entropy()) for family in blocks.values()), start=jnp.zeros(()))
+
+
+def add(left: Any, right: Any) -> Any:
+    return jax.tree.map(jnp.add, left, right)
+
+
+def prior_terms(p: Family | Conditional, m: Means, name: str) -> Float[Array, "*b"]:
+    if isinstance(p, Conditional):
+        return p.natural(m).dot(m[name]) - p.log_normaliser(m)
+    return p.natural.dot(m[name]) - p.log_normaliser()
+
+
+def member(p: Family | Conditional, natural: Any) -> Family:
+    return p.family(natural) if isinstance(p, Conditional) else p.with_natural(natural)
+
+
+def rows_sum(value: Float[Array, "n *rest"]) -> Float[Array, " n"]:
+    """Sum everything but the leading axis of data."""
+    return jnp.sum(value, axis=tuple(range(1, value.ndim)))
+
+
+def power_rows(powers: Powers) -> dict[str, Array]:
+    """The powers that differ from datum to datum, to be cut into blocks with the data."""
+    return {name: p for name, p in powers._asdict().items() if jnp.ndim(p) == 1}
+
+
+def join_powers(powers: Powers, rows: dict[str, Array]) -> Powers:
+    return powers._replace(**rows)
+
+
+def move(block: Family, target: Any, rate: ArrayLike) -> Family:
+    if isinstance(rate, float) and rate == 1.0:
+        return block.with_natural(target)
+    return block.with_natural(block.natural.mix(target, rate))
+
+
+def replace_slice(old: Any, new: Any, axis: int, index: Array) -> Any:
+    """`old` with its slice `index` along a batch axis taken from `new`."""
+
+    def replace(a: Array, b: Array) -> Array:
+        fresh = jax.lax.dynamic_index_in_dim(b, index, axis, keepdims=True)
+        return jax.lax.dynamic_update_slice_in_dim(a, fresh, index, axis)
+
+    return jax.tree.map(replace, old, new)
+
+
+def ascend_slices(total: Callable[[Means], Array], name: str, block: Family, axis: int) -> Family:
+    """Coordinate ascent over the slices of one local block."""
+
+    def body(index: Array, block: Family) -> Family:
+        natural = jax.grad(total)({name: block.mean()})[name]
+        return replace_slice(block, block.with_natural(natural), axis, index)
+
+    return jax.lax.fori_loop(0, block.batch_shape[axis], body, block)

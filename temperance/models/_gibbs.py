@@ -1,0 +1,94 @@
+"""Gibbs sampling from the model's one function: its gradient at a draw is the conditional of every block."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from ._blocks import Each, Means, Powers, add, join_powers, member, power_rows, replace_slice
+from ._data import Data, over_blocks
+
+if TYPE_CHECKING:
+    from ._model import Model
+
+
+def conditional(
+    model: Model, key: Key[Array, ""], draws: dict[str, Any], data: Data, powers: Powers, local: dict[str, Any]
+) -> Means:
+    """The natural parameters of every block's conditional, given all draws and freshly drawn latents."""
+    m = model.statistics(draws)
+    m_local = model._local_statistics(m, data, local)
+
+    def block(part: Any, index: Array) -> tuple[Means, tuple[()]]:
+        x, weights, rows, here = part
+        scaled = join_powers(powers, rows)
+        block_key = jax.random.fold_in(key, index)
+
+        def total(m_global: Means) -> Float[Array, ""]:
+            return jnp.sum(weights * model._datum(m_global | here, x, scaled, block_key))
+
+        return jax.grad(total)(m), ()
+
+    rows = (data.values, data.weights, power_rows(powers), m_local)
+    messages, _ = over_blocks(block, rows, data.blocks)
+    return add(jax.grad(model.log_prior)(m), messages)
+
+
+def draw_slices(
+    model: Model,
+    key: Key[Array, ""],
+    group: Each,
+    draws: dict[str, Any],
+    data: Data,
+    powers: Powers,
+    local: dict[str, Any],
+) -> Any:
+    size = model._family(group.block, model.statistics(draws)[group.block]).batch_shape[group.axis]
+
+    def body(index: Array, block: Any) -> Any:
+        key_data, key_draw = jax.random.split(jax.random.fold_in(key, index))
+        natural = conditional(model, key_data, draws | {group.block: block}, data, powers, local)
+        fresh = model._family(group.block, natural[group.block]).sample(key_draw)
+        return replace_slice(block, fresh, group.axis, index)
+
+    return jax.lax.fori_loop(0, size, body, draws[group.block])
+
+
+def draw_local(
+    model: Model, key: Key[Array, ""], draws: dict[str, Any], data: Data, powers: Powers, local: dict[str, Any]
+) -> dict[str, Any]:
+    m = model.statistics(draws)
+    local = dict(local)
+    priors = model.local_prior(data.values)
+    for number, group in enumerate(model.local_groups):
+        names = (group.block,) if isinstance(group, Each) else group
+        group_key = jax.random.fold_in(key, number)
+
+        def draw(local: dict[str, Any], key: Any, names: tuple[str, ...] = names) -> dict[str, Any]:
+            key_data, key_draw = jax.random.split(key)
+            m_local = model._local_statistics(m, data, local)
+            rest = {name: value for name, value in m_local.items() if name not in names}
+
+            def total(m_group: Means) -> Float[Array, ""]:
+                return jnp.sum(model._datum(m | rest | m_group, data.values, powers, key_data))
+
+            natural = jax.grad(total)({name: m_local[name] for name in names})
+            fresh = {}
+            for index, name in enumerate(names):
+                family = member(priors[name], natural[name])
+                fresh[name] = family.sample(jax.random.fold_in(key_draw, index))
+            return fresh
+
+        if isinstance(group, Each):
+            size = member(priors[group.block], model._local_statistics(m, data, local)[group.block])
+            for index in range(size.batch_shape[group.axis]):
+                fresh = draw(local, jax.random.fold_in(group_key, index))
+                local[group.block] = replace_slice(
+                    local[group.block], fresh[group.block], group.axis, jnp.asarray(index)
+                )
+        else:
+            local |= draw(local, group_key)
+    return local
