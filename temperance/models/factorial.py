@@ -157,7 +157,7 @@ class FactorialMixture(Model):
         eta = sweep_means(self._logit(m, x, powers), q["z"].natural.indicator, steps)
         return {"z": BernoulliDistribution.from_natural(BernoulliVector(eta))}
 
-    def _gibbs_local(
+    def gibbs_local(
         self, key: Key[Array, ""], draws: dict[str, Any], data: Data, powers: Powers, local: dict[str, Any]
     ) -> dict[str, Any]:
         logit = self._logit(self.statistics(draws), data.values, powers)
