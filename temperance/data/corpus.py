@@ -243,7 +243,7 @@ def _dense_rows(array: np.ndarray) -> Any:
 
 def _from_lists(data: Sequence[Any], vocabulary: tuple[str, ...] | None, n_words: int | None) -> Corpus:
     documents = [_tokens(document, number) for number, document in enumerate(data)]
-    kinds = {type(token) for document in documents for token in document}
+    kinds = {str if isinstance(token, str) else type(token) for document in documents for token in document}
     if kinds <= {str}:
         return _from_text(documents, vocabulary)
     if kinds == {tuple}:

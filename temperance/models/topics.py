@@ -1,0 +1,378 @@
+"""Latent Dirichlet allocation: documents as mixtures of topics, topics as distributions over words.
+
+    β_k ~ Dirichlet(η)   θ_d ~ Dirichlet(α)   z_dn ~ θ_d   w_dn ~ β_{z_dn}
+
+A datum is a document, a bag of words. The topics β are the global block, the proportions θ_d a local block,
+and the topics z of the tokens are summed out. Temperature acts on p(w | z) and p(z | θ), never on p(θ_d).
+Evidence is that of the tokens in their order: there is no multinomial coefficient.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, Key
+
+from ..data import Corpus, as_corpus, as_weights
+from ..errors import InvalidData, InvalidParameter
+from ..families.concentration import Concentration, ConcentrationVector
+from ..families.dirichlet import Dirichlet, DirichletVector
+from ..families.point import Point
+from ..numerics.special import digamma, log_gamma
+from ._data import Data, make_data, over_blocks
+from ._model import Conditional, Means, Model, Posterior, Powers, Terms
+from .mixture import check_choice, check_count
+from .topics_local import Documents, Local, local_step
+from .topics_report import proportions, top_words
+
+_LEARNED = ("document_prior", "topic_prior")
+
+
+class Symmetric(Conditional):
+    """p(θ | α) = Dirichlet(α), with α a learned block; `shape` is that of all the θ."""
+
+    parents: tuple[str, ...] = eqx.field(static=True)
+    shape: tuple[int, ...] = eqx.field(static=True)
+
+    def natural(self, m: Means) -> DirichletVector:
+        alpha = m[self.parents[0]].concentration
+        return DirichletVector(jnp.broadcast_to((alpha - 1.0)[None], self.shape))
+
+    def log_normaliser(self, m: Means) -> Float[Array, " n"]:
+        return jnp.broadcast_to(-m[self.parents[0]].minus_log_normaliser, self.shape[:1])
+
+    def family(self, natural: DirichletVector) -> Dirichlet:
+        return Dirichlet.from_natural(natural)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """The words, compared quickly: it is part of what a compiled function depends on."""
+
+    words: tuple[str, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and (self.words is other.words or self.words == other.words)
+
+    def __hash__(self) -> int:
+        return hash((len(self.words), self.words[:1], self.words[-1:]))
+
+
+class LDA(Model):
+    """`n_topics` topics over `n_words` words (by default those of the data).
+
+    `document_prior` is the concentration α of a document's proportions (one number or one a topic),
+    `topic_prior` that of a topic's words, η (one number, or one a word); both are 1/n_topics unless given.
+    Those named in `learn` are only where learning starts: α becomes one number a topic, η one for all words.
+
+    The local step of a document ends after the method's number of iterations, or when its concentrations
+    change by less than `local_tol` on average. `engine` says what carries it out: "host" (Numba, for the CPU),
+    "device" (JAX, padded documents), "autodiff" (derived from `log_evidence`), or "auto".
+    """
+
+    prior: dict[str, Any]
+    alpha: Float[Array, " k"]
+    eta: Float[Array, "..."]
+    n_topics: int = eqx.field(static=True)
+    n_words: int | None = eqx.field(static=True)
+    vocabulary: Vocabulary | None = eqx.field(static=True)
+    learn: tuple[str, ...] = eqx.field(static=True)
+    fractional: bool = eqx.field(static=True)
+    single: bool = eqx.field(static=True)
+    local_tol: float = eqx.field(static=True)
+    engine: str = eqx.field(static=True)
+    length: int = eqx.field(static=True)  # tokens of a simulated document
+
+    def __init__(
+        self,
+        n_topics: int,
+        n_words: int | None = None,
+        *,
+        document_prior: ArrayLike | None = None,
+        topic_prior: ArrayLike | None = None,
+        learn: str | Sequence[str] = (),
+        vocabulary: Sequence[str] | None = None,
+        fractional: bool = False,
+        local_tol: float = 1e-3,
+        precision: str = "double",
+        engine: str = "auto",
+        length: int = 100,
+    ):
+        self.n_topics = check_count("n_topics", n_topics)
+        self.vocabulary = None if vocabulary is None else Vocabulary(tuple(vocabulary))
+        if n_words is None and vocabulary is not None:
+            n_words = len(tuple(vocabulary))
+        self.n_words = None if n_words is None else check_count("n_words", n_words)
+        default = 1.0 / self.n_topics
+        alpha = _concentration("document_prior", default if document_prior is None else document_prior)
+        if alpha.shape not in ((), (self.n_topics,)):
+            raise InvalidParameter(
+                f"document_prior must be one number or {self.n_topics} of them, got shape {alpha.shape}"
+            )
+        self.alpha = jnp.broadcast_to(alpha, (self.n_topics,))
+        self.eta = _concentration("topic_prior", default if topic_prior is None else topic_prior)
+        self.learn = (learn,) if isinstance(learn, str) else tuple(learn)
+        for name in self.learn:
+            check_choice("learn", name, dict.fromkeys(_LEARNED))
+        if "topic_prior" in self.learn and self.eta.ndim > 0:
+            raise InvalidParameter("topic_prior must be one number to be learned")
+        self.fractional = fractional
+        self.single = check_choice("precision", precision, {"double": False, "single": True})
+        if not local_tol >= 0:
+            raise InvalidParameter(f"local_tol must be at least 0, got {local_tol!r}")
+        self.local_tol = float(local_tol)
+        self.engine = check_choice("engine", engine, {name: name for name in _ENGINES})
+        self.length = check_count("length", length)
+        self.prior = {} if self.n_words is None else self._prior(self.n_words)
+
+    def _prior(self, n_words: int) -> dict[str, Any]:
+        shape = (self.n_topics, n_words)
+        if self.eta.ndim > 0 and self.eta.shape not in ((n_words,), shape):
+            raise InvalidParameter(f"topic_prior must be one number or {n_words} of them, got shape {self.eta.shape}")
+        prior: dict[str, Any] = {"topics": Dirichlet(jnp.broadcast_to(self.eta, shape))}
+        if "document_prior" in self.learn:
+            prior["document_prior"] = Point(Concentration(self.alpha))
+        if "topic_prior" in self.learn:
+            prior["topics"] = Symmetric(("topic_prior",), shape)
+            prior["topic_prior"] = Point(Concentration(self.eta[None], size=n_words))
+        return prior
+
+    # ---- the model --------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        # α meets the topics only through θ, which is held fixed; η meets them directly.
+        together = tuple(name for name in ("topics", "document_prior") if name in self.prior)
+        return (together, ("topic_prior",)) if "topic_prior" in self.prior else (together,)
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        return ("topic_prior",)
+
+    @property
+    def local_groups(self) -> tuple[tuple[str, ...], ...]:
+        return (("proportions",),)
+
+    def local_prior(self, x: Documents) -> dict[str, Any]:
+        shape = (x.words.shape[0], self.n_topics)
+        if "document_prior" in self.prior:
+            return {"proportions": Symmetric(("document_prior",), shape)}
+        natural = DirichletVector(jnp.broadcast_to((self.alpha - 1.0)[None], shape))
+        return {"proportions": Dirichlet.from_natural(natural)}
+
+    def initial_local(self, m: Means, x: Documents) -> dict[str, Any]:
+        """Each token shared equally by all topics."""
+        counts = jnp.sum(x.counts.astype(jnp.float64), axis=1, keepdims=True)
+        gamma = self.concentration(m)[None] + counts / self.n_topics
+        return {"proportions": Dirichlet.from_natural(DirichletVector(gamma - 1.0))}
+
+    def concentration(self, m: Means) -> Float[Array, " k"]:
+        """α, given or learned."""
+        return m["document_prior"].concentration if "document_prior" in m else self.alpha
+
+    def log_evidence(
+        self, m: Means, x: Documents, powers: Powers = Powers(), key: Key[Array, ""] | None = None
+    ) -> Float[Array, " n"]:
+        """Σ_v n_dv log Σ_k exp{E log θ_dk + E log β_kv}; with a key, one multinomial draw of each n_dv."""
+        log_theta, log_beta = m["proportions"].log, m["topics"].log
+        logits = _each(powers.latent) * log_theta[:, None] + _each(powers.observation) * log_beta.T[x.words]
+        counts = x.counts.astype(jnp.float64)
+        value = jnp.sum(counts * jax.nn.logsumexp(logits, axis=-1), axis=-1)
+        if key is None:
+            return value
+        fixed = jax.lax.stop_gradient(logits)
+        drawn = jax.random.multinomial(key, counts, jax.nn.softmax(fixed, axis=-1))
+        return jax.lax.stop_gradient(value) + jnp.sum(drawn * (logits - fixed), axis=(1, 2))
+
+    def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Documents:
+        """n documents of `length` tokens; with draws of "proportions", documents that have these."""
+        key_theta, key_z, key_w = jax.random.split(key, 3)
+        theta = draws.get("proportions")
+        if theta is None:
+            alpha = draws.get("document_prior", self.alpha)
+            theta = jax.random.dirichlet(key_theta, jnp.broadcast_to(alpha, (n, self.n_topics)))
+        z = jax.random.categorical(key_z, jnp.log(theta)[:, None], shape=(n, self.length))
+        words = jax.random.categorical(key_w, jnp.log(draws["topics"])[z])
+        return Documents(words.astype(jnp.int32), jnp.ones((n, self.length)))
+
+    def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
+        """Topics as if each had seen every word about once, with a tenth of noise."""
+        assert self.n_words is not None
+        noise = 1.0 + 0.1 * jnp.clip(jax.random.normal(key, (self.n_topics, self.n_words)), -5.0, 5.0)
+        blocks: dict[str, Any] = {"topics": Dirichlet.from_natural(DirichletVector(noise - 1.0))}
+        blocks |= {name: self.prior[name] for name in _LEARNED if name in self.prior}
+        m = {name: blocks[name].mean() for name in blocks if name != "topics"}
+        return Posterior(blocks, self.initial_local(m, data.values))
+
+    # ---- the same in closed form ------------------------------------------------------------------------
+
+    def walk(
+        self,
+        m: Means,
+        data: Data,
+        powers: Powers = Powers(),
+        local: dict[str, Any] | None = None,
+        local_steps: int = 1,
+    ) -> tuple[Terms, dict[str, Any]]:
+        engine = self._engine()
+        if engine == "autodiff":
+            return self.terms(m, data, powers, None, local, local_steps)
+        local = local or self.initial_local(m, data.values)
+        alpha = self.concentration(m)
+
+        def block(part: Any, _: Array) -> tuple[Any, Any]:
+            x, weights, observation, latent, gamma = part
+            found = local_step(
+                m["topics"].log, x, weights, alpha, gamma, (observation, latent), local_steps, self.local_tol,
+                engine, self.single,
+            )  # fmt: skip
+            value, log_theta = _document_terms(found, alpha)
+            sums = jnp.sum(weights * value), found.messages, weights @ log_theta, jnp.sum(weights)
+            return sums, found.gamma
+
+        n = data.weights.shape
+        observation, latent = (jnp.broadcast_to(jnp.asarray(power, jnp.float64), n) for power in powers)
+        rows = (data.values, data.weights, observation, latent, local["proportions"].concentration)
+        sums, gamma = over_blocks(block, rows, 1 if engine == "host" else data.blocks)
+        value, topics, log_theta, total = sums
+        messages = jax.tree.map(jnp.zeros_like, m) | {"topics": DirichletVector(topics)}
+        if "document_prior" in m:
+            messages["document_prior"] = ConcentrationVector(log_theta, total)
+        proportions = Dirichlet.from_natural(DirichletVector(gamma - 1.0))
+        return Terms(value, messages), {"proportions": proportions}
+
+    def _engine(self) -> str:
+        if self.engine != "auto":
+            return self.engine
+        return "host" if jax.default_backend() == "cpu" else "device"
+
+    # ---- data in, answers out ---------------------------------------------------------------------------
+
+    def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
+        words = None if self.vocabulary is None else self.vocabulary.words
+        corpus = as_corpus(data, vocabulary=words, n_words=self.n_words, fractional=self.fractional)
+        if corpus.n_tokens == 0:
+            raise InvalidData(f"all {len(corpus)} documents are empty")
+        model = self.complete(corpus)
+        documents = pad(corpus, int(corpus.entries.max(initial=1)))
+        width = documents.words.shape[1] * self.n_topics * 8
+        return model, make_data(documents, as_weights(weights, len(corpus)), max(16, 2**26 // width))
+
+    def complete(self, corpus: Any) -> Self:
+        """The model with the sizes, words and document length of a corpus."""
+        vocabulary = self.vocabulary or (None if corpus.vocabulary is None else Vocabulary(corpus.vocabulary))
+        model = object.__new__(type(self))
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        length = max(1, round(corpus.n_tokens / len(corpus)))
+        fields |= {"n_words": corpus.n_words, "vocabulary": vocabulary, "length": length}
+        for name, value in fields.items():
+            object.__setattr__(model, name, value)
+        object.__setattr__(model, "prior", self._prior(corpus.n_words))
+        return model
+
+    def new_corpus(self, data: Any) -> Corpus:
+        """New documents over the words the model was fitted to."""
+        words = None if self.vocabulary is None else self.vocabulary.words
+        return as_corpus(data, vocabulary=words, n_words=self.n_words, fractional=self.fractional)
+
+    def new_rows(self, data: Any) -> Documents:
+        corpus = self.new_corpus(data)
+        # Widths are powers of two: few shapes, few compilations.
+        return pad(corpus, 1 << (int(corpus.entries.max(initial=1)) - 1).bit_length())
+
+    def log_predictive(self, q: Posterior, x: Documents) -> Float[Array, " n"]:
+        """A lower bound on log p(document | mean topics): exact sums over its proportions do not exist."""
+        lam: Array = q.blocks["topics"].concentration  # type: ignore[attr-defined]
+        log_beta = jnp.log(lam) - jnp.log(jnp.sum(lam, axis=1, keepdims=True))
+        found, alpha = self.infer(q.blocks, x, log_beta)
+        return _document_terms(found, alpha)[0]
+
+    def infer(self, blocks: dict[str, Any], x: Documents, log_beta: Float[Array, "k v"]) -> tuple[Local, Array]:
+        """The proportions of new documents to convergence, and α."""
+        m = {name: blocks[name].mean() for name in blocks if name == "document_prior"}
+        alpha, weights = self.concentration(m), jnp.ones(x.words.shape[0])
+        gamma = self.initial_local(m, x)["proportions"].concentration
+        engine = "device" if self._engine() == "autodiff" else self._engine()
+        return local_step(log_beta, x, weights, alpha, gamma, (1.0, 1.0), 200, 1e-4, engine), alpha
+
+    def topics(self, q: Posterior, n_words: int = 10) -> list[list[tuple[str | int, float]]]:
+        """The most probable words of each topic with their probabilities."""
+        return top_words(self, q, n_words)
+
+    def transform(self, q: Posterior, documents: Any) -> Float[np.ndarray, "n k"]:
+        """The expected proportions of topics in each document; an empty one has those of the prior."""
+        return proportions(self, q, self.new_corpus(documents))
+
+    def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
+        assert isinstance(q.blocks["topics"], Dirichlet)
+        weight = np.asarray(jnp.sum(q.blocks["topics"].concentration, axis=1))
+        order = np.argsort(-weight, kind="stable")
+        words = self.topics(q, 6)
+        return {
+            "topic": list(order),
+            "share": list(weight[order] / weight.sum()),
+            "words": [" ".join(str(word) for word, _ in words[k]) for k in order],
+        }
+
+    def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
+        """n documents of the data's mean length, as counts (n, words)."""
+
+        def one(key: Key[Array, ""]) -> Array:
+            key_draw, key_document = jax.random.split(key)
+            draws = {name: block.sample(key_draw) for name, block in q.blocks.items()}
+            document = self.simulate(key_document, draws, 1)
+            return jnp.zeros(self.n_words).at[document.words[0]].add(document.counts[0])
+
+        return jax.lax.map(one, jax.random.split(key, n))
+
+    def notes(self, data: Data) -> list[str]:
+        empty = int(np.sum(np.asarray(data.values.counts[: data.size].sum(axis=1) == 0)))
+        plural = "s are" if empty > 1 else " is"
+        return [f"{empty} document{plural} empty: their topics are those of the prior"] if empty else []
+
+    @property
+    def rounding(self) -> float:
+        return 1e-5 if self.single else 1e-9
+
+
+_ENGINES = ("auto", "host", "device", "autodiff")
+
+
+def _document_terms(found: Local, alpha: Float[Array, " k"]) -> tuple[Float[Array, " n"], Float[Array, "n k"]]:
+    """The bound of each document, with the prior and entropy of its proportions; and E log θ."""
+    gamma = found.gamma
+    total = jnp.sum(gamma, axis=1)
+    log_theta = digamma(gamma) - digamma(total)[:, None]
+    difference = jnp.sum((alpha[None] - gamma) * log_theta, axis=1)
+    normalisers = jnp.sum(log_gamma(gamma), axis=1) - log_gamma(total)
+    prior = jnp.sum(log_gamma(alpha)) - log_gamma(jnp.sum(alpha))
+    return found.evidence + difference + normalisers - prior, log_theta
+
+
+def pad(corpus: Any, width: int) -> Documents:
+    """Documents as rows of equal width, on the host."""
+    corpus = corpus if isinstance(corpus, Corpus) else corpus.take(slice(None))
+    words = np.zeros((len(corpus), max(1, width)), dtype=np.int32)
+    counts = np.zeros(words.shape, dtype=corpus.counts.dtype)
+    row = np.repeat(np.arange(len(corpus)), corpus.entries)
+    place = np.arange(len(corpus.words)) - np.repeat(corpus.starts[:-1], corpus.entries)
+    words[row, place], counts[row, place] = corpus.words, corpus.counts
+    return Documents(words, counts)  # type: ignore[arg-type]
+
+
+def _each(power: ArrayLike) -> ArrayLike:
+    """A power ready to multiply an array of (document, word, topic)."""
+    return power[:, None, None] if jnp.ndim(power) == 1 else power  # type: ignore[index]
+
+
+def _concentration(name: str, value: ArrayLike) -> Float[Array, "..."]:
+    array = np.asarray(value, dtype=np.float64)
+    if not (np.isfinite(array).all() and (array > 0).all()):
+        raise InvalidParameter(f"{name} must be finite and positive, got {value!r}")
+    return jnp.asarray(array)

@@ -1,0 +1,132 @@
+"""The local step of LDA: coordinate ascent over the topic proportions of each document, in closed form.
+
+What `Model.terms` derives from `LDA.log_evidence`, written out without logarithms: with B_vk = exp E log β_kv
+and e_k = exp E log θ_k, the responsibilities are φ_vk ∝ e_k B_vk and γ = α + Σ_v n_v φ_v. On the CPU ragged
+sparse work is done by Numba kernels (`topics_kernel.py`), elsewhere on padded arrays; tests hold all three equal.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, Int
+
+from ..numerics.special import digamma
+
+
+class Documents(eqx.Module):
+    """Bags of words, padded with counts of zero at their ends."""
+
+    words: Int[Array, "n width"]
+    counts: Float[Array, "n width"]
+
+
+class Local(NamedTuple):
+    """What a local step gives."""
+
+    gamma: Float[Array, "n k"]  # the concentration of each document's proportions
+    messages: Float[Array, "k v"]  # Σ_d weight · power · n_dv φ_dvk
+    evidence: Float[Array, " n"]  # Σ_v n_v log Σ_k exp{E log θ_k + E log β_kv}, at γ
+
+
+def local_step(
+    log_topics: Float[Array, "k v"],
+    x: Documents,
+    weights: Float[Array, " n"],
+    prior: Float[Array, " k"],
+    gamma: Float[Array, "n k"],
+    powers: tuple[ArrayLike, ArrayLike],
+    steps: ArrayLike,
+    tolerance: ArrayLike,
+    engine: str,
+    single: bool = False,
+) -> Local:
+    """At most `steps` updates of each document's γ, until their mean change is below `tolerance`."""
+    observation, latent = (jnp.broadcast_to(jnp.asarray(p, jnp.float64), weights.shape) for p in powers)
+    each = (weights, observation, latent)
+    if engine == "host":
+        return _host(log_topics, x, each, prior, gamma, steps, tolerance)
+    return device_local_step(log_topics, x, each, prior, gamma, steps, tolerance, single)
+
+
+def device_local_step(
+    log_topics: Float[Array, "k v"],
+    x: Documents,
+    each: tuple[Array, Array, Array],
+    prior: Float[Array, " k"],
+    gamma: Float[Array, "n k"],
+    steps: ArrayLike,
+    tolerance: ArrayLike,
+    single: bool = False,
+) -> Local:
+    """On padded arrays: two products with the gathered topics (n, width, k) an iteration."""
+    weights, observation, latent = each
+    kind = jnp.float32 if single else jnp.float64
+    rows = log_topics.T.astype(kind)
+    shift = jnp.max(rows, axis=1)
+    power = observation.astype(kind)
+    block = jnp.exp(power[:, None, None] * (rows - shift[:, None])[x.words])
+    counts = x.counts.astype(kind)
+    floor = jnp.finfo(kind).tiny
+
+    def shares(gamma: Array) -> Array:
+        total = jnp.sum(gamma, axis=1, keepdims=True)
+        return jnp.exp(latent[:, None] * (digamma(gamma) - digamma(total))).astype(kind)
+
+    def norms(share: Array) -> Array:
+        return jnp.maximum(jnp.einsum("nlk,nk->nl", block, share), floor)
+
+    def unfinished(carry: tuple[Array, Array, Array]) -> Array:
+        count, _, done = carry
+        return (count < steps) & ~jnp.all(done)
+
+    def update(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        count, gamma, done = carry
+        share = shares(gamma)
+        expected = share * jnp.einsum("nlk,nl->nk", block, counts / norms(share))
+        fresh = prior[None] + latent[:, None] * expected.astype(jnp.float64)
+        settled = jnp.mean(jnp.abs(fresh - gamma), axis=1) <= tolerance
+        return count + 1, jnp.where(done[:, None], gamma, fresh), done | settled
+
+    start = (jnp.asarray(0), gamma, jnp.zeros(len(weights), dtype=bool))
+    gamma = jax.lax.while_loop(unfinished, update, start)[1]
+    share = shares(gamma)
+    norm = norms(share)
+    ratios = (weights * observation).astype(kind)[:, None] * counts / norm
+    messages = _collect(x.words, ratios, share, block, rows.shape)
+    explained = jnp.log(norm).astype(jnp.float64) + observation[:, None] * shift[x.words].astype(jnp.float64)
+    return Local(gamma, messages.astype(jnp.float64), jnp.sum(x.counts * explained, axis=1))
+
+
+def _collect(words: Array, ratios: Array, share: Array, block: Array, shape: tuple[int, ...]) -> Array:
+    """Σ_d ratio · share · block, added up by word."""
+    return jnp.zeros(shape, block.dtype).at[words].add(ratios[..., None] * share[:, None] * block).T
+
+
+def _host(
+    log_topics: Array,
+    x: Documents,
+    each: tuple[Array, Array, Array],
+    prior: Array,
+    gamma: Array,
+    steps: ArrayLike,
+    tolerance: ArrayLike,
+) -> Local:
+    shapes = tuple(
+        jax.ShapeDtypeStruct(shape, jnp.float64) for shape in (gamma.shape, log_topics.shape, gamma.shape[:1])
+    )
+    given = (log_topics, x.words, x.counts, *each, prior, gamma, jnp.asarray(steps), jnp.asarray(tolerance))
+    # Restarts run one after the other: the kernel's threads already use all cores.
+    return Local(*jax.pure_callback(_call_kernel, shapes, *given, vmap_method="sequential"))
+
+
+def _call_kernel(*given: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    from .topics_kernel import host_local_step, padded_rows
+
+    log_topics, words, counts, weights, observation, latent, prior, gamma, steps, tolerance = map(np.asarray, given)
+    rows = padded_rows(words, counts, weights, observation, latent)
+    return host_local_step(log_topics, rows, prior, gamma, int(steps), float(tolerance))

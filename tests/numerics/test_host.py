@@ -1,0 +1,58 @@
+"""Functions for kernels against SciPy's."""
+
+import numpy as np
+import pytest
+from numba import njit
+from scipy.special import digamma
+
+from temperance.numerics import host
+from temperance.numerics.threads import in_threads, thread_count
+
+
+@pytest.fixture(scope="module")
+def apply():
+    @njit(error_model="numpy", fastmath=host.FAST)
+    def exps(x, out):
+        for i in range(len(x)):
+            out[i] = host.exp(x[i])
+
+    @njit(error_model="numpy", fastmath=host.FAST)
+    def exp_digammas(x, out):
+        for i in range(len(x)):
+            out[i] = host.exp_digamma(x[i])
+
+    def call(function, x):
+        out = np.empty_like(x)
+        function(x, out)
+        return out
+
+    return lambda x: call(exps, x), lambda x: call(exp_digammas, x)
+
+
+def test_exponential(apply) -> None:
+    x = np.linspace(-700.0, 700.0, 100_001)
+    assert np.allclose(apply[0](x), np.exp(x), rtol=1e-13)
+    assert (apply[0](np.array([-np.inf, -1e9])) < 1e-300).all()
+
+
+def test_exponential_of_digamma(apply) -> None:
+    x = np.logspace(-2.5, 12, 100_001)
+    assert np.allclose(apply[1](x), np.exp(digamma(x)), rtol=1e-12)
+
+
+def test_every_piece_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPERANCE_THREADS", "3")
+    assert thread_count() == 3
+    done = np.zeros(100, dtype=int)
+
+    def work(start: int, stop: int) -> None:
+        done[start:stop] += 1
+
+    in_threads(work, 100, 7)
+    assert (done == 1).all()
+
+    def broken(start: int, stop: int) -> None:
+        raise RuntimeError("from a thread")
+
+    with pytest.raises(RuntimeError, match="from a thread"):
+        in_threads(broken, 100, 7)
