@@ -8,12 +8,14 @@ from ._configure import configure
 configure()
 
 from . import datasets  # noqa: E402
+from .diagnostics.coherence import coherence  # noqa: E402
 from .families import *  # noqa: E402, F403
 from .families import __all__ as _families  # noqa: E402
 from .fit import Fit, fit, load  # noqa: E402
 from .inference.point.em import EM  # noqa: E402
 from .inference.variational.coordinate import VB  # noqa: E402
 from .models import (  # noqa: E402
+    LDA,
     DirichletProcessMixture,
     FactorialMixture,
     GaussianMixture,
@@ -22,10 +24,13 @@ from .models import (  # noqa: E402
     Polynomial,
     Prediction,
 )
+from .models.topics_report import Completion, document_completion, perplexity  # noqa: E402
 
 __all__ = [
     "EM",
+    "LDA",
     "VB",
+    "Completion",
     "DirichletProcessMixture",
     "FactorialMixture",
     "Fit",
@@ -34,8 +39,11 @@ __all__ = [
     "Mixture",
     "Polynomial",
     "Prediction",
+    "coherence",
     "datasets",
+    "document_completion",
     "fit",
     "load",
+    "perplexity",
     *_families,
 ]

@@ -63,6 +63,18 @@ class Fit:
             raise UnsupportedMethod(f"{type(self.model).__name__} has no factors; see fit.posterior")
         return np.asarray(self.model.components(self.state))
 
+    def topics(self, n_words: int = 10) -> list[list[tuple[str | int, float]]]:
+        """The most probable words of each topic with their probabilities, for models such as LDA."""
+        if not hasattr(self.model, "topics"):
+            raise UnsupportedMethod(f"{type(self.model).__name__} has no topics; see fit.posterior")
+        return self.model.topics(self.state, n_words)
+
+    def transform(self, x_new: Any) -> np.ndarray:
+        """The expected local variables of each datum, such as the topic proportions of a document."""
+        if not hasattr(self.model, "transform"):
+            raise UnsupportedMethod(f"{type(self.model).__name__} has no transform; see fit.responsibilities")
+        return self.model.transform(self.state, x_new)
+
     def predict(self, inputs: Any) -> Any:
         """Mean and variance of the target at each new input, for models such as a regression."""
         return self.model.predict(self.state, inputs)

@@ -9,8 +9,10 @@ from .gaussian_mixture import GaussianMixture
 from .mixture import Mixture
 from .prediction import Prediction
 from .regression import LinearRegression
+from .topics import LDA
 
 __all__ = [
+    "LDA",
     "Conditional",
     "Data",
     "DirichletProcessMixture",
