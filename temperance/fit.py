@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ from jaxtyping import Array, Key
 
 from . import storage
 from .errors import DamagedFile, InvalidParameter, UnsupportedMethod
-from .inference._method import Method
+from .inference._method import Method, Run
 from .inference.progress import Progress
 from .inference.run import run
 from .models import Data, Model, Posterior
@@ -150,8 +151,17 @@ def fit(
     model, arrays = model.prepare(data, weights)
     model = method.prepare(model)
     complete = method.complete(model, arrays)
+    arrays = complete.arrange(jax.random.fold_in(as_key(seed), 0), model, arrays)
     done = run(complete, model, arrays, as_key(seed), Progress(progress))
     result = complete.result(model, arrays, done)
+
+    def again(states: Any, steps: int) -> Run:
+        shorter = dataclasses.replace(complete, max_iter=steps)  # type: ignore[call-arg]
+        return run(shorter, model, arrays, as_key(seed), Progress(False), states)
+
+    began = time.perf_counter()
+    result = complete.improve(jax.random.fold_in(as_key(seed), 1), model, arrays, result, again)
+    seconds = done.seconds + time.perf_counter() - began
     return Fit(
         model=model,
         method=method,
@@ -159,7 +169,7 @@ def fit(
         bracket=result.bracket,
         history=result.history,
         converged=result.converged,
-        seconds=done.seconds,
+        seconds=seconds,
         seed=seed,
         state=result.state,
         data=arrays,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -31,6 +31,9 @@ class Run(NamedTuple):
     converged: np.ndarray  # one for each restart
     seconds: float
     interrupted: bool
+
+
+Again = Callable[[Any, int], Run]  # a run of so many steps from the given states, one for each restart
 
 
 class Result(NamedTuple):
@@ -80,6 +83,12 @@ class Method(ABC):
     def result(self, model: Model, data: Data, run: Run) -> Result:
         """What the finished run amounts to."""
 
+    def improve(
+        self, key: Key[Array, ""], model: Model, data: Data, result: Result, again: Again
+    ) -> Result:
+        """A chance to do better from where the run ended."""
+        return result
+
     def prepare(self, model: Model) -> Model:
         """The model as this method sees it; raises `UnsupportedMethod` for one it cannot treat."""
         return model
@@ -87,6 +96,10 @@ class Method(ABC):
     def complete(self, model: Model, data: Data) -> Self:
         """The method with what the model and the data determine filled in; raises if it cannot treat them."""
         return self
+
+    def arrange(self, key: Key[Array, ""], model: Model, data: Data) -> Data:
+        """The data as `init`, `step` and `result` see them: some held out, or with a plan for minibatches."""
+        return data
 
     @property
     def monotone(self) -> bool:

@@ -28,14 +28,24 @@ class Carry(NamedTuple):
     steps: Int[Array, ""]
 
 
-def run(method: Method, model: Model, data: Data, key: Key[Array, ""], progress: Progress) -> Run:
-    """Run all restarts side by side until each has converged or the budget is spent."""
+def run(
+    method: Method,
+    model: Model,
+    data: Data,
+    key: Key[Array, ""],
+    progress: Progress,
+    start: PyTree = None,
+) -> Run:
+    """Run all restarts side by side until each has converged or the budget is spent.
+
+    `start` holds the states to begin from, one for each restart, if they are not the method's own.
+    """
     began = time.perf_counter()
     restarts, budget = getattr(method, "restarts", 1), getattr(method, "max_iter", 1)
     tol = jnp.asarray(getattr(method, "tol", 0.0), dtype=jnp.float64)
     compiled = method.compiled()
     keys = jax.random.split(key, restarts)
-    carry = _start(compiled, model, data, keys)
+    carry = _start(compiled, model, data, keys) if start is None else _carry(start, restarts)
     history: list[dict[str, np.ndarray]] = []
     interrupted = False
     chunk = 4
@@ -71,10 +81,13 @@ def run(method: Method, model: Model, data: Data, key: Key[Array, ""], progress:
 @eqx.filter_jit
 def _start(method: Method, model: Model, data: Data, keys: Key[Array, " r"]) -> Carry:
     states = jax.vmap(lambda key: method.init(key, model, data))(keys)
-    r = keys.shape[0]
+    return _carry(states, keys.shape[0])
+
+
+def _carry(states: PyTree, restarts: int) -> Carry:
     # With a type of its own: a weak one would become strong in the first chunk, and the second compile again.
-    recent = jnp.full((r, 3), -jnp.inf, dtype=jnp.float64)
-    return Carry(states, recent, jnp.zeros(r, dtype=bool), jnp.asarray(0))
+    recent = jnp.full((restarts, 3), -jnp.inf, dtype=jnp.float64)
+    return Carry(states, recent, jnp.zeros(restarts, dtype=bool), jnp.asarray(0))
 
 
 @eqx.filter_jit
@@ -104,6 +117,9 @@ def _chunk(
                 finished = finished | jnp.isnan(recent[-1])
             info = info | {"elbo": recent[-1]}
         kept = jax.tree.map(lambda old, new: jnp.where(finished | hold, old, new), state, fresh)
+        if "done" in info:
+            # A step that knows it is the last one is taken.
+            finished = finished | (info.pop("done") & ~hold)
         return kept, recent, finished, info
 
     # Under a jit of its own the step is traced once, although it is asked for its shapes first.
@@ -132,9 +148,9 @@ def _check(
     first: int,
 ) -> None:
     """No NaN leaves the loop, and a bound that must rise does."""
-    if "elbo" not in part:
+    bounds = part.get("elbo", part.get("batch_elbo"))
+    if bounds is None:
         return
-    bounds = part["elbo"]
     failed = ~np.isfinite(bounds) if method.monotone else np.isnan(bounds)
     if failed[-1].all() if method.may_fail else failed.any():
         step, restart = np.argwhere(failed)[0]
