@@ -1,0 +1,101 @@
+"""Moves out of bad optima: they find the way where coordinate ascent is stuck, and never do harm."""
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+
+import temperance as tp
+from temperance.errors import InvalidParameter, UnsupportedMethod
+from temperance.inference.variational import moves
+
+RNG = np.random.default_rng(0)
+CENTRES = np.repeat([-6.0, 2.0, 6.0], 12)
+X = (CENTRES + RNG.normal(scale=0.7, size=36))[:, None]
+# Without prior counts to gain by it, the weights prune nothing: the two halves of a cluster stay.
+MODEL = tp.GaussianMixture(3, prior=tp.NormalWishart([0.0], 0.05, 3.0, [[1.0]]), concentration=5.0)
+
+
+def test_bad_start_is_left() -> None:
+    """Two components on one cluster and one over the other two: stuck without moves."""
+    bad = np.zeros((36, 3))
+    low = X[:, 0] < np.median(X[:12])
+    bad[:12][low[:12], 0] = bad[:12][~low[:12], 1] = 1.0
+    bad[12:, 2] = 1.0
+    model = tp.GaussianMixture(3, prior=MODEL.component_prior, concentration=5.0, init=bad)
+    stuck = tp.fit(model, X, tp.VB())
+    fit = tp.fit(model, X, tp.VB(moves=True))
+    truth = tp.fit(
+        tp.GaussianMixture(3, prior=MODEL.component_prior, concentration=5.0, init=np.eye(3)[np.repeat([0, 1, 2], 12)]),
+        X,
+        tp.VB(),
+    )
+    assert stuck.log_evidence < truth.log_evidence - 10
+    assert fit.log_evidence == pytest.approx(truth.log_evidence, abs=1e-3)
+    assert len(fit.history["moves"]) >= 1
+    assert fit.converged
+    # The bound that decided is the exact one of the state that is returned.
+    exact = eqx.filter_jit(fit.model.bound)(fit.state, fit.data)
+    assert fit.log_evidence == pytest.approx(float(exact), abs=1e-9)
+    assert fit.history["elbo"][-1] == fit.log_evidence
+
+
+def test_never_worse_over_fifty_problems() -> None:
+    better = 0
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(rng.normal(scale=4.0, size=(4, 1))[rng.integers(4, size=36)], 10 ** rng.uniform(-0.5, 0.5))
+        plain = tp.fit(MODEL, x, tp.VB(), seed=seed)
+        fit = tp.fit(MODEL, x, tp.VB(moves=True), seed=seed)
+        assert fit.log_evidence >= plain.log_evidence
+        if len(fit.history["moves"]) == 0:
+            assert fit.log_evidence == plain.log_evidence
+        else:
+            assert fit.log_evidence > plain.log_evidence
+            better += 1
+    assert better >= 5
+
+
+@pytest.fixture(scope="module")
+def start() -> tuple:
+    model, data = MODEL.prepare(X)
+    return model, eqx.filter_jit(model.initial)(jax.random.key(1), data), data
+
+
+def applied(start: tuple, move: moves.Move) -> tuple[np.ndarray, np.ndarray]:
+    """Data in each component as its statistics say, before and after a move."""
+    model, q, data = start
+    study = moves._study(jax.random.key(0), model, q, data)
+    after = moves._apply(model, q, data, study, jax.tree.map(lambda leaf: leaf[None], move))
+    counts = after.blocks["components"].natural.count[0] - model.prior["components"].natural.count
+    return np.asarray(study.held), np.asarray(counts)
+
+
+def test_each_move_does_what_it_says(start: tuple) -> None:
+    held, unchanged = applied(start, moves._move(3))
+    np.testing.assert_allclose(unchanged, held, atol=1e-9)
+    _, merged = applied(start, moves._move(3, fold=moves._merge(3, 0, 2)))
+    np.testing.assert_allclose(merged, [held[0] + held[2], held[1], 0.0], atol=1e-9)
+    _, without = applied(start, moves._move(3, without=1))
+    assert without[1] == pytest.approx(0.0, abs=1e-12)
+    assert without.sum() == pytest.approx(36.0)
+    _, both = applied(start, moves._move(3, fold=moves._merge(3, 0, 2), source=1, target=2))
+    assert both[0] == pytest.approx(held[0] + held[2])
+    assert both[1] + both[2] == pytest.approx(held[1])
+    assert min(both[1], both[2]) > 0.05 * held[1]
+
+
+def test_stick_breaking_weights_are_put_in_order() -> None:
+    backwards = np.eye(3)[np.concatenate([np.full(4, 0), np.full(12, 1), np.full(20, 2)])]
+    x = np.concatenate([X[:4], X[12:24], X[24:], X[24:32]])
+    model = tp.DirichletProcessMixture(3, prior=MODEL.component_prior, init=backwards)
+    fit = tp.fit(model, x, tp.VB(moves=("merge",)))
+    assert "sort" in fit.history["moves"]
+    assert np.all(np.diff(fit.model.occupancy(fit.state, fit.data)) <= 0)
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(InvalidParameter, match="moves must be True, False or some of 'delete', 'merge', 'split'"):
+        tp.VB(moves=("swap",))
+    with pytest.raises(UnsupportedMethod, match="moves are for mixtures, not for LinearRegression"):
+        tp.fit(tp.LinearRegression(), (np.eye(3), np.arange(3.0)), tp.VB(moves=True))
