@@ -17,17 +17,20 @@ from .special import LOG_2PI
 
 def sum_out(logits: Float[Array, "*n z"], key: Key[Array, ""] | None = None) -> Float[Array, "*n"]:
     """log Σ_z exp(logits); its derivative is softmax(logits), or with a key a one-hot draw from it."""
-    value = jax.nn.logsumexp(logits, axis=-1)
+    # Latents first: a sum over a leading axis runs along neighbours in memory, twice as fast on a CPU.
+    terms = jnp.moveaxis(logits, -1, 0)
+    top = stop_gradient(jnp.max(terms, axis=0))
+    top = jnp.where(jnp.isfinite(top), top, 0.0)
     if key is None:
-        return value
+        return top + jnp.log(jnp.sum(jnp.exp(terms - top[None]), axis=0))
     # By inversion: one uniform a datum is several times cheaper than a Gumbel variable for every latent value.
-    cumulative = jnp.cumsum(jnp.exp(stop_gradient(logits - value[..., None])), axis=-1)
-    level = jax.random.uniform(key, value.shape, dtype=logits.dtype) * cumulative[..., -1]
-    index = jnp.sum(cumulative <= level[..., None], axis=-1)
+    cumulative = jnp.cumsum(jnp.exp(stop_gradient(terms) - top[None]), axis=0)
+    level = jax.random.uniform(key, top.shape, dtype=logits.dtype) * cumulative[-1]
+    index = jnp.sum(cumulative <= level[None], axis=0)
     # A masked sum and not a gather: its derivative is the mask, not a scatter.
-    drawn = jax.nn.one_hot(index, logits.shape[-1], dtype=bool)
-    chosen = jnp.sum(jnp.where(drawn, logits, 0.0), axis=-1)
-    return stop_gradient(value) + (chosen - stop_gradient(chosen))
+    drawn = index[None] == jnp.arange(len(terms)).reshape((-1,) + (1,) * index.ndim)
+    chosen = jnp.sum(jnp.where(drawn, terms, 0.0), axis=0)
+    return top + jnp.log(cumulative[-1]) + (chosen - stop_gradient(chosen))
 
 
 def integrate_out(
