@@ -14,6 +14,7 @@ from .families import __all__ as _families  # noqa: E402
 from .fit import Fit, fit, load  # noqa: E402
 from .inference.point.em import EM  # noqa: E402
 from .inference.variational.coordinate import VB  # noqa: E402
+from .inference.variational.stochastic import SVI  # noqa: E402
 from .models import (  # noqa: E402
     LDA,
     DirichletProcessMixture,
@@ -29,6 +30,7 @@ from .models.topics_report import Completion, document_completion, perplexity  #
 __all__ = [
     "EM",
     "LDA",
+    "SVI",
     "VB",
     "Completion",
     "DirichletProcessMixture",

@@ -1,0 +1,58 @@
+"""Data with what stochastic steps need to know: which rows come next, what they stand for, how far to go."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from ...models import Data
+from ...numerics.shuffle import shuffled
+from ..step_sizes import StepSize
+
+
+class Plan(eqx.Module):
+    """How long to go and how fast; arrays, so that another plan is no other compilation."""
+
+    step_size: StepSize
+    round: Int[Array, ""]  # steps from one report to the next
+    steps: Int[Array, ""]  # steps in all
+    patience: Int[Array, ""]  # reports without progress on the held-out data before the end
+    tol: Float[Array, ""]  # the least progress that counts, in nats a datum
+
+
+class Batches(Data):
+    """Rows to draw minibatches from; `stands_for` is the number of data they represent."""
+
+    plan: Plan | None = None
+    stands_for: Float[Array, ""] | None = None
+    held_out: Data | None = None
+
+
+def rows_of_step(key: Key[Array, ""], step: Int[Array, ""], size: int, n: int, replacement: bool) -> Int[Array, " b"]:
+    """The rows of one minibatch out of n.
+
+    Without replacement every pass is a new permutation cut into minibatches; what does not fill one is left
+    out of that pass, so each row is as likely as any other.
+    """
+    if replacement:
+        return jax.random.randint(jax.random.fold_in(key, step), (size,), 0, n)
+    passes, number = step // (n // size), step % (n // size)
+    return shuffled(jax.random.fold_in(key, passes), number * size + jnp.arange(size), n)
+
+
+def minibatch(data: Data, rows: Int[Array, " b"], stands_for: Float[Array, ""]) -> Data:
+    """These rows, weighted to stand for all, in blocks no larger than those of the data."""
+    size = rows.shape[0]
+    block = max(1, data.weights.shape[0] // data.blocks)
+    blocks = -(-size // block)
+    padding = -(-size // blocks) * blocks - size
+    chosen = jnp.concatenate([rows, jnp.broadcast_to(rows[-1:], (padding,))])
+    weights = jnp.take(data.weights, rows) * (stands_for / size)
+    return Data(
+        values=jax.tree.map(lambda leaf: jnp.take(leaf, chosen, axis=0), data.values),
+        weights=jnp.concatenate([weights, jnp.zeros(padding)]),
+        size=size,
+        blocks=blocks,
+    )

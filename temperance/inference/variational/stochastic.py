@@ -1,0 +1,258 @@
+"""Stochastic variational inference: natural-gradient steps on minibatches.
+
+In natural parameters the natural gradient of the bound is (target − η), where the target is what coordinate
+ascent would set η to. A minibatch weighted to stand for all the data gives an unbiased target, and a step is
+
+    η ← (1 − ρ_t) η + ρ_t (prior + (N/B) Σ_batch messages),        ρ_t = (τ + t)^(−κ).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar, NamedTuple, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Bool, Float, Int, Key, UInt32
+
+from ...errors import InvalidParameter
+from ...families._family import Family
+from ...models import Data, Model, Posterior, Powers
+from ...models._data import make_data, over_blocks
+from ...models._model import entropy, means
+from .._method import Info, Method, Result, Run
+from ..step_sizes import as_step_size
+from .minibatches import Batches, Plan, minibatch, rows_of_step
+
+_FINAL_LOCAL_STEPS = 20  # passes over local blocks for the bound of all the data
+
+Blocks = dict[str, Family]
+
+
+class Walk(NamedTuple):
+    """Where one restart stands."""
+
+    blocks: Blocks
+    steps: Int[Array, ""]
+    seed: UInt32[Array, " 2"]
+    best: Blocks  # by the held-out data, if there are any
+    score: Float[Array, ""]
+    waited: Int[Array, ""]  # reports since the last progress
+
+
+@dataclasses.dataclass(frozen=True)
+class SVI(Method):
+    """Natural-gradient steps on minibatches of `batch_size` rows, for `steps` of them or for `passes` over the data.
+
+    `step_size` is (delay, decay) for (delay + t)^(−decay), or a constant. A pass is a new permutation of the data,
+    or with `replacement` rows are drawn independently. `held_out` is a share of the data, or other data, on which
+    the predictive density is watched: the best posterior is kept, and the run ends when it has not gained `tol` nats
+    a datum for `patience` reports. A report (an entry of the history) is made every `report` steps, by default once
+    a pass; with `elbo` it holds the bound of all the data. `local_steps` is the number of passes over the local
+    blocks of a minibatch, which start afresh. What is left out is chosen by the model and the number of data.
+    """
+
+    batch_size: int | None = None
+    passes: float | None = None
+    steps: int | None = None
+    step_size: Any = None
+    replacement: bool = False
+    held_out: Any = None
+    patience: int = 5
+    tol: float = 1e-4
+    elbo: bool = False
+    report: int | None = None
+    local_steps: int | None = None
+    restarts: int = 1
+    max_iter: int = dataclasses.field(default=1, repr=False)  # reports, worked out from the rest
+
+    budget: ClassVar[tuple[str, ...]] = (
+        "restarts", "max_iter", "tol", "passes", "steps", "step_size", "held_out", "patience", "report",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        optional = ("batch_size", "steps", "report", "local_steps")
+        for name in ("restarts", "patience", *(name for name in optional if getattr(self, name) is not None)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise InvalidParameter(f"{name} must be a whole number of at least 1, got {value!r}")
+        for name, least in (("tol", 0.0), ("passes", 0.0)):
+            value = least if getattr(self, name) is None else getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not least <= value < np.inf:
+                raise InvalidParameter(f"{name} must be a finite number of at least {least:g}, got {value!r}")
+        if self.steps is not None and self.passes is not None:
+            raise InvalidParameter("give steps or passes, not both")
+        if self.step_size is not None:
+            as_step_size(self.step_size)
+        share = isinstance(self.held_out, int | float | np.number)
+        if share and (isinstance(self.held_out, bool) or not 0 < self.held_out < 1):
+            raise InvalidParameter(f"held_out must be a share between 0 and 1 or data, got {self.held_out!r}")
+
+    @property
+    def name(self) -> str:
+        return "SVI"
+
+    # ---- before the run -----------------------------------------------------------------------------------
+
+    def complete(self, model: Model, data: Data) -> Self:
+        """Fill in what was left open, from the model's defaults and the number of data."""
+        usual = model.stochastic
+        n = data.size - self._held_out_count(data.size)
+        batch = min(n, self.batch_size or usual.batch_size)
+        a_pass = max(1, n // batch)
+        steps = self.steps or max(1, round((self.passes or usual.passes) * a_pass))
+        watched = self.elbo or self.held_out is not None
+        report = min(steps, self.report or (a_pass if watched else min(a_pass, 100)))
+        return dataclasses.replace(
+            self,
+            batch_size=batch,
+            steps=steps,
+            passes=None,
+            step_size=usual.step_size if self.step_size is None else self.step_size,
+            report=report,
+            local_steps=self.local_steps or usual.local_steps,
+            max_iter=-(-steps // report),
+        )
+
+    def _held_out_count(self, n: int) -> int:
+        if not isinstance(self.held_out, int | float | np.number):
+            return 0
+        count = round(float(self.held_out) * n)
+        if not 0 < count < n:
+            raise InvalidParameter(f"held_out={self.held_out!r} of {n} data leaves none to watch or none to fit")
+        return count
+
+    def arrange(self, key: Key[Array, ""], model: Model, data: Data) -> Batches:
+        """The rows to fit, the rows to watch, and the plan."""
+        held_out = None
+        count = self._held_out_count(data.size)
+        if count:
+            order = np.asarray(jax.random.permutation(key, data.size))
+            held_out, data = _subset(data, order[:count]), _subset(data, np.sort(order[count:]))
+        elif self.held_out is not None:
+            held_out = make_data(model.new_rows(self.held_out), None, _block_size(data))
+        plan = Plan(
+            as_step_size(self.step_size),
+            jnp.asarray(self.report),
+            jnp.asarray(self.steps),
+            jnp.asarray(self.patience),
+            jnp.asarray(self.tol),
+        )
+        size = jnp.asarray(float(data.size))
+        return Batches(data.values, data.weights, data.size, data.blocks, plan, size, held_out)
+
+    # ---- the run --------------------------------------------------------------------------------------------
+
+    def init(self, key: Key[Array, ""], model: Model, data: Data) -> Walk:
+        """Where VB would start with the same seed."""
+        blocks = model.initial(key, data).blocks
+        seed = jax.random.key_data(jax.random.fold_in(key, 1))
+        zero, worst = jnp.zeros((), dtype=jnp.int64), jnp.full((), -jnp.inf, dtype=jnp.float64)
+        return Walk(blocks, zero, seed, blocks, worst, zero)
+
+    def step(self, key: Key[Array, ""], model: Model, state: Walk, data: Data) -> tuple[Walk, Info]:
+        """The minibatches from one report to the next, and the report."""
+        assert isinstance(data, Batches) and data.plan is not None
+        plan = data.plan
+
+        def body(i: Array, carry: tuple[Blocks, Array]) -> tuple[Blocks, Array]:
+            blocks, total = carry
+            t = state.steps + i
+            # The last report may come early: its remaining steps stand still.
+            active = t < plan.steps
+            rate = jnp.where(active, plan.step_size(t + 1), 0.0)
+            batch = self._batch(state.seed, t, data)
+            blocks, bound = stochastic_step(model, blocks, batch, rate, self.local_steps or 1)
+            return blocks, total + jnp.where(active, bound, 0.0)
+
+        blocks, total = jax.lax.fori_loop(0, plan.round, body, (state.blocks, jnp.zeros(())))
+        steps = jnp.minimum(state.steps + plan.round, plan.steps)
+        info = {"step": steps, "rate": plan.step_size(steps), "batch_elbo": total / (steps - state.steps)}
+        if self.elbo:
+            info["elbo"] = bound_of_all(model, blocks, data, _FINAL_LOCAL_STEPS)
+        if data.held_out is None:
+            return state._replace(blocks=blocks, steps=steps), info
+        score = mean_log_predictive(model, blocks, data.held_out)
+        better, progress = score > state.score, score > state.score + plan.tol
+        waited = jnp.where(progress, 0, state.waited + 1)
+        best = jax.tree.map(lambda old, new: jnp.where(better, new, old), state.best, blocks)
+        fresh = Walk(blocks, steps, state.seed, best, jnp.maximum(score, state.score), waited)
+        return fresh, info | {"held_out": score, "done": waited >= plan.patience}
+
+    def _batch(self, seed: UInt32[Array, " 2"], step: Int[Array, ""], data: Batches) -> Data:
+        assert self.batch_size is not None and data.stands_for is not None
+        if self.batch_size >= data.size and not self.replacement:
+            whole = data.weights * (data.stands_for / data.size)
+            return Data(data.values, whole, data.size, data.blocks)
+        key = jax.random.wrap_key_data(seed)
+        rows = rows_of_step(key, step, min(self.batch_size, data.size), data.size, self.replacement)
+        return minibatch(data, rows, data.stands_for)
+
+    def finished(self, history: Float[Array, "3"], tol: Float[Array, ""]) -> Bool[Array, ""]:
+        """A noisy bound says little about convergence: only the budget and held-out data end a run."""
+        return jnp.asarray(False)
+
+    # ---- after it ---------------------------------------------------------------------------------------------
+
+    def result(self, model: Model, data: Data, run: Run) -> Result:
+        assert isinstance(data, Batches)
+        watched = data.held_out is not None
+        blocks = run.states.best if watched else run.states.blocks
+        bounds = np.asarray(_bounds(model, blocks, data))
+        best = int(np.argmax(np.asarray(run.states.score) if watched else bounds))
+        # A restart that is done goes on reporting, about steps it does not take, while others go on.
+        taken = run.history["step"][:, best] <= run.states.steps[best]
+        history = jax.tree.map(lambda values: values[taken, best], run.history)
+        return Result(
+            state=Posterior(jax.tree.map(lambda leaf: leaf[best], blocks), {}),
+            log_evidence=float(bounds[best]),
+            history=history | {"restarts": bounds},
+            converged=bool(run.converged[best]) and not run.interrupted,
+        )
+
+
+def stochastic_step(
+    model: Model,
+    blocks: Blocks,
+    batch: Data,
+    rate: ArrayLike,
+    local_steps: int,
+    powers: Powers = Powers(),
+) -> tuple[Blocks, Float[Array, ""]]:
+    """One step along the natural gradient of a minibatch; returns its bound before the step too."""
+    local = model.initial_local(means(blocks), batch.values)
+    posterior, bound = model.sweep(Posterior(blocks, local), batch, powers, rate, local_steps)
+    return posterior.blocks, bound
+
+
+def bound_of_all(model: Model, blocks: Blocks, data: Data, local_steps: int) -> Float[Array, ""]:
+    """The bound of all the data, their local blocks worked out afresh and not kept."""
+    m = means(blocks)
+    terms, _ = model.walk(m, data, local_steps=local_steps)
+    return model.log_prior(m) + terms.value + entropy(blocks)
+
+
+def mean_log_predictive(model: Model, blocks: Blocks, data: Data) -> Float[Array, ""]:
+    q = Posterior(blocks, {})
+
+    def block(part: Any, _: Array) -> tuple[Float[Array, ""], tuple[()]]:
+        x, weights = part
+        return jnp.sum(weights * model.log_predictive(q, x)), ()
+
+    return over_blocks(block, (data.values, data.weights), data.blocks)[0] / data.total_weight
+
+
+@eqx.filter_jit
+def _bounds(model: Model, blocks: Blocks, data: Data) -> Float[Array, " r"]:
+    return jax.vmap(lambda here: bound_of_all(model, here, data, _FINAL_LOCAL_STEPS))(blocks)
+
+
+def _subset(data: Data, rows: np.ndarray) -> Data:
+    values = jax.tree.map(lambda leaf: np.asarray(leaf)[rows], data.values)
+    return make_data(values, np.asarray(data.weights)[rows], _block_size(data))
+
+
+def _block_size(data: Data) -> int:
+    return data.weights.shape[0] // data.blocks
