@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import jax
+import pytest
 from hypothesis import settings
 
 CACHE = Path(__file__).resolve().parents[1] / ".cache"
@@ -17,3 +18,11 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # The same examples on every machine, and no deadline, because the first example of a shape compiles.
 settings.register_profile("temperance", deadline=None, derandomize=True)
 settings.load_profile("temperance")
+
+
+@pytest.fixture
+def quick_compilation():
+    """For modules of tiny problems: compile without optimisation, in a half to a quarter of the time."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)

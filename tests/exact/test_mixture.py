@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from temperance.models import Data, Mixture, Posterior
 from tests.exact import marginals
 from tests.exact.enumeration import log_evidence
 from tests.exact.pairs import CONJUGATE, PAIRS, Pair
-from tests.matrix.problems import ascents, quick_jit, stack
+from tests.matrix.problems import ascents, stack
 from tests.matrix.registry import COMPONENTS, ENTRIES, ROWS
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 # The thesis's tiny case: a₀ = 1, B₀ = 0.11, v₀ = 0.01, δ₀ = 1.
 TINY = np.array([-2.1, -1.7, -1.9, 0.9, 1.4, 1.2, 1.1])[:, None]
@@ -44,8 +47,8 @@ def test_gap_of_separate_clusters_is_the_number_of_labellings() -> None:
     assert exact - fit.log_evidence == pytest.approx(np.log(2), abs=1e-8)
 
 
-@quick_jit
-@jax.vmap
+@eqx.filter_jit
+@eqx.filter_vmap
 def bounds_from_prior(model: Mixture, data: Data) -> Any:
     prior = Posterior(dict(model.prior), {})
     return jax.lax.scan(lambda q, _: model.sweep(q, data), prior, None, length=3)[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -11,11 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from temperance.models import Data, Model, Posterior
+from temperance.models import Data, Mixture, Model, Posterior
 from tests.matrix.registry import Entry
-
-# A test runs a function once: compiling it well would take far longer than running it badly.
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
 class Ascent(NamedTuple):
@@ -31,22 +27,18 @@ def stack(items: list[Any]) -> Any:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *items)
 
 
-def quick_jit(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`jit` over the arrays of pytrees that hold other things too, compiled in a hurry."""
-
-    def call(*arguments: Any) -> Any:
-        arrays, rest = eqx.partition(arguments, eqx.is_array)
-        compiled = jax.jit(lambda arrays: function(*eqx.combine(arrays, rest)), compiler_options=QUICK)
-        return compiled(arrays)
-
-    return call
+def scattered(key: Any, model: Mixture, data: Data) -> Posterior:
+    """A random datum in each component: a start without a derivative, which would take as long to compile again."""
+    chosen = jax.random.choice(key, jnp.nan_to_num(data.values), (model.n_components,))
+    components = model.prior["components"] + model.pair.statistics(chosen)
+    return Posterior(model.prior | {"components": components}, {})
 
 
-@quick_jit
-@jax.vmap
+@eqx.filter_jit
+@eqx.filter_vmap
 def ascend(model: Model, data: Data, key: Any) -> tuple[Posterior, Any]:
     """Twelve sweeps from a random start; the bound before each."""
-    start = model.initial(key, data)
+    start = scattered(key, model, data) if isinstance(model, Mixture) else model.initial(key, data)
     return jax.lax.scan(lambda q, _: model.sweep(q, data), start, None, length=12)
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import temperance as tp
-from tests.exact.pairs import FULL, PAIRS, Pair
+from tests.exact.pairs import KNOWN, PAIRS, Pair
+from tests.matrix.two_effects import TwoEffects, problem
 
 ROWS, COMPONENTS = 6, 3
 
@@ -34,9 +36,10 @@ def mixture(pair: Pair) -> Entry:
         model = pair.mixture(COMPONENTS, pair.hyper(rng), concentration=concentration)
         return model, pair.data(rng, ROWS)
 
-    return Entry(f"mixture, {pair}", problem, rare=pair not in (FULL,))
+    return Entry(f"mixture, {pair}", problem, rare=pair is not KNOWN)
 
 
 ENTRIES = [
+    Entry("two effects", partial(problem, TwoEffects)),
     *map(mixture, PAIRS),
 ]

@@ -1,0 +1,117 @@
+"""Does a sampler leave the posterior as it is? The joint test of Geweke (2004), for any model.
+
+A draw of θ from the prior and of x given θ is a draw of their joint distribution. A sampler of θ given x, followed
+by x given θ, leaves that distribution as it is if it is right. So chains that start with a draw of the prior and
+alternate the two must show the prior's moments of t(θ) at every step. They start in equilibrium, so nothing is
+thrown away; and the averages of independent chains have an error that no autocorrelation can spoil.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from ..models import Data, Model
+
+Draws = dict[str, Any]
+# (model, key, draws of the globals, data, draws of the local blocks) → draws of both
+Kernel = Callable[[Model, Key[Array, ""], Draws, Data, Draws], tuple[Draws, Draws]]
+
+
+class JointTest(NamedTuple):
+    """Differences between the chains and the prior, in standard errors: about standard normal for a right sampler."""
+
+    names: tuple[str, ...]  # block and coordinate of t(θ)
+    means: np.ndarray  # of E[t]
+    products: np.ndarray  # of E[t tᵀ]: variances, and what coupled blocks drawn at once get wrong
+
+    @property
+    def worst(self) -> float:
+        return float(max(np.abs(self.means).max(), np.abs(self.products).max()))
+
+
+def gibbs_kernel(model: Model, key: Key[Array, ""], draws: Draws, data: Data, local: Draws) -> tuple[Draws, Draws]:
+    return model.gibbs(key, draws, data, local=local)
+
+
+def joint_test(
+    key: Key[Array, ""],
+    model: Model,
+    data: Data,
+    kernel: Kernel = gibbs_kernel,
+    chains: int = 2000,
+    steps: int = 10,
+) -> JointTest:
+    """Test `kernel` on `model` completed by `data`, whose values give only the shape and what is missing (NaN).
+
+    A model with local blocks must use those it finds in the draws given to `simulate`.
+    """
+    keys = jax.random.split(key, chains)
+    first, rest = map(np.asarray, _simulate(kernel, model, data, keys, steps))
+    centre, scale = first.mean(axis=0), first.std(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    start, later = (first - centre) / scale, (rest - centre) / scale
+    names = tuple(
+        f"{name}[{index}]"
+        for name, width in zip(model.prior, _widths(model, key), strict=True)
+        for index in range(width)
+    )
+    rows, columns = np.triu_indices(len(names))
+    products = np.zeros((len(names), len(names)))
+    products[rows, columns] = _scores(start[:, rows] * start[:, columns], later[..., rows] * later[..., columns])
+    return JointTest(names, _scores(start, later), products + np.triu(products, 1).T)
+
+
+def _scores(start: np.ndarray, later: np.ndarray) -> np.ndarray:
+    """Of (chains, statistics) and (chains, steps, statistics): both ends of a chain are paired."""
+    difference = later.mean(axis=1) - start
+    error = difference.std(axis=0, ddof=1) / np.sqrt(len(difference))
+    return np.where(error > 0, difference.mean(axis=0) / np.where(error > 0, error, 1.0), 0.0)
+
+
+@eqx.filter_jit
+def _simulate(
+    kernel: Kernel, model: Model, data: Data, keys: Key[Array, " chains"], steps: int
+) -> tuple[Float[Array, "chains s"], Float[Array, "chains steps s"]]:
+    def observe(key: Key[Array, ""], draws: Draws, local: Draws) -> Data:
+        values = model.simulate(key, draws | local, data.weights.shape[0])
+        seen = jax.tree.map(_hide, data.values, values)
+        return eqx.tree_at(lambda d: d.values, data, seen)
+
+    def step(carry: tuple[Draws, Draws], key: Key[Array, ""]) -> tuple[tuple[Draws, Draws], Array]:
+        draws, local = carry
+        key_data, key_kernel = jax.random.split(key)
+        draws, local = kernel(model, key_kernel, draws, observe(key_data, draws, local), local)
+        return (draws, local), _features(model, draws)
+
+    def chain(key: Key[Array, ""]) -> tuple[Array, Array]:
+        key_prior, key_local, key_steps = jax.random.split(key, 3)
+        draws = model.sample_prior(key_prior)
+        local = model.sample_local_prior(key_local, data.values, draws) if model.local_groups else {}
+        return _features(model, draws), jax.lax.scan(step, (draws, local), jax.random.split(key_steps, steps))[1]
+
+    return jax.vmap(chain)(keys)
+
+
+def _hide(pattern: Array, values: Array) -> Array:
+    """Values that are missing in the pattern are missing here too."""
+    if not jnp.issubdtype(pattern.dtype, jnp.floating):
+        return values
+    return jnp.where(jnp.isnan(pattern), jnp.nan, values)
+
+
+def _features(model: Model, draws: Draws) -> Float[Array, " s"]:
+    statistics = model.statistics(draws)
+    return jnp.concatenate([statistics[name].features().reshape(-1) for name in model.prior])
+
+
+def _widths(model: Model, key: Key[Array, ""]) -> list[int]:
+    statistics = jax.eval_shape(lambda key: model.statistics(model.sample_prior(key)), key)
+    shapes = jax.eval_shape(lambda m: [m[name].features() for name in model.prior], statistics)
+    return [int(np.prod(shape.shape)) for shape in shapes]
