@@ -20,8 +20,8 @@ from ...families import Point
 from ...families._family import Family
 from ...models import Conditional, Data, Model, Posterior
 from .._method import Info, Method, Result, Run, best_restart
+from ..variational.memoised import Parts, pass_over_parts, require_additive, start_parts
 from .collapse import at_edge, collapsed
-from .incremental import Parts, incremental_pass, require_additive, start_parts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,14 +81,14 @@ class EM(Method):
                     "it cannot be left out; use tp.EM(prior=True) or tp.VB()"
                 )
         if self.incremental:
-            require_additive(model)
+            require_additive(model, "incremental EM", "tp.EM(incremental=False)")
         return model
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Posterior | Parts:
         posterior = self.start(key, model, data)
         if not self.incremental:
             return posterior
-        return start_parts(self._target(model), posterior, data, self.batches)
+        return start_parts(self._target(model), posterior, data, self.batches, self.local_steps)
 
     def start(self, key: Key[Array, ""], model: Model, data: Data) -> Posterior:
         """The model's own start, each block at its mode."""
@@ -105,7 +105,7 @@ class EM(Method):
         target = self._target(model)
         fresh: Any
         if self.incremental:
-            fresh, bound = incremental_pass(target, state, data)
+            fresh, bound = pass_over_parts(target, state, data, self.local_steps)
             blocks = state.posterior.blocks
         else:
             fresh, bound = target.sweep(state, data, local_steps=self.local_steps)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jaxtyping import Array, Key
 
 from ...errors import InvalidParameter, UnsupportedMethod
 from ...models import Data, Mixture, Model, Posterior
 from .._method import Again, Info, Method, Result, Run, best_restart
+from .memoised import Parts, pass_over_parts, require_additive, start_parts
 from .moves import KINDS, improve
 
 
@@ -20,6 +21,9 @@ class VB(Method):
     A run stops when the bound's relative change, and what a geometric extrapolation says is still to come, are
     below `tol`; `local_steps` is the number of passes over local blocks (for models that have them) a sweep.
     For mixtures `moves` (True, or some of "delete", "merge" and "split") then tries to leave a bad optimum.
+    With `batches` the globals are updated after each of so many parts of the data, whose statistics are kept, so
+    that the bound is exact and never falls; local blocks are carried from sweep to sweep, or with `carry=False`
+    worked out afresh, which needs no memory for each datum.
     """
 
     restarts: int = 1
@@ -27,6 +31,8 @@ class VB(Method):
     max_iter: int = 1000
     local_steps: int = 1
     moves: bool | tuple[str, ...] = False
+    batches: int | None = None
+    carry: bool = True
 
     budget: ClassVar[tuple[str, ...]] = (*Method.budget, "moves")
 
@@ -35,6 +41,14 @@ class VB(Method):
         if not isinstance(self.moves, bool | tuple) or not set(self._kinds()) <= set(KINDS):
             accepted = ", ".join(repr(kind) for kind in KINDS)
             raise InvalidParameter(f"moves must be True, False or some of {accepted}, got {self.moves!r}")
+        if self.batches is None:
+            if not self.carry:
+                raise InvalidParameter("carry=False needs batches: without them the bound could fall")
+            return
+        if isinstance(self.batches, bool) or not isinstance(self.batches, int) or self.batches < 1:
+            raise InvalidParameter(f"batches must be a whole number of at least 1, got {self.batches!r}")
+        if self.moves:
+            raise InvalidParameter("moves need all data together: leave out batches")
 
     def _kinds(self) -> tuple[str, ...]:
         if isinstance(self.moves, tuple):
@@ -52,17 +66,28 @@ class VB(Method):
     def prepare(self, model: Model) -> Model:
         if self.moves and not isinstance(model, Mixture):
             raise UnsupportedMethod(f"moves are for mixtures, not for {type(model).__name__}; use moves=False")
+        if self.batches is not None:
+            require_additive(model, "VB with batches", "tp.VB() or tp.SVI()")
         return model
 
-    def init(self, key: Key[Array, ""], model: Model, data: Data) -> Posterior:
-        return model.initial(key, data)
+    def init(self, key: Key[Array, ""], model: Model, data: Data) -> Posterior | Parts:
+        posterior = model.initial(key, data)
+        if self.batches is None:
+            return posterior
+        if not self.carry:
+            posterior = Posterior(posterior.blocks, {})
+        return start_parts(model, posterior, data, self.batches, self.local_steps)
 
-    def step(self, key: Key[Array, ""], model: Model, state: Posterior, data: Data) -> tuple[Posterior, Info]:
-        posterior, bound = model.sweep(state, data, local_steps=self.local_steps)
-        return posterior, {"elbo": bound}
+    def step(self, key: Key[Array, ""], model: Model, state: Any, data: Data) -> tuple[Any, Info]:
+        if self.batches is not None:
+            state, bound = pass_over_parts(model, state, data, self.local_steps)
+        else:
+            state, bound = model.sweep(state, data, local_steps=self.local_steps)
+        return state, {"elbo": bound}
 
     def result(self, model: Model, data: Data, run: Run) -> Result:
-        return best_restart(run)
+        best = best_restart(run)
+        return best if self.batches is None else best._replace(state=best.state.posterior)
 
     def improve(self, key: Key[Array, ""], model: Model, data: Data, result: Result, again: Again) -> Result:
         if not self.moves:
