@@ -37,6 +37,4 @@ class Location(NamedTuple):
         """Infinite for a Student-t with two degrees of freedom or fewer."""
         if self.dof is None:
             return self.square
-        return self.square * jnp.where(
-            self.dof > 2.0, self.dof / jnp.maximum(self.dof - 2.0, 1e-300), jnp.inf
-        )
+        return self.square * jnp.where(self.dof > 2.0, self.dof / jnp.maximum(self.dof - 2.0, 1e-300), jnp.inf)

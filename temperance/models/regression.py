@@ -30,7 +30,9 @@ from .regression_data import Rows, as_inputs, as_inputs_and_targets, check_featu
 from .standardise import Standardised
 from .weights_prior import WeightsPrior, in_user_units, normal, relative, with_precision
 
-VAGUE = 1e-3  # shape of a vague Gamma over a precision: a five-hundredth of an observation
+VAGUE = 1e-3  # shape of the vague Gamma over the noise precision: a five-hundredth of an observation
+# A weight is pruned when its α can grow past the data's precision, and α can grow to about 1/(2 · this rate).
+VAGUER = 1e-6
 
 
 class LinearRegression(Model):
@@ -66,9 +68,7 @@ class LinearRegression(Model):
         if not isinstance(intercept, bool) and intercept != "shared":
             raise InvalidParameter(f'intercept must be True, False or "shared", got {intercept!r}')
         if ard and not (prior is None or isinstance(prior, Gamma)):
-            raise InvalidParameter(
-                f"with ard=True prior must be a tp.Gamma over each precision, got {prior!r}"
-            )
+            raise InvalidParameter(f"with ard=True prior must be a tp.Gamma over each precision, got {prior!r}")
         self.features = as_features(features)
         self.weight_prior = _as_prior("prior", prior, (Gamma, Normal))
         self.noise_prior = _as_prior("noise", noise, (Gamma,))
@@ -156,8 +156,10 @@ class LinearRegression(Model):
         members = self._members(size)
         priors: dict[str, Family | Conditional] = {}
         if given is None:
-            shape = VAGUE if self.ard else 0.5
-            priors["alpha"] = Gamma(np.full(members.shape[1], shape), shape)
+            shape = np.full(members.shape[1], VAGUER if self.ard else 0.5)
+            if self.intercept is True:
+                shape[0] = 0.5  # never pruned: the data's own mean, at which it is centred, is not certain
+            priors["alpha"] = Gamma(shape, shape)
             priors["weights"] = relative(at, members)
         elif isinstance(given, Gamma):
             priors["alpha"] = Gamma(np.full(members.shape[1], given.shape), given.rate)
@@ -186,9 +188,7 @@ class LinearRegression(Model):
         flat = np.ptp(features[:, bool(self.intercept) :], axis=0) <= 1e-12
         notes = []
         if data.size < size:
-            notes.append(
-                f"there are fewer rows ({data.size}) than weights ({size}): the prior decides the rest"
-            )
+            notes.append(f"there are fewer rows ({data.size}) than weights ({size}): the prior decides the rest")
         elif self.intercept and flat.any():
             which = ", ".join(str(index) for index in np.flatnonzero(flat))
             notes.append(f"constant features ({which}) cannot be told from the intercept: the prior decides")
@@ -251,11 +251,11 @@ class LinearRegression(Model):
         weights = blocks["weights"]
         mean = np.asarray(weights.mode())
         names = [f"feature {index}" for index in range(len(mean) - bool(self.intercept))]
-        table = {"weight": ["intercept", *names] if self.intercept else names, "mean": list(mean)}
+        table = {"weight": ["intercept", *names] if self.intercept else names, "mean": mean.tolist()}
         if isinstance(weights, Normal):
-            table["sd"] = list(np.sqrt(np.diagonal(np.asarray(weights.covariance))))
+            table["sd"] = np.sqrt(np.diagonal(np.asarray(weights.covariance))).tolist()
         if "alpha" in blocks:
-            table["alpha"] = list(np.asarray(self._weights_prior().members @ blocks["alpha"].mean().value))
+            table["alpha"] = np.asarray(self._weights_prior().members @ blocks["alpha"].mean().value).tolist()
         return table
 
     # ---- pieces -------------------------------------------------------------------------------------------
@@ -298,9 +298,7 @@ def _as_prior(name: str, value: Any, families: tuple[type, ...]) -> Any:
         return value
     if isinstance(value, Family) or np.ndim(value) != 0:
         accepted = " or ".join(f"a tp.{family.__name__}" for family in families)
-        raise InvalidParameter(
-            f"{name} must be a positive number, {accepted} (a single one), or None, got {value!r}"
-        )
+        raise InvalidParameter(f"{name} must be a positive number, {accepted} (a single one), or None, got {value!r}")
     try:
         precision = as_float(value)
     except (TypeError, ValueError):

@@ -48,9 +48,7 @@ def check_features(rows: np.ndarray) -> np.ndarray:
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
         found = rows[row, column]
-        raise InvalidData(
-            f"features must be finite and at most 1e100, but feature {column} of row {row} is {found}"
-        )
+        raise InvalidData(f"features must be finite and at most 1e100, but feature {column} of row {row} is {found}")
     return rows
 
 
