@@ -8,12 +8,11 @@ import numpy as np
 
 from ..errors import InvalidData
 
+_PIECE = 2**16  # rows
 LARGEST = 1e140  # sums of squares must stay finite
 
 
-def as_matrix(
-    data: Any, *, missing: bool = False, empty_columns: bool = False, name: str = "data"
-) -> np.ndarray:
+def as_matrix(data: Any, *, missing: bool = False, empty_columns: bool = False, name: str = "data") -> np.ndarray:
     """A finite float64 matrix (n, d); one dimension is read as one column; NaN only where `missing` is allowed.
 
     A column without any value says nothing to fit (but may stand in new data: `empty_columns`).
@@ -28,9 +27,10 @@ def as_matrix(
     if np.isinf(array).any():
         row, column = np.argwhere(np.isinf(array))[0]
         raise InvalidData(f"{name} must be finite, but row {row}, column {column} is infinite")
-    if (np.abs(array) > LARGEST).any():
+    if ((array > LARGEST) | (array < -LARGEST)).any():
         row, column = np.argwhere(np.abs(array) > LARGEST)[0]
-        raise InvalidData(f"{name} has {array[row, column]:g} in row {row}, column {column}; rescale what exceeds {LARGEST:g}")
+        found = f"{array[row, column]:g} in row {row}, column {column}"
+        raise InvalidData(f"{name} has {found}; rescale what exceeds {LARGEST:g}")
     holes = np.isnan(array)
     if holes.any():
         row, column = np.argwhere(holes)[0]
@@ -42,6 +42,17 @@ def as_matrix(
         if holes.all(axis=0).any() and not empty_columns:
             raise InvalidData(f"column {int(np.argmax(holes.all(axis=0)))} of {name} has no value at all")
     return array
+
+
+def column_moments(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of what is seen in each column, in two passes without a copy of the data."""
+    pieces = [x[start : start + _PIECE] for start in range(0, len(x), _PIECE)]
+    seen = sum((~np.isnan(piece)).sum(axis=0) for piece in pieces)
+    # Around the first value seen: sums of numbers far from zero lose digits.
+    origin = x[np.argmax(~np.isnan(x), axis=0), np.arange(x.shape[1])]
+    mean = origin + sum(np.nansum(piece - origin, axis=0) for piece in pieces) / seen
+    variance = sum(np.nansum(np.square(piece - mean), axis=0) for piece in pieces) / seen
+    return mean, np.sqrt(variance)
 
 
 def as_weights(weights: Any, n: int) -> np.ndarray | None:

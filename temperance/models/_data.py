@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+_PIECE = 2**16  # rows
+
 
 class Data(eqx.Module):
     """N data as a pytree of arrays with a leading axis, padded with weight zero to whole blocks."""
@@ -25,26 +27,33 @@ class Data(eqx.Module):
         return jnp.sum(self.weights)
 
 
-def make_data(values: Any, weights: Any = None, block_size: int | None = None) -> Data:
-    """Pad `values` (host arrays) to a whole number of blocks and put them on the device once."""
+def make_data(
+    values: Any,
+    weights: Any = None,
+    block_size: int | None = None,
+    transform: Callable[[np.ndarray], np.ndarray] = lambda rows: rows,
+) -> Data:
+    """Put `values` (host arrays) on the device, transformed and padded to a whole number of blocks.
+
+    A piece at a time: beside what the caller holds there is one copy, however many steps lead to it.
+    """
     n = jax.tree.leaves(values)[0].shape[0]
     blocks = 1 if block_size is None else max(1, -(-n // block_size))
-    size = -(-n // blocks)
-    padding = blocks * size - n
+    size = blocks * -(-n // blocks)
 
-    def pad(leaf: Any) -> Array:
-        if padding == 0:
-            return jnp.asarray(leaf)
+    def place(leaf: Any) -> Array:
+        leaf = np.asarray(leaf)
+        last = transform(leaf[-1:])
+        rows = np.empty((size, *last.shape[1:]), last.dtype)
+        for start in range(0, n, _PIECE):
+            rows[start : min(start + _PIECE, n)] = transform(leaf[start : start + _PIECE])
         # A repeated row is as valid as the original, whatever the model does with it.
-        return jnp.asarray(np.concatenate([leaf, np.repeat(np.asarray(leaf)[-1:], padding, axis=0)]))
+        rows[n:] = last
+        return jax.device_put(rows, may_alias=True)
 
-    one = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
-    return Data(
-        values=jax.tree.map(pad, values),
-        weights=jnp.asarray(np.concatenate([one, np.zeros(padding)])),
-        size=n,
-        blocks=blocks,
-    )
+    padded = np.zeros(size)
+    padded[:n] = 1.0 if weights is None else weights
+    return Data(jax.tree.map(place, values), jnp.asarray(padded), n, blocks)
 
 
 def over_blocks(function: Callable[[Any, Array], tuple[Any, Any]], data: Any, blocks: int) -> tuple[Any, Any]:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Key
 
-from ..data import as_matrix, as_weights
+from ..data import as_matrix, as_weights, column_moments
 from ..errors import InvalidData, InvalidParameter
 from ..families import Dirichlet, Pair, Point
 from ..families._family import Family
@@ -147,6 +147,7 @@ class Mixture(Enumerable):
 
     def _label_messages(self, m: Means, data: Data, labels: Any) -> Means:
         """The statistics that fixed responsibilities (or labels) give to each block."""
+
         def block(part: Any, _: Array) -> tuple[Means, tuple[()]]:
             x, weights, here = part
             share = here if here.ndim == 2 else jax.nn.one_hot(here, self.n_components, dtype=jnp.float64)
@@ -163,26 +164,28 @@ class Mixture(Enumerable):
     def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
         x = self.pair.check(as_matrix(data, missing=self.missing))
         model = self._complete(x)
-        x = model.to_internal(x)
         block = model._block_size(x)
-        return model, make_data(x, as_weights(weights, x.shape[0]), block)
+        return model, make_data(x, as_weights(weights, x.shape[0]), block, model.to_internal)
 
     def _complete(self, x: np.ndarray) -> Self:
         """Fill in what was left to the data: the prior's scale, and the shift that centres them."""
         pair = self.pair.complete(x)
         given = self.component_prior
-        components = stack_prior(given or self._default_prior(pair, x), pair, self.n_components, x.shape[1])
+        mean, deviation = column_moments(x)
+        # Two rows with the mean and the variance of all: a default prior needs no more of the data.
+        summary = np.stack([mean - deviation, mean + deviation])
+        components = stack_prior(given or self._default_prior(pair, summary), pair, self.n_components, x.shape[1])
         assert components is not None
         self._match_width(components, x)
         require_conjugate(components, pair, x)
         shift = None
         if location_width(components) is not None:
-            shift = jnp.asarray(_centre(x))
+            shift = jnp.asarray(mean)
             # A default prior is made where the data are centred: far from the origin v m mᵀ swallows the scatter.
             components = (
                 translate(components, -shift)
                 if given is not None
-                else self._default_prior(pair, x - np.asarray(shift))
+                else self._default_prior(pair, np.stack([-deviation, deviation]))
             )
         start = match_start(self.start, x)
         if start.kind == "means" and shift is not None:
@@ -195,8 +198,8 @@ class Mixture(Enumerable):
             is_leaf=lambda leaf: leaf is None,
         )
 
-    def _default_prior(self, pair: Pair, x: np.ndarray) -> Family:
-        return pair.default_prior(jnp.asarray(x), self.n_components)
+    def _default_prior(self, pair: Pair, summary: np.ndarray) -> Family:
+        return pair.default_prior(jnp.asarray(summary), self.n_components)
 
     def to_internal(self, x: np.ndarray) -> np.ndarray:
         """A user's rows in the coordinates the model works in."""
@@ -296,7 +299,7 @@ class Mixture(Enumerable):
     def _block_size(self, x: np.ndarray) -> int:
         """Rows whose features and responsibilities fit in the cache."""
         width = (x.shape[1] + 1) * (x.shape[1] + 2) // 2 + 2 * self.n_components
-        return max(512, int(2**22 / (width * (4 if self.single else 8))))
+        return max(1024, int(2**22 / (width * (4 if self.single else 8))))
 
     def _match_width(self, components: Family, x: np.ndarray) -> None:
         for width in (self.columns, location_width(components)):
@@ -309,12 +312,6 @@ class Mixture(Enumerable):
         children = {name: p for name, p in self.prior.items() if isinstance(p, Conditional)}
         m = {name: family.mean() for name, family in families.items()} if children else {}
         return families | {name: p.family(p.natural(m)) for name, p in children.items()}
-
-
-def _centre(x: np.ndarray) -> np.ndarray:
-    """The mean of each column; of one that never varies its value, so that centring leaves exact zeros."""
-    low, high = np.nanmin(x, axis=0), np.nanmax(x, axis=0)
-    return np.where(low == high, low, np.nanmean(x, axis=0))
 
 
 @eqx.filter_jit

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from ..errors import InvalidParameter
 from ..families._parameters import show
-from ._data import Data
+from ._data import Data, over_blocks
 
 _KINDS = ("kmeans++", "random", "prior")
 
@@ -77,41 +77,63 @@ def start_labels(
         padding = n - start.values.shape[0]
         return jnp.concatenate([start.values, jnp.full((padding, size), 1.0 / size)])
     if start.kind == "random":
-        return jax.random.dirichlet(key, jnp.ones(size), shape=(n,))
-    scale = jnp.sqrt(jnp.average(jnp.square(rows - _mean(rows, data)), axis=0, weights=data.weights))
-    rows = rows / jnp.where(scale > 0, scale, 1.0)[None]
+        # A flat Dirichlet; jax.random.dirichlet would need many times the memory.
+        shares = jax.random.exponential(key, (n, size))
+        return shares / jnp.sum(shares, axis=1, keepdims=True)
+    unit = _inverse_deviation(rows, data)
     if start.kind == "means":
         assert start.values is not None
-        return _nearest(rows, start.values / jnp.where(scale > 0, scale, 1.0)[None])
+        return _nearest(rows, start.values, unit, data.blocks)
     # No k-means after the seeds: it would bring many restarts to the same place.
-    return _nearest(rows, kmeans_plus_plus(key, rows, data.weights, size))
+    return _nearest(rows, kmeans_plus_plus(key, rows, data.weights, size, unit), unit, data.blocks)
 
 
-def _mean(rows: Float[Array, "n c"], data: Data) -> Float[Array, "1 c"]:
-    return jnp.average(rows, axis=0, weights=data.weights)[None]
+def _inverse_deviation(rows: Float[Array, "n c"], data: Data) -> Float[Array, "1 c"]:
+    """1 over the standard deviation of each column, so that no unit matters; 1 where nothing varies."""
+
+    def block(part: Any, _: Array) -> tuple[Float[Array, "2 c"], tuple[()]]:
+        here, weights = part
+        return jnp.stack([weights @ here, weights @ jnp.square(here)]), ()
+
+    first, second = over_blocks(block, (rows, data.weights), data.blocks)[0] / data.total_weight
+    variance = second - jnp.square(first)
+    return jax.lax.rsqrt(jnp.where(variance > 1e-12 * second, variance, 1.0))[None]
 
 
-def _nearest(rows: Float[Array, "n c"], centres: Float[Array, "k c"]) -> Int[Array, " n"]:
-    # |x − c|² without |x|², which is the same for every centre.
-    scores = rows @ centres.T.astype(rows.dtype) - 0.5 * jnp.sum(jnp.square(centres), axis=1)[None]
-    return jnp.argmax(scores, axis=1)
+def _nearest(
+    rows: Float[Array, "n c"], centres: Float[Array, "k c"], unit: Float[Array, "1 c"], blocks: int
+) -> Int[Array, " n"]:
+    scaled = centres * unit
+
+    def block(part: Float[Array, "b c"], _: Array) -> tuple[tuple[()], Int[Array, " b"]]:
+        # |x − c|² without |x|², which is the same for every centre.
+        scores = (part * unit) @ scaled.T - 0.5 * jnp.sum(jnp.square(scaled), axis=1)[None]
+        return (), jnp.argmax(scores, axis=1)
+
+    return over_blocks(block, rows, blocks)[1]
 
 
 def kmeans_plus_plus(
-    key: Key[Array, ""], rows: Float[Array, "n c"], weights: Float[Array, " n"], size: int
+    key: Key[Array, ""],
+    rows: Float[Array, "n c"],
+    weights: Float[Array, " n"],
+    size: int,
+    unit: Float[Array, "1 c"] | float = 1.0,
 ) -> Float[Array, "k c"]:
     """Centres drawn one after the other, each with probability proportional to the squared distance so far."""
+
+    def away(index: Array) -> Float[Array, " n"]:
+        return jnp.sum(jnp.square((rows - rows[index][None]) * unit), axis=1)
+
     key, first = jax.random.split(key)
     index = jax.random.categorical(first, jnp.log(weights))
     centres = jnp.zeros((size, rows.shape[1])).at[0].set(rows[index])
-    distance = jnp.sum(jnp.square(rows - rows[index][None]), axis=1)
 
     def body(k: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         centres, distance = carry
         # Where every point is a centre already (duplicates), any point will do.
         weight = jnp.where(jnp.any(weights * distance > 0), weights * distance, weights)
         index = jax.random.categorical(jax.random.fold_in(key, k), jnp.log(weight))
-        distance = jnp.minimum(distance, jnp.sum(jnp.square(rows - rows[index][None]), axis=1))
-        return centres.at[k].set(rows[index]), distance
+        return centres.at[k].set(rows[index]), jnp.minimum(distance, away(index))
 
-    return jax.lax.fori_loop(1, size, body, (centres, distance))[0]
+    return jax.lax.fori_loop(1, size, body, (centres, away(index)))[0]

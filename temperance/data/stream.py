@@ -1,0 +1,213 @@
+"""Rows that stay on disk: read in pieces, in random order, ahead of their use.
+
+A piece is made of slabs, short runs of neighbouring rows from random places: reading stays sequential where it
+matters, and a piece is still a fair sample of data that are stored in some order.
+"""
+
+from __future__ import annotations
+
+import mmap
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..errors import InvalidData, InvalidParameter
+
+Range = tuple[int, int]  # rows from one number to before another
+T = TypeVar("T")
+
+_PIECE = 16 << 20  # bytes of a piece by default, as 64-bit numbers
+_RELEASE = 64 << 20  # mapped bytes touched before the pages are handed back
+_SLABS = 32
+
+
+class Stream:
+    """Data larger than memory, for methods that take minibatches.
+
+    `source` is the path of a .npy file, a memory-mapped array (or anything else with a shape that can be sliced,
+    such as an HDF5 dataset), a corpus, or a list of files or arrays (shards) whose rows follow each other.
+    `piece_rows` is the number of rows in memory at a time; `prefetch` pieces are read ahead.
+    """
+
+    def __init__(self, source: Any, *, piece_rows: int | None = None, prefetch: int = 2):
+        self._shards = _open(source)
+        self._ends = np.cumsum([len(shard) for shard in self._shards])
+        self.size = int(self._ends[-1])
+        self.shape = _common_shape(self._shards)
+        width = int(np.prod(self.shape)) if self.shape is not None else 1024
+        for name, value in (("piece_rows", piece_rows), ("prefetch", prefetch)):
+            wrong = isinstance(value, bool) or not isinstance(value, int | np.integer | None) or value == 0
+            if wrong or (value is not None and value < 1):
+                raise InvalidParameter(f"{name} must be a whole number of at least 1, got {value!r}")
+        rows = max(1, _PIECE // (8 * width)) if piece_rows is None else int(piece_rows)
+        self.prefetch = int(prefetch)
+        self.slab_rows = max(1, min(rows, self.size) // _SLABS)
+        self.piece_rows = self.slab_rows * min(_SLABS, self.size // self.slab_rows)
+        self._touched = 0
+
+    def __len__(self) -> int:
+        return self.size
+
+    @property
+    def pieces_per_pass(self) -> int:
+        return max(1, self.size // self.piece_rows)
+
+    def take(self, ranges: Sequence[Range]) -> Any:
+        """These rows, in memory."""
+        parts = [part for start, stop in ranges for part in self._slices(start, stop)]
+        if self.shape is None:
+            return _take_documents(parts)
+        out = np.empty((sum(stop - start for start, stop in ranges), *self.shape), dtype=np.float64)
+        filled = 0
+        for shard, start, stop in parts:
+            out[filled : filled + stop - start] = shard[start:stop]
+            filled += stop - start
+            self._release(shard, (stop - start) * int(np.prod(self.shape)) * 8)
+        return out
+
+    def sample(self, rng: np.random.Generator, rows: int) -> Any:
+        """About `rows` rows from random places."""
+        if rows >= self.size:
+            return self.take([(0, self.size)])
+        slab = max(1, rows // _SLABS)
+        starts = rng.choice(self.size // slab, size=max(1, rows // slab), replace=False) * slab
+        return self.take([(int(start), int(start) + slab) for start in np.sort(starts)])
+
+    def shuffled(self, seed: int, use: Callable[[Any], T]) -> Iterator[T]:
+        """Pieces in random order, pass after pass without end, each put through `use` ahead of time.
+
+        A pass cuts the rows into slabs at another place each time; the few that do not fill a piece are left out.
+        """
+
+        def pieces() -> Iterator[T]:
+            rng = np.random.default_rng(seed)
+            together = self.piece_rows // self.slab_rows
+            while True:
+                spare = self.size - (self.size // self.slab_rows) * self.slab_rows
+                offset = int(rng.integers(spare + 1))
+                order = rng.permutation(self.size // self.slab_rows)
+                for first in range(0, len(order) - together + 1, together):
+                    starts = offset + np.sort(order[first : first + together]) * self.slab_rows
+                    yield use(self.take([(int(start), int(start) + self.slab_rows) for start in starts]))
+
+        return ahead(pieces(), self.prefetch)
+
+    def in_order(self, use: Callable[[Any], T]) -> Iterator[T]:
+        """All rows once; the last piece may be shorter."""
+
+        def pieces() -> Iterator[T]:
+            for start in range(0, self.size, self.piece_rows):
+                yield use(self.take([(start, min(start + self.piece_rows, self.size))]))
+
+        return ahead(pieces(), self.prefetch)
+
+    def _slices(self, start: int, stop: int) -> Iterator[tuple[Any, int, int]]:
+        """A range of rows as parts of shards."""
+        first = int(np.searchsorted(self._ends, start, side="right"))
+        while start < stop:
+            shard = self._shards[first]
+            before = int(self._ends[first]) - len(shard)
+            end = min(stop, int(self._ends[first]))
+            yield shard, start - before, end - before
+            start, first = end, first + 1
+
+    def _release(self, shard: Any, size: int) -> None:
+        """Mapped pages count as resident until they are given up; the system still caches the file."""
+        mapped = getattr(shard, "_mmap", None)
+        self._touched += size
+        if self._touched < _RELEASE or mapped is None or not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        self._touched = 0
+        if getattr(shard, "mode", None) != "c":  # a private copy would lose what was written to it
+            mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def ahead(items: Iterator[T], depth: int) -> Iterator[T]:
+    """The same items, produced by a thread that stays up to `depth` of them ahead."""
+    ready: queue.Queue[tuple[bool, Any]] = queue.Queue(maxsize=depth)
+    stop = threading.Event()
+
+    def put(entry: tuple[bool, Any]) -> bool:
+        while not stop.is_set():
+            try:
+                ready.put(entry, timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def work() -> None:
+        try:
+            for item in items:
+                if not put((True, item)):
+                    return
+            put((False, None))
+        except BaseException as error:
+            put((False, error))
+
+    def consume() -> Iterator[T]:
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        try:
+            while True:
+                more, item = ready.get()
+                if more:
+                    yield item
+                elif item is None:
+                    return
+                else:
+                    raise item
+        finally:
+            stop.set()
+            thread.join()
+
+    return consume()
+
+
+def _open(source: Any) -> list[Any]:
+    shards = list(source) if isinstance(source, list | tuple) else [source]
+    if not shards:
+        raise InvalidData("source of a stream must hold at least one file or array, got an empty list")
+    opened = [_open_one(shard) for shard in shards]
+    empty = [number for number, shard in enumerate(opened) if len(shard) == 0]
+    if empty:
+        raise InvalidData(f"shard {empty[0]} of the stream has no rows")
+    return opened
+
+
+def _open_one(source: Any) -> Any:
+    if isinstance(source, str | Path):
+        try:
+            source = np.load(source, mmap_mode="r", allow_pickle=False)
+        except FileNotFoundError:
+            raise InvalidData(f"source {str(source)!r} of the stream does not exist") from None
+        except (OSError, ValueError, EOFError) as error:
+            raise InvalidData(f"source {str(source)!r} of the stream is not a .npy file ({error})") from error
+    if hasattr(source, "take") and hasattr(source, "n_words"):
+        return source
+    if not hasattr(source, "shape") or not hasattr(source, "__getitem__"):
+        raise InvalidData(f"source of a stream must be .npy files, arrays or a corpus, got {type(source).__name__}")
+    kind = np.dtype(source.dtype).kind
+    if len(source.shape) == 0 or kind not in "fiub":
+        raise InvalidData(f"source of a stream must hold rows of real numbers, got {source.dtype}{source.shape}")
+    return source
+
+
+def _common_shape(shards: list[Any]) -> tuple[int, ...] | None:
+    """The shape of a row; None for documents."""
+    shapes = {None if hasattr(shard, "n_words") else tuple(shard.shape[1:]) for shard in shards}
+    if len(shapes) > 1:
+        raise InvalidData(f"all shards of a stream must have rows of one shape, found {sorted(map(str, shapes))}")
+    return shapes.pop()
+
+
+def _take_documents(parts: list[tuple[Any, int, int]]) -> Any:
+    corpora = {id(corpus): corpus for corpus, _, _ in parts}
+    if len(corpora) > 1:
+        raise InvalidData("source of a stream must be one corpus; join the shards with store_corpus first")
+    rows = np.concatenate([np.arange(start, stop) for _, start, stop in parts])
+    return next(iter(corpora.values())).take(rows)
