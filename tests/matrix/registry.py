@@ -39,7 +39,18 @@ def mixture(pair: Pair) -> Entry:
     return Entry(f"mixture, {pair}", problem, rare=pair is not KNOWN)
 
 
+def regression(ard: bool) -> Entry:
+    def problem(rng: np.random.Generator) -> tuple[tp.models.Model, Any]:
+        alpha, beta = (tp.Gamma(rng.uniform(2, 5), rng.uniform(1, 3)) for _ in range(2))
+        x = rng.normal(size=(ROWS, 2)) * 10 ** rng.uniform(-1, 1, 2) + rng.normal(size=2)
+        x[:, 1] = x[:, 0] if rng.uniform() < 0.2 else x[:, 1]  # collinear
+        return tp.LinearRegression(prior=alpha, noise=beta, ard=ard), (x, rng.normal(size=ROWS) + rng.normal())
+
+    return Entry(f"regression, {'a precision for each weight' if ard else 'one precision'}", problem, rare=ard)
+
+
 ENTRIES = [
     Entry("two effects", partial(problem, TwoEffects)),
     *map(mixture, PAIRS),
+    *map(regression, (False, True)),
 ]
