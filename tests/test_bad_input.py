@@ -1,0 +1,90 @@
+"""A user's mistake is one clear sentence; an odd but possible request is a correct answer. Never a NaN."""
+
+import numpy as np
+import pytest
+
+import temperance as tp
+from temperance.errors import InvalidData, InvalidParameter, TemperanceError, UnsupportedMethod
+
+X = np.random.default_rng(0).normal(size=(12, 2))
+PRIOR = tp.NormalWishart([0.0, 0.0], 1.0, 4.0, np.eye(2))
+
+
+def with_value(value: float) -> np.ndarray:
+    x = X.copy()
+    x[3, 1] = value
+    return x
+
+
+REFUSED = {
+    "missing without asking": (
+        lambda: tp.fit(tp.GaussianMixture(2), with_value(np.nan)),
+        'missing values.*row 3, column 1.*missing="marginalise"',
+    ),
+    "infinite": (lambda: tp.fit(tp.GaussianMixture(2), with_value(np.inf)), "row 3, column 1 is infinite"),
+    "three axes": (lambda: tp.fit(tp.GaussianMixture(2), np.zeros((3, 2, 2))), r"shape \(3, 2, 2\)"),
+    "no rows": (lambda: tp.fit(tp.GaussianMixture(2), np.zeros((0, 2))), "at least one row"),
+    "ragged": (lambda: tp.fit(tp.GaussianMixture(2), [[1.0, 2.0], [3.0]]), "different lengths"),
+    "text": (lambda: tp.fit(tp.GaussianMixture(2), np.array([["a", "b"]])), "real numbers, got text"),
+    "a name": (lambda: tp.fit(tp.GaussianMixture(2), "galaxy"), "must be an array or a frame"),
+    "no components": (lambda: tp.GaussianMixture(0), "n_components must be a whole number of at least 1, got 0"),
+    "half a component": (lambda: tp.GaussianMixture(1.5), "n_components must be a whole number"),
+    "covariance": (lambda: tp.GaussianMixture(2, covariance="tied"), "covariance must be one of .*'full'"),
+    "likelihood": (lambda: tp.Mixture(2, "weibull"), "likelihood must be a Pair or one of .*'poisson'"),
+    "start": (lambda: tp.GaussianMixture(2, init="guess"), "init must be one of .*got 'guess'"),
+    "concentration": (lambda: tp.GaussianMixture(2, concentration=-1.0), "concentration must be positive"),
+    "concentrations": (lambda: tp.GaussianMixture(2, concentration=[1.0] * 3), "one number or 2 of them"),
+    "columns": (lambda: tp.fit(tp.GaussianMixture(2, dim=3), X), "2 columns, but the model is for 3"),
+    "columns of the prior": (lambda: tp.fit(tp.GaussianMixture(2, prior=PRIOR), X[:, :1]), "1 columns"),
+    "negative weights": (
+        lambda: tp.fit(tp.GaussianMixture(2), X, weights=-np.ones(12)),
+        "weights must be finite and not negative",
+    ),
+    "too few weights": (lambda: tp.fit(tp.GaussianMixture(2), X, weights=[1.0]), "for each of the 12 rows"),
+    "zero weights": (lambda: tp.fit(tp.GaussianMixture(2), X, weights=np.zeros(12)), "not all be zero"),
+    "fractional counts": (lambda: tp.fit(tp.Mixture(2, "poisson"), [[0.5]]), "whole numbers.*found 0.5"),
+    "negative counts": (lambda: tp.fit(tp.Mixture(2, "poisson"), [[-1.0]]), "whole numbers.*found -1"),
+    "not a flag": (lambda: tp.fit(tp.Mixture(2, "bernoulli"), [[2.0]]), "0 to 1, found 2"),
+    "method": (lambda: tp.fit(tp.GaussianMixture(2), X, "vb"), r"method must be a method such as tp.VB\(\)"),
+    "model": (lambda: tp.fit("mixture", X), "model must be a model"),
+    "seed": (lambda: tp.fit(tp.GaussianMixture(2), X, seed="now"), "seed must be"),
+    "restarts": (lambda: tp.VB(restarts=0), "restarts must be"),
+    "tolerance": (lambda: tp.VB(tol=-1.0), "tol must be"),
+    "iterations": (lambda: tp.VB(max_iter=0), "max_iter must be"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_mistake_is_one_clear_sentence(name):
+    attempt, message = REFUSED[name]
+    with pytest.raises(TemperanceError, match=message) as caught:
+        attempt()
+    assert isinstance(caught.value, InvalidData | InvalidParameter | UnsupportedMethod)
+    assert isinstance(caught.value, ValueError | TypeError)
+    assert "\n" not in str(caught.value)
+
+
+ODD = {
+    "one datum": X[:1],
+    "duplicates": np.repeat(X[:1], 12, axis=0),
+    "constant column": np.column_stack([X[:, 0], np.full(12, 7.0)]),
+    "huge offset": X + 1e9,
+    "tiny scale": 1e-150 * X,
+    "integers": np.arange(24).reshape(12, 2),
+    "booleans": X > 0,
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_data_give_finite_answers(name):
+    x = np.resize(ODD[name], (12, 2)) if name != "one datum" else ODD[name]
+    fit = tp.fit(tp.GaussianMixture(3), x, tp.VB(max_iter=50), seed=0)
+    assert np.isfinite(fit.log_evidence)
+    assert np.isfinite(fit.log_predictive(x)).all()
+    np.testing.assert_allclose(fit.responsibilities(x).sum(axis=1), 1.0)
+
+
+def test_more_components_than_data_is_allowed_with_a_note():
+    fit = tp.fit(tp.GaussianMixture(3), X[:2], tp.VB(max_iter=50), seed=0)
+    assert np.isfinite(fit.log_evidence)
+    assert any("more components (3) than data (2)" in note for note in fit.notes)
