@@ -107,12 +107,15 @@ class NormalGamma(Family):
     def from_mean(cls, mean: NormalGammaVector, guess: Self | None = None) -> Self:
         precision = -2.0 * mean.second
         location = mean.first / precision
-        return cls._matching(location, -2.0 * mean.count - mean.first * location, precision, 2.0 * mean.dof)
+        spread = -2.0 * mean.count - mean.first * location
+        return cls._matching(location, spread, precision, 2.0 * mean.dof, None if guess is None else guess.dof)
 
     @classmethod
-    def _matching(cls, location: Array, spread: Array, precision: Array, mean_log: Array) -> Self:
-        """The member with E[λμ] = E[λ] `location`, E[λ (μ − location)²] = `spread`."""
-        dof = inverse_wishart_gap(jnp.log(precision) - mean_log, 1)
+    def _matching(
+        cls, location: Array, spread: Array, precision: Array, mean_log: Array, guess: Array | None
+    ) -> Self:
+        """The member with E[λμ] = E[λ] `location`, E[λ (μ − location)²] = `spread`; `guess` is one of dof."""
+        dof = inverse_wishart_gap(jnp.log(precision) - mean_log, 1, guess)
         return cls.from_natural(_natural(location, 1.0 / spread, dof, dof / precision))
 
     def mix_means(self, other: Self, rate: ArrayLike) -> Self:
@@ -121,7 +124,7 @@ class NormalGamma(Family):
         precision = -2.0 * mean.second
         location = mean.first / precision
         spread = (1.0 - weight) * self._spread(location) + weight * other._spread(location)
-        return type(self)._matching(location, spread, precision, 2.0 * mean.dof)
+        return type(self)._matching(location, spread, precision, 2.0 * mean.dof, self.dof)
 
     def _spread(self, location: Float[Array, "*b"]) -> Float[Array, "*b"]:
         """E[λ (μ − location)²]."""
@@ -259,12 +262,14 @@ class IsotropicNormalGamma(Family):
         precision = -2.0 * mean.second
         location = mean.first / precision[..., None]
         spread = -2.0 * mean.count - jnp.sum(mean.first * location, axis=-1)
-        return cls._matching(location, spread, precision, 2.0 * mean.dof)
+        return cls._matching(location, spread, precision, 2.0 * mean.dof, None if guess is None else guess.dof)
 
     @classmethod
-    def _matching(cls, location: Array, spread: Array, precision: Array, mean_log: Array) -> Self:
-        """The member with E[λμ] = E[λ] `location`, E[λ |μ − location|²] = `spread`."""
-        dof = inverse_wishart_gap(jnp.log(precision) - mean_log, 1)
+    def _matching(
+        cls, location: Array, spread: Array, precision: Array, mean_log: Array, guess: Array | None
+    ) -> Self:
+        """The member with E[λμ] = E[λ] `location`, E[λ |μ − location|²] = `spread`; `guess` is one of dof."""
+        dof = inverse_wishart_gap(jnp.log(precision) - mean_log, 1, guess)
         return cls.from_natural(
             _isotropic_natural(location, location.shape[-1] / spread, dof, dof / precision)
         )
@@ -275,7 +280,7 @@ class IsotropicNormalGamma(Family):
         precision = -2.0 * mean.second
         location = mean.first / precision[..., None]
         spread = (1.0 - weight) * self._spread(location) + weight * other._spread(location)
-        return type(self)._matching(location, spread, precision, 2.0 * mean.dof)
+        return type(self)._matching(location, spread, precision, 2.0 * mean.dof, self.dof)
 
     def _spread(self, location: Float[Array, "*b d"]) -> Float[Array, "*b"]:
         """E[λ |μ − location|²]."""

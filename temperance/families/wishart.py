@@ -64,11 +64,11 @@ def sample_covariant(
 
 
 def match_precision_mean(
-    mean_precision: Float[Array, "*b d d"], mean_log: Float[Array, "*b"]
+    mean_precision: Float[Array, "*b d d"], mean_log: Float[Array, "*b"], guess: Float[Array, "*b"] | None = None
 ) -> tuple[Float[Array, "*b d d"], Float[Array, "*b"]]:
-    """(scatter, dof) with E[Λ] = `mean_precision` and E[log|Λ|] = `mean_log`."""
+    """(scatter, dof) with E[Λ] = `mean_precision` and E[log|Λ|] = `mean_log`; dof is searched for from `guess`."""
     factor = cholesky(mean_precision)
-    dof = inverse_wishart_gap(log_det(factor) - mean_log, factor.shape[-1])
+    dof = inverse_wishart_gap(log_det(factor) - mean_log, factor.shape[-1], guess)
     return dof[..., None, None] * explicit_inverse(factor), dof
 
 
@@ -128,5 +128,6 @@ class Wishart(Family):
 
     @classmethod
     def from_mean(cls, mean: WishartVector, guess: Self | None = None) -> Self:
-        scatter, dof = match_precision_mean(-2.0 * mean.scatter, 2.0 * mean.dof)
+        start = None if guess is None else guess.dof
+        scatter, dof = match_precision_mean(-2.0 * mean.scatter, 2.0 * mean.dof, start)
         return cls.from_natural(WishartVector(scatter, dof - scatter.shape[-1] - 1))

@@ -7,9 +7,13 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float
 
+from . import _tiny
+
 
 def cholesky(matrix: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
     """The lower factor L of `matrix` = L Lᵀ; NaN where the matrix is not positive definite."""
+    if matrix.shape[-1] <= _tiny.TINY:
+        return _tiny.cholesky(matrix)
     return jnp.linalg.cholesky(matrix, symmetrize_input=False)
 
 
@@ -20,11 +24,15 @@ def log_det(factor: Float[Array, "*b d d"]) -> Float[Array, "*b"]:
 
 def whiten(factor: Float[Array, "*b d d"], right: Float[Array, "*b d m"]) -> Float[Array, "*b d m"]:
     """L⁻¹ B."""
+    if _is_tiny(right):
+        return _tiny.solve_lower(factor, right)
     return solve_triangular(factor, right, lower=True)
 
 
 def transposed_solve(factor: Float[Array, "*b d d"], right: Float[Array, "*b d m"]) -> Float[Array, "*b d m"]:
     """L⁻ᵀ B."""
+    if _is_tiny(right):
+        return _tiny.solve_lower(factor, right, transposed=True)
     return solve_triangular(factor, right, lower=True, trans=1)
 
 
@@ -54,7 +62,11 @@ def explicit_inverse(factor: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
     """(L Lᵀ)⁻¹ as a symmetric matrix, for where the entries themselves are the answer (a mean precision)."""
     identity = jnp.broadcast_to(jnp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
     half = whiten(factor, identity)
-    return transpose(half) @ half
+    return _tiny.gram(half) if _is_tiny(half) else transpose(half) @ half
+
+
+def _is_tiny(right: Float[Array, "*b d m"]) -> bool:
+    return max(right.shape[-2:]) <= _tiny.TINY
 
 
 def transpose(matrix: Float[Array, "*b d e"]) -> Float[Array, "*b e d"]:

@@ -139,16 +139,24 @@ def inverse_digamma(y: Float[Array, "*s"]) -> Float[Array, "*s"]:
     return jax.lax.fori_loop(0, 6, newton, start)
 
 
-def _wishart_gap(dof: Float[Array, "*s"], d: int) -> Float[Array, "*s"]:
-    """log|E Λ| − E log|Λ| of a Wishart: d log(dof/2) − Σ_i ψ((dof − i)/2), summed without cancellation."""
-    half = _halves(dof / 2, d)
-    # log(dof/2) − log(dof/2 − i/2) = −log1p(−i/dof)
-    shift = jnp.arange(d, dtype=dof.dtype).reshape((1,) * dof.ndim + (d,)) / dof[..., None]
-    return jnp.sum(log_minus_digamma(half) - jnp.log1p(-shift), axis=-1)
+def _wishart_gap(dof: Float[Array, "*s"], d: int) -> tuple[Float[Array, "*s"], Float[Array, "*s"]]:
+    """log|E Λ| − E log|Λ| of a Wishart, d log(dof/2) − Σ_i ψ((dof − i)/2), without cancellation; and its slope."""
+    gap, slope = jnp.zeros_like(dof), jnp.zeros_like(dof)
+    for i in range(d):
+        half = 0.5 * (dof - i)
+        # log(dof/2) − log(dof/2 − i/2) = −log1p(−i/dof)
+        gap = gap + log_minus_digamma(half) - (jnp.log1p(-i / dof) if i else 0.0)
+        # The derivative of log x − ψ(x) is 1/x − ψ′(x), which cancels for large x.
+        large = jnp.maximum(half, _LARGE)
+        curve = jnp.where(half > _LARGE, -_trigamma_tail(large) / large, 1.0 / half - trigamma(half))
+        slope = slope + 0.5 * curve - i / (dof * (dof - i))
+    return gap, slope
 
 
-def inverse_wishart_gap(gap: Float[Array, "*s"], d: int) -> Float[Array, "*s"]:
-    """The degrees of freedom whose log|E Λ| − E log|Λ| equals `gap` > 0.
+def inverse_wishart_gap(
+    gap: Float[Array, "*s"], d: int, guess: Float[Array, "*s"] | None = None
+) -> Float[Array, "*s"]:
+    """The degrees of freedom whose log|E Λ| − E log|Λ| equals `gap` > 0, searched for from `guess`.
 
     In the coordinates (log(dof − d + 1), log gap) the curve is almost a straight line of slope −1, so Newton
     from any start converges in a few steps and cannot leave the domain.
@@ -156,17 +164,25 @@ def inverse_wishart_gap(gap: Float[Array, "*s"], d: int) -> Float[Array, "*s"]:
     # A gap that rounding took is as small as can be told from zero; one clearly below has no solution (NaN).
     gap = jnp.where(gap > -1e-10, jnp.maximum(gap, 1e-16), gap)
     target = jnp.log(gap)
-    low, high = jnp.log(2.0 / gap), jnp.log(0.5 * d * (d + 1) / gap)
-    start = jnp.where(gap > 1.0, low, high)
+    if guess is None:
+        start = jnp.where(gap > 1.0, jnp.log(2.0 / gap), jnp.log(0.5 * d * (d + 1) / gap))
+    else:
+        start = jnp.log(guess - (d - 1))
 
-    def log_gap(u: Float[Array, "*s"]) -> Float[Array, "*s"]:
-        return jnp.log(_wishart_gap(d - 1 + jnp.exp(u), d))
+    def unfinished(carry: tuple[Array, Array, Array]) -> Array:
+        count, _, step = carry
+        # Newton's next error is of the order of this step squared.
+        return (count < 40) & (step > 1e-8)
 
-    def newton(_: int, u: Float[Array, "*s"]) -> Float[Array, "*s"]:
-        value, slope = jax.jvp(log_gap, (u,), (jnp.ones_like(u),))
-        return u - jnp.clip((value - target) / slope, -3.0, 3.0)
+    def body(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        count, u, _ = carry
+        above = jnp.exp(u)
+        value, slope = _wishart_gap(d - 1 + above, d)
+        step = jnp.clip((jnp.log(value) - target) * value / (slope * above), -3.0, 3.0)
+        return count + 1, u - step, jnp.max(jnp.abs(step))
 
-    return d - 1 + jnp.exp(jax.lax.fori_loop(0, 12, newton, start))
+    first = jnp.asarray(0), start, jnp.asarray(jnp.inf)
+    return d - 1 + jnp.exp(jax.lax.while_loop(unfinished, body, first)[1])
 
 
 def safe_log(x: Float[Array, "*s"]) -> Float[Array, "*s"]:

@@ -17,7 +17,7 @@ def matrices(d: int, condition: float = 1e3, batch: tuple[int, ...] = (3, 2)) ->
     return 0.5 * (matrix + matrix.swapaxes(-1, -2))
 
 
-@pytest.mark.parametrize("d", [1, 5])
+@pytest.mark.parametrize("d", [1, 2, 3, 5])
 def test_solves_determinants_and_quadratic_forms(d):
     matrix, rng = matrices(d), np.random.default_rng(0)
     right, vector = rng.normal(size=(3, 2, d, 4)), rng.normal(size=(3, 2, d))
