@@ -11,7 +11,7 @@ import jax
 def configure() -> None:
     # Bounds are differences of large sums: float32 cannot hold them. Set before any array is made.
     jax.config.update("jax_enable_x64", True)
-    if jax.config.jax_compilation_cache_dir is None:
+    if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
         _keep_compilations()
 
 

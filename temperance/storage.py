@@ -109,7 +109,10 @@ def _encode(value: Any, arrays: list[np.ndarray]) -> Any:
     if isinstance(value, type) and _ours(value.__module__):
         return {"type": _name(value)}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        names = [field.name for field in dataclasses.fields(value)]
+        # A field that a subclass computes (the natural parameter of a product) is not stored.
+        stored = [name for name in names if not isinstance(getattr(type(value), name, None), property)]
+        fields = {name: getattr(value, name) for name in stored}
         return {
             "class": _name(type(value)),
             "fields": {name: _encode(item, arrays) for name, item in fields.items()},
@@ -139,8 +142,9 @@ def _decode(tree: Any, arrays: list[np.ndarray]) -> Any:
         return value
     if "dict" in tree:
         return {_decode(key, arrays): _decode(item, arrays) for key, item in tree["dict"]}
-    items = [_decode(item, arrays) for item in tree.get("tuple", tree.get("list", []))]
-    return tuple(items) if "tuple" in tree else items
+    if "tuple" in tree:
+        return tuple(_decode(item, arrays) for item in tree["tuple"])
+    return [_decode(item, arrays) for item in tree["list"]]
 
 
 def _ours(module: str) -> bool:

@@ -106,7 +106,7 @@ class Mixture(Enumerable):
         observed = self.pair.tempered_log_likelihood(
             m["components"], x, column(powers.observation), column(powers.latent), key
         )
-        return column(powers.latent) * self.log_weights(m)[None] + observed
+        return jnp.asarray(column(powers.latent)) * self.log_weights(m)[None] + observed
 
     def mean_log_weights(self, q: Posterior) -> Float[Array, " k"]:
         """log E[π]."""
