@@ -12,6 +12,7 @@ from .diagnostics.coherence import coherence  # noqa: E402
 from .families import *  # noqa: E402, F403
 from .families import __all__ as _families  # noqa: E402
 from .fit import Fit, fit, load  # noqa: E402
+from .inference.messages.alpha_divergence import EP, MessagePassing  # noqa: E402
 from .inference.point.em import EM  # noqa: E402
 from .inference.variational.coordinate import VB  # noqa: E402
 from .inference.variational.stochastic import SVI  # noqa: E402
@@ -29,6 +30,7 @@ from .models.topics_report import Completion, document_completion, perplexity  #
 
 __all__ = [
     "EM",
+    "EP",
     "LDA",
     "SVI",
     "VB",
@@ -38,6 +40,7 @@ __all__ = [
     "Fit",
     "GaussianMixture",
     "LinearRegression",
+    "MessagePassing",
     "Mixture",
     "Polynomial",
     "Prediction",

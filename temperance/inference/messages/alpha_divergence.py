@@ -1,0 +1,256 @@
+"""α-divergence message passing: expectation propagation (α = 1), variational Bayes (α = 0) and all between.
+
+Every factor p(x_n | θ) is approximated by s̃_n exp⟨η̃_n, t(θ)⟩, the prior by itself; their product is s·q(θ), so that
+ln s approximates the log evidence. A pass refreshes every factor once against the product of the others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, ClassVar, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Key
+
+from ...errors import InvalidData, InvalidParameter, NumericalFailure, UnsupportedMethod
+from ...families import Family, GaussianWithMissing, Point, SphericalWithMissing
+from ...models import Data, Model
+from ...models.enumerable import Enumerable
+from .._method import Info, Method, Result, Run
+from .projection import Blocks, is_proper, log_normaliser, naturals, with_naturals
+from .start import exact_prior, wrong_prior
+from .sweep import Factors, Passed, Sites, empty_sites, factor_order, factors_of, one_pass
+
+LEAST_ALPHA = 1e-4  # below this, differences of log normalisers divided by α are rounding errors
+
+
+class Approximation(eqx.Module):
+    """s·q(θ) as a product of factors. Like a `Posterior`, it has `blocks` and `locals`."""
+
+    blocks: Blocks  # q
+    prior: Blocks  # the prior's factor: a wrong one at first
+    corrected: Bool[Array, ""]  # whether it is the right one
+    sites: Sites
+    log_evidence: Float[Array, ""]  # ln s
+    warm: Info  # what the first passes reported, where they ran at another α
+
+    @property
+    def locals(self) -> dict[str, Family]:
+        return {}
+
+
+@dataclasses.dataclass(frozen=True)
+class MessagePassing(Method):
+    """Passes over the factors until q moves by less than `tol` (the root of a symmetrised KL divergence) in one.
+
+    `alpha` is 1 for expectation propagation, 0 for variational Bayes; above 1 the projection may not exist, which
+    is checked. A factor whose cavity is improper is skipped; a run that skipped one in its last pass has not
+    converged. `damping` (0 to 1) is the share of the old message kept in each update. `schedule` is "random", a new
+    order of the factors for each pass, or "sequential". At α = 0 the first `warm_passes` are at α = 1, so that no
+    component is pruned by the first datum. With `trace` the history has ln s after every single update.
+    """
+
+    alpha: float = 1.0
+    restarts: int = 1
+    max_passes: int = 100
+    tol: float = 1e-5
+    damping: float = 0.0
+    schedule: str = "random"
+    warm_passes: int = 2
+    trace: bool = False
+
+    budget: ClassVar[tuple[str, ...]] = ("restarts", "max_passes")
+
+    def __post_init__(self) -> None:
+        _require_number("alpha", self.alpha, "0, or from 1e-4 up", lambda a: a == 0 or LEAST_ALPHA <= a < math.inf)
+        _require_number("damping", self.damping, "at least 0 and below 1", lambda e: 0 <= e < 1)
+        _require_number("tol", self.tol, "at least 0", lambda t: 0 <= t < math.inf)
+        for name, least in (("restarts", 1), ("max_passes", 1), ("warm_passes", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise InvalidParameter(f"{name} must be a whole number of at least {least}, got {value!r}")
+        if self.schedule not in ("random", "sequential"):
+            raise InvalidParameter(f"schedule must be 'random' or 'sequential', got {self.schedule!r}")
+
+    @property
+    def name(self) -> str:
+        return "EP" if self.alpha == 1 else f"message passing (α = {self.alpha:g})"
+
+    @property
+    def _warm(self) -> int:
+        """Passes at α = 1 before those at α."""
+        return min(self.warm_passes, self.max_passes) if self.alpha == 0 else 0
+
+    @property
+    def max_iter(self) -> int:
+        return self.max_passes - self._warm
+
+    def prepare(self, model: Model) -> Model:
+        require_enumerable(self.name, model)
+        return model
+
+    def complete(self, model: Model, data: Data) -> Self:
+        require_whole(self.name, data)
+        # What compiles must not depend on the budget: the warm passes are what is left of them.
+        return dataclasses.replace(self, warm_passes=self._warm)
+
+    def init(self, key: Key[Array, ""], model: Model, data: Data) -> Approximation:
+        assert isinstance(model, Enumerable)
+        factors = factors_of(model, data)
+        key_prior, key_order = jax.random.split(key)
+        wrong = wrong_prior(key_prior, model, data, factors.each)
+        sites = empty_sites(wrong, data.weights.shape[0])
+        state = Approximation(wrong, wrong, jnp.asarray(False), sites, jnp.zeros(()), {})
+        if self.alpha != 0 or self.warm_passes == 0:
+            return state
+
+        def warm(state: Approximation, key: Key[Array, ""]) -> tuple[Approximation, Info]:
+            return self._pass(1.0, key, model, factors, state)
+
+        state, infos = jax.lax.scan(warm, state, jax.random.split(key_order, self.warm_passes))
+        return eqx.tree_at(lambda state: state.warm, state, infos)
+
+    def step(self, key: Key[Array, ""], model: Model, state: Approximation, data: Data) -> tuple[Approximation, Info]:
+        assert isinstance(model, Enumerable)
+        fresh, info = self._pass(self.alpha, key, model, factors_of(model, data), state)
+        fresh = eqx.tree_at(lambda fresh: fresh.warm, fresh, state.warm)
+        settled = (info["change"] <= self.tol) & (info["skipped"] == 0) & info["corrected"] & state.corrected
+        return fresh, info | {"done": settled}
+
+    def _pass(
+        self, alpha: float, key: Key[Array, ""], model: Enumerable, factors: Factors, state: Approximation
+    ) -> tuple[Approximation, Info]:
+        order = factor_order(key, factors.live.shape[0], self.schedule)
+        passed = one_pass(alpha, self.damping, factors, state.blocks, state.sites, order)
+        fresh = put_together(model, state, passed)
+        moved = jnp.sqrt(distance(fresh.blocks, state.blocks))
+        info = {
+            "log_evidence": fresh.log_evidence,
+            "change": jnp.maximum(moved, jnp.abs(fresh.log_evidence - state.log_evidence)),
+            "skipped": passed.skipped,
+            "corrected": fresh.corrected,
+        }
+        if self.trace:
+            info["trace"] = passed.trace - log_normaliser(state.prior)
+        return fresh, info
+
+    def result(self, model: Model, data: Data, run: Run) -> Result:
+        return conclude(self, data, run)
+
+
+@dataclasses.dataclass(frozen=True)
+class EP(MessagePassing):
+    """Expectation propagation: message passing with α = 1."""
+
+    alpha: float = dataclasses.field(default=1.0, init=False, repr=False)
+
+
+def put_together(model: Enumerable, state: Approximation, passed: Passed) -> Approximation:
+    """Prior times sites after a pass. The right prior takes the place of the wrong one as soon as that is proper."""
+    total = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), passed.sites.natural)
+
+    def times_sites(prior: Blocks) -> Blocks:
+        # Summed afresh: a running sum of differences would collect rounding errors from pass to pass.
+        return with_naturals(prior, jax.tree.map(jnp.add, naturals(prior), total))
+
+    right, wrong = exact_prior(model), state.prior
+    correct = is_proper(times_sites(right))
+    blocks, prior = jax.tree.map(
+        lambda a, b: jnp.where(correct, a, b), (times_sites(right), right), (times_sites(wrong), wrong)
+    )
+    log_s = jnp.sum(passed.sites.log_scale) + log_normaliser(blocks) - log_normaliser(prior)
+    return Approximation(blocks, prior, correct, passed.sites, log_s, {})
+
+
+def distance(left: Blocks, right: Blocks) -> Float[Array, ""]:
+    """The symmetrised KL divergence, ⟨η − η′, μ − μ′⟩."""
+    total = jnp.zeros(())
+    for name, family in left.items():
+        step = family.natural - right[name].natural
+        total = total + jnp.sum(step.dot(family.mean() - right[name].mean()))
+    return jnp.maximum(total, 0.0)
+
+
+def conclude(method: MessagePassing, data: Data, run: Run) -> Result:
+    """The best converged restart by ln s. Without one, the best that skipped nothing, and a note that says so.
+
+    A run whose cavities stay improper skips its factors, stops moving and only looks converged; its ln s is
+    meaningless and can exceed the truth, so it never wins.
+    """
+    history = _joined_history(run)
+    evidence = np.asarray(run.states.log_evidence)
+    skipped, change = history["skipped"][-1], history["change"][-1]
+    converged = run.converged & np.isfinite(evidence)
+    if method.alpha > 1 and (skipped > 0).all():
+        raise NumericalFailure(
+            f"alpha={method.alpha:g} asks for projections that do not exist here: α·cavity + (1 − α)·q was improper "
+            f"for at least {int(skipped.min())} of the {data.size} data in every restart; use alpha of at most 1"
+        )
+    # Candidates from the best kind to the worst; within a kind the highest ln s.
+    kinds = np.where(converged, 2, np.where(skipped == 0, 1, 0))
+    best = int(np.lexsort((evidence if kinds.max() > 0 else -change, kinds))[-1])
+    passes = _passes_taken(method, history, best) if converged[best] else history["change"].shape[0]
+    notes = () if converged[best] else (_not_converged(method, int(skipped[best]), float(change[best])),)
+    return Result(
+        state=jax.tree.map(lambda leaf: leaf[best], run.states),
+        log_evidence=float(evidence[best]),
+        history={name: values[:passes, best] for name, values in history.items()} | {"restarts": evidence},
+        converged=bool(converged[best]) and not run.interrupted,
+        details={"restarts_converged": converged},
+        notes=notes,
+    )
+
+
+def _joined_history(run: Run) -> dict[str, np.ndarray]:
+    warm = {name: np.swapaxes(np.asarray(values), 0, 1) for name, values in run.states.warm.items()}
+    if not run.history:
+        return warm
+    steps = {name: np.asarray(values) for name, values in run.history.items()}
+    return {name: np.concatenate([warm[name], values]) if warm else values for name, values in steps.items()}
+
+
+def _passes_taken(method: MessagePassing, history: dict[str, np.ndarray], restart: int) -> int:
+    """Up to where this restart had converged; the loop goes on until all have."""
+    still = (history["change"][:, restart] <= method.tol) & (history["skipped"][:, restart] == 0)
+    return int(np.argmax(still & history["corrected"][:, restart])) + 1
+
+
+def _not_converged(method: MessagePassing, skipped: int, change: float) -> str:
+    return (
+        f"no restart converged in {method.max_passes} passes (in the last one q moved by {change:.2g} and {skipped} "
+        "factors were skipped), so ln s is not that of a fixed point: try damping=0.5, more restarts, fewer "
+        "components or tp.EP(double_loop=True)"
+    )
+
+
+def require_enumerable(name: str, model: Model) -> None:
+    """Refuse a model whose factors are not finite sums of conjugate terms."""
+    kind = type(model).__name__
+    works = "tp.VB() and tp.Gibbs() work"
+    if not isinstance(model, Enumerable):
+        raise UnsupportedMethod(f"{name} is for mixtures of conjugate pairs, and {kind} is not one; {works}")
+    if isinstance(model.pair, GaussianWithMissing | SphericalWithMissing):
+        raise UnsupportedMethod(f"{name} cannot integrate over missing columns of {kind}; {works}")
+    for block, prior in model.prior.items():
+        if not isinstance(prior, Family) or isinstance(prior, Point):
+            raise UnsupportedMethod(
+                f"{name} needs a fixed conjugate prior for the {block} of {kind}, got {type(prior).__name__}; {works}"
+            )
+
+
+def require_whole(name: str, data: Data) -> None:
+    """A factor is there or not: no weights but 0 and 1."""
+    weights = np.asarray(data.weights)
+    other = weights[(weights != 0) & (weights != 1)]
+    if other.size:
+        raise InvalidData(f"weights must be 0 or 1 for {name}, found {other[0]:g}; repeat rows, or use tp.VB()")
+
+
+def _require_number(name: str, value: Any, accepted: str, holds: Any) -> None:
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number or not holds(float(value)):
+        raise InvalidParameter(f"{name} must be a number {accepted}, got {value!r}")

@@ -1,0 +1,218 @@
+"""The inner step: the member of the family closest, in α-divergence, to a cavity times one exact factor.
+
+The factor is f(θ) = Σ_k exp{⟨T_k, t(θ)⟩ + log h_k}, where T_k adds W_k to the weights and T(x) to component k.
+With η° the cavity, η the current approximation and η̂ = αη° + (1−α)η (all of the thesis's 3.60–3.64), let
+
+    log R_k = A(η̂ + αT_k) − A(η̂) + α log h_k.
+
+At the optimum q(z = k) = r_k ∝ R_k^(1/α), so the thesis's γ (3.65) need not be iterated, and neither need the
+scale (3.66), which is ln S = (1/α)[A(η̂) − αA(η°) − (1−α)A(η)] + ln Σ_k R_k^(1/α). What is left is the fixed point
+η = match{(1−r)∇A(η̂) + r∇A(η̂ + αT)}: exact in one step for α = 1, and r T(x) added to the cavity for α → 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from ...families import Family
+from ._weights import WeightTerms
+
+Blocks = dict[str, Family]  # "components", and "weights" unless they are known
+Natural = dict[str, Any]  # a vector for each block
+
+TOLERANCE = 1e-10  # relative change of the natural parameters at which the fixed point is reached
+MOST_STEPS = 1000
+LEAST_RATE = 0.05
+
+
+class Factor(NamedTuple):
+    """What one datum brings: T(x) and log h(x)."""
+
+    statistics: Any
+    log_base: Float[Array, ""]
+
+
+class Projection(NamedTuple):
+    """The closest member S·q(θ) of the scaled family."""
+
+    blocks: Blocks
+    log_scale: Float[Array, ""]  # ln S
+    log_site: Float[Array, ""]  # ln s̃ = ln S + A(η°) − A(η), the scale of the factor's approximation (3.106)
+    responsibilities: Float[Array, " k"]
+    exists: Bool[Array, ""]  # whether η̂ stayed in the domain; always, for 0 ≤ α ≤ 1
+    steps: Int[Array, ""]
+
+
+def log_normaliser(blocks: Blocks) -> Float[Array, ""]:
+    return sum((jnp.sum(family.log_normaliser()) for family in blocks.values()), start=jnp.zeros(()))
+
+
+def is_proper(blocks: Blocks) -> Bool[Array, ""]:
+    proper = jnp.asarray(True)
+    for family in blocks.values():
+        proper = proper & jnp.all(family.is_proper())
+    return proper
+
+
+def naturals(blocks: Blocks) -> Natural:
+    return {name: family.natural for name, family in blocks.items()}
+
+
+def with_naturals(blocks: Blocks, natural: Natural) -> Blocks:
+    return {name: family.with_natural(natural[name]) for name, family in blocks.items()}
+
+
+def mix(left: Any, right: Any, rate: Any) -> Any:
+    """(1 − rate)·left + rate·right, leaf by leaf."""
+    return jax.tree.map(lambda a, b: a + rate * (b - a), left, right)
+
+
+class Tilted(NamedTuple):
+    """A member of the family, η̂, times a factor to the power α: a mixture of K members."""
+
+    value: Float[Array, ""]  # A(η̂)
+    log_terms: Float[Array, " k"]  # log R
+    weights: Any
+    without: Family  # the components at η̂
+    with_datum: Family  # and at η̂ + αT
+
+    def match(self, terms: WeightTerms, r: Float[Array, " k"], guess: Blocks) -> Blocks:
+        """The member with the moments of the mixture, weighted by r (3.23–3.26, 3.77)."""
+        blocks = {"components": self.without.mix_means(self.with_datum, r)}
+        if "weights" in guess:
+            blocks["weights"] = guess["weights"].match(terms.mixed_mean(self.weights, r))
+        return blocks
+
+
+def tilt(terms: WeightTerms, blocks: Blocks, factor: Factor, power: float) -> Tilted:
+    without, weights = blocks["components"], blocks.get("weights")
+    with_datum = without + factor.statistics.expand(0) * power
+    value = without.log_normaliser()
+    chosen, parts = terms.raised(weights, power)
+    log_terms = chosen + with_datum.log_normaliser() - value + power * factor.log_base
+    total = jnp.sum(value) + (0.0 if weights is None else weights.log_normaliser())
+    return Tilted(total, log_terms, parts, without, with_datum)
+
+
+def project_exact(terms: WeightTerms, cavity: Blocks, guess: Blocks, factor: Factor) -> Projection:
+    """α = 1: the moments of cavity × factor, matched (3.13–3.35); `guess` is where the dual maps start."""
+    tilted = tilt(terms, cavity, factor, 1.0)
+    r = jax.nn.softmax(tilted.log_terms)
+    blocks = tilted.match(terms, r, guess)
+    log_scale = jax.nn.logsumexp(tilted.log_terms)
+    return Projection(
+        blocks=blocks,
+        log_scale=log_scale,
+        log_site=log_scale + tilted.value - log_normaliser(blocks),
+        responsibilities=r,
+        exists=jnp.asarray(True),
+        steps=jnp.asarray(1),
+    )
+
+
+def project(alpha: float, terms: WeightTerms, cavity: Blocks, start: Blocks, factor: Factor) -> Projection:
+    """The α-projection, searched for from `start` (the current approximation); see the module's docstring."""
+    if alpha == 1.0:
+        return project_exact(terms, cavity, start, factor)
+    step = _variational_step if alpha == 0.0 else _fractional_step
+    furthest = 1.0 if alpha == 0.0 else 1.0 / alpha
+
+    def unfinished(search: _Search) -> Bool[Array, ""]:
+        return search.exists & (search.change > TOLERANCE) & (search.steps < MOST_STEPS)
+
+    def body(search: _Search) -> _Search:
+        target, exists = step(alpha, terms, cavity, search.blocks, factor)
+        change = _relative_change(naturals(search.blocks), naturals(target))
+        # A step that grows has overshot: damp more. Halved often enough, the iteration settles.
+        rate = jnp.where(change > search.change, jnp.maximum(0.5 * search.rate, LEAST_RATE), search.rate)
+        moved = _move(search.blocks, target, rate, furthest)
+        kept = jax.tree.map(lambda old, new: jnp.where(exists, new, old), search.blocks, moved)
+        return _Search(kept, rate, change, exists, search.steps + 1)
+
+    first = _Search(start, jnp.asarray(furthest), jnp.asarray(jnp.inf), jnp.asarray(True), jnp.asarray(0))
+    search = jax.lax.while_loop(unfinished, body, first)
+    scaled = _variational_scale if alpha == 0.0 else _fractional_scale
+    log_scale, r = scaled(alpha, terms, cavity, search.blocks, factor)
+    log_site = log_scale + log_normaliser(cavity) - log_normaliser(search.blocks)
+    return Projection(search.blocks, log_scale, log_site, r, search.exists, search.steps)
+
+
+class _Search(NamedTuple):
+    blocks: Blocks
+    rate: Float[Array, ""]  # how far to go towards the target
+    change: Float[Array, ""]
+    exists: Bool[Array, ""]
+    steps: Int[Array, ""]
+
+
+def _fractional_step(
+    alpha: float, terms: WeightTerms, cavity: Blocks, blocks: Blocks, factor: Factor
+) -> tuple[Blocks, Bool[Array, ""]]:
+    bridge = _bridge(alpha, cavity, blocks)
+    # Between two members of a convex domain nothing can go wrong; beyond them (α > 1) the conditions of the
+    # thesis's section 3.5 have to be checked.
+    exists = is_proper(bridge) if alpha > 1.0 else jnp.asarray(True)
+    tilted = tilt(terms, bridge, factor, alpha)
+    return tilted.match(terms, jax.nn.softmax(tilted.log_terms / alpha), blocks), exists
+
+
+def _fractional_scale(
+    alpha: float, terms: WeightTerms, cavity: Blocks, blocks: Blocks, factor: Factor
+) -> tuple[Float[Array, ""], Float[Array, " k"]]:
+    tilted = tilt(terms, _bridge(alpha, cavity, blocks), factor, alpha)
+    powered = tilted.log_terms / alpha
+    ends = alpha * log_normaliser(cavity) + (1.0 - alpha) * log_normaliser(blocks)
+    return (tilted.value - ends) / alpha + jax.nn.logsumexp(powered), jax.nn.softmax(powered)
+
+
+def _bridge(alpha: float, cavity: Blocks, blocks: Blocks) -> Blocks:
+    """η̂ = αη° + (1−α)η."""
+    return with_naturals(cavity, mix(naturals(blocks), naturals(cavity), alpha))
+
+
+def _variational_step(
+    alpha: float, terms: WeightTerms, cavity: Blocks, blocks: Blocks, factor: Factor
+) -> tuple[Blocks, Bool[Array, ""]]:
+    """α = 0: the E and the M step of one datum (2.28–2.34)."""
+    mean = {name: family.mean() for name, family in blocks.items()}
+    r = jax.nn.softmax(_expected_terms(terms, mean, factor))
+    message = {"components": factor.statistics.expand(0) * r, "weights": terms.message(r)}
+    return {name: family + message[name] for name, family in cavity.items()}, jnp.asarray(True)
+
+
+def _variational_scale(
+    alpha: float, terms: WeightTerms, cavity: Blocks, blocks: Blocks, factor: Factor
+) -> tuple[Float[Array, ""], Float[Array, " k"]]:
+    """The bound with q(z) at its best: ln Σ_k exp E log p(x, z = k) − KL(q ‖ cavity) (2.35)."""
+    log_terms = _expected_terms(terms, {name: family.mean() for name, family in blocks.items()}, factor)
+    divergence = sum((jnp.sum(blocks[name].kl(cavity[name])) for name in blocks), start=jnp.zeros(()))
+    return jax.nn.logsumexp(log_terms) - divergence, jax.nn.softmax(log_terms)
+
+
+def _expected_terms(terms: WeightTerms, mean: Natural, factor: Factor) -> Float[Array, " k"]:
+    """E log p(x, z = k | θ)."""
+    likelihood = factor.statistics.expand(0).dot(mean["components"])
+    return terms.expected(mean.get("weights")) + likelihood + factor.log_base
+
+
+def _move(blocks: Blocks, target: Blocks, rate: Float[Array, ""], furthest: float) -> Blocks:
+    """Towards `target` and, for α < 1, beyond it: at rate 1/α the components that the factor does not touch are
+    back at the cavity at once. Beyond may be outside the domain; the target itself never is."""
+    moved = with_naturals(blocks, mix(naturals(blocks), naturals(target), rate))
+    if furthest <= 1.0:
+        return moved
+    inside = is_proper(moved)
+    return jax.tree.map(lambda near, far: jnp.where(inside, far, near), target, moved)
+
+
+def _relative_change(old: Natural, new: Natural) -> Float[Array, ""]:
+    """The largest change of a natural parameter, relative to the largest of its kind."""
+    parts = [
+        jnp.max(jnp.abs(b - a)) / (jnp.max(jnp.abs(b)) + 1e-300)
+        for a, b in zip(jax.tree.leaves(old), jax.tree.leaves(new), strict=True)
+    ]
+    return jnp.max(jnp.stack(parts))
