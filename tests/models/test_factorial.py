@@ -3,6 +3,7 @@
 from functools import cache
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +15,6 @@ import temperance as tp
 from temperance.errors import InvalidData, InvalidParameter
 from temperance.models import Data, Model, Posterior, Powers
 from temperance.models._model import means
-from tests.matrix.problems import quick_jit
 
 N, K, D = 4, 2, 2
 X = np.random.default_rng(1).normal(size=(N, D)) + np.array([[0, 0], [2, 0], [2, 2], [0, 2]])
@@ -120,7 +120,7 @@ def test_gibbs_finds_the_exact_posterior(kind: str) -> None:
     model, data = prepared(kind)
     chains, burn, sweeps = 200, 20, 100
 
-    @quick_jit
+    @eqx.filter_jit
     @jax.vmap
     def run(key: Any) -> Any:
         keys = jax.random.split(key, burn + sweeps + 2)
