@@ -10,11 +10,12 @@ PIP := $(PY) -m pip --disable-pip-version-check install --quiet
 demo: $(VENV)/.run
 	$(PY) examples/galaxy.py
 
+# One worker a core, whole files at a time, so that tests of one file share what they compile.
 test: $(VENV)/.dev
-	$(PY) -m pytest
+	$(PY) -m pytest --numprocesses auto --dist loadfile
 
 test-slow: $(VENV)/.dev
-	$(PY) -m pytest -m slow
+	$(PY) -m pytest --numprocesses auto --dist loadfile -m slow
 
 # The variable silences the theme's notice about its successor; --quiet would also silence --strict.
 docs: $(VENV)/.docs
