@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..errors import InvalidData
+from ..numerics.random import log_gamma_variate
 from ..numerics.special import digamma, inverse_digamma, log_gamma, safe_log, trigamma, trigamma_deficit
 from ._family import Family, Vector
 from ._pair import Pair, check_counts
@@ -52,7 +53,7 @@ class Dirichlet(Family):
         return jnp.exp(self.sample_log(key))
 
     def sample_log(self, key: Key[Array, ""]) -> Float[Array, "*b k"]:
-        return jax.nn.log_softmax(jax.random.loggamma(key, self.concentration), axis=-1)
+        return jax.nn.log_softmax(log_gamma_variate(key, self.concentration), axis=-1)
 
     def statistics(self, draw: Float[Array, "*b k"]) -> DirichletVector:
         # The smallest normal number stands for an underflowed zero, so that statistics stay finite.

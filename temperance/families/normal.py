@@ -21,6 +21,7 @@ from ..numerics.linalg import (
     solve_vector,
     transposed_solve_vector,
 )
+from ..numerics.random import normal
 from ._family import LOG_2PI, Family, Vector, closed_form
 from ._pair import Pair
 from ._parameters import as_arrays, as_float, parameters, positive_definite, require
@@ -86,7 +87,7 @@ class Normal(Family):
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, "*b d"]:
         factor = cholesky(self.natural.precision)
-        noise = jax.random.normal(key, self.natural.linear.shape)
+        noise = normal(key, self.natural.linear.shape)
         return solve_vector(factor, self.natural.linear) + transposed_solve_vector(factor, noise)
 
     def statistics(self, draw: Float[Array, "*b d"]) -> NormalVector:
@@ -160,7 +161,7 @@ class KnownCovarianceGaussian(Pair):
 
     def sample(self, key: Key[Array, ""], draw: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
         factor = cholesky(self.covariance)
-        return draw + jax.random.normal(key, draw.shape) @ factor.T
+        return draw + normal(key, draw.shape) @ factor.T
 
     def default_prior(self, x: Any, size: int) -> Normal:
         """Centred on the data with ten times their variance in each column."""

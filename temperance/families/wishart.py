@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..numerics.linalg import cholesky, explicit_inverse, is_positive_definite, log_det, transposed_solve
+from ..numerics.random import log_gamma_variate, normal
 from ..numerics.special import inverse_wishart_gap, log_multigamma, multidigamma
 from ._family import Family, Vector, closed_form
 from ._parameters import as_arrays, is_traced, parameters, positive_definite, require
@@ -46,10 +47,10 @@ def sample_precision(
     d = factor.shape[-1]
     key_diagonal, key_below = jax.random.split(key)
     index = jnp.arange(d, dtype=dof.dtype).reshape((1,) * dof.ndim + (d,))
-    log_chi2 = math.log(2.0) + jax.random.loggamma(key_diagonal, 0.5 * (dof[..., None] - index))
+    log_chi2 = math.log(2.0) + log_gamma_variate(key_diagonal, 0.5 * (dof[..., None] - index))
     # With dof near d − 1 a draw can be singular in floating point, and its factor NaN: keep it just off.
     diagonal = jnp.exp(0.5 * jnp.maximum(log_chi2, jnp.log(1e-13 * dof[..., None])))
-    below = jnp.tril(jax.random.normal(key_below, factor.shape), -1)
+    below = jnp.tril(normal(key_below, factor.shape), -1)
     bartlett = below + diagonal[..., None] * jnp.eye(d).reshape((1,) * dof.ndim + (d, d))
     half = transposed_solve(factor, bartlett)
     return half @ jnp.swapaxes(half, -1, -2), bartlett
@@ -59,7 +60,7 @@ def sample_covariant(
     key: Key[Array, ""], factor: Float[Array, "*b d d"], bartlett: Float[Array, "*b d d"], columns: int
 ) -> Float[Array, "*b d m"]:
     """Columns of noise with covariance Λ⁻¹ = (L B⁻ᵀ)(L B⁻ᵀ)ᵀ: the draw's own factor, no second Cholesky."""
-    noise = jax.random.normal(key, (*factor.shape[:-1], columns))
+    noise = normal(key, (*factor.shape[:-1], columns))
     return factor @ transposed_solve(bartlett, noise)
 
 
