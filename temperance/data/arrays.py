@@ -62,8 +62,10 @@ def as_weights(weights: Any, n: int) -> np.ndarray | None:
     array = _numbers(weights, "weights")
     if array.shape != (n,):
         raise InvalidData(f"weights must be one number for each of the {n} rows, got shape {array.shape}")
-    if not np.isfinite(array).all() or (array < 0).any():
-        raise InvalidData(f"weights must be finite and not negative, the smallest is {array.min()}")
+    wrong = ~np.isfinite(array) | (array < 0)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InvalidData(f"weights must be finite and not negative, got {array[row]:g} for row {row}")
     if array.sum() == 0:
         raise InvalidData("weights must not all be zero")
     return array
