@@ -18,7 +18,8 @@ from temperance.models import Data, Posterior
 from temperance.models._model import means
 from temperance.models.regression import VAGUER
 from temperance.models.regression_data import Rows
-from tests.matrix.problems import quick_jit
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 N = 12  # one shape for most tests: a new one is a new compilation
 EXACT = tp.VB(tol=1e-13, max_iter=3000)
@@ -221,7 +222,7 @@ def test_gibbs_keeps_the_joint_law_and_the_test_can_fail(rows):
 
     old = {"weights": weights, "alpha": alpha, "noise": beta}
     values = Rows(features, target)
-    new = quick_jit(jax.vmap(sweep))(jax.random.split(jax.random.key(5), size), old, values)
+    new = jax.jit(jax.vmap(sweep))(jax.random.split(jax.random.key(5), size), old, values)
     new = {name: np.asarray(value) for name, value in new.items()}
     assert all(np.all(new[name] != old[name]) for name in old)
     assert smallest_p_value(model, new, values) > 1e-3
