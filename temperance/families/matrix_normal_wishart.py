@@ -66,7 +66,12 @@ def _location(natural: MatrixNormalWishartVector) -> Float[Array, "*b d p"]:
 
 
 def _scatter(natural: MatrixNormalWishartVector) -> Float[Array, "*b d d"]:
-    return natural.outputs - symmetrise(_location(natural) @ transpose(natural.cross))
+    # M V Mᵀ as a square: a product of M with M V would cancel where V is badly conditioned.
+    return natural.outputs - _square(whiten(cholesky(natural.inputs), transpose(natural.cross)))
+
+
+def _square(half: Float[Array, "*b p d"]) -> Float[Array, "*b d d"]:
+    return transpose(half) @ half
 
 
 def _value_and_mean(
@@ -77,11 +82,12 @@ def _value_and_mean(
     factor_inputs, factor = cholesky(natural.inputs), cholesky(_scatter(natural))
     location = _location(natural)
     value = log_wishart_normaliser(factor, dof) + 0.5 * d * (p * LOG_2PI - log_det(factor_inputs))
-    precision = dof[..., None, None] * explicit_inverse(factor)
-    cross = precision @ location
-    quadratic = d * explicit_inverse(factor_inputs) + symmetrise(transpose(location) @ cross)
+    half, scale = whiten(factor, location), dof[..., None, None]
     mean = MatrixNormalWishartVector(
-        cross, -0.5 * quadratic, -0.5 * precision, 0.5 * mean_log_det(factor, dof)
+        scale * transposed_solve(factor, half),
+        -0.5 * (d * explicit_inverse(factor_inputs) + scale * _square(half)),
+        -0.5 * scale * explicit_inverse(factor),
+        0.5 * mean_log_det(factor, dof),
     )
     return value, mean
 
@@ -156,9 +162,10 @@ class MatrixNormalWishart(Family):
     @classmethod
     def from_mean(cls, mean: MatrixNormalWishartVector, guess: Self | None = None) -> Self:
         precision = -2.0 * mean.outputs
-        location = solve(cholesky(precision), mean.cross)
-        spread = -2.0 * mean.inputs - symmetrise(transpose(location) @ mean.cross)
-        return cls._matching(location, spread, precision, 2.0 * mean.dof)
+        factor = cholesky(precision)
+        half = whiten(factor, mean.cross)
+        spread = -2.0 * mean.inputs - _square(half)
+        return cls._matching(transposed_solve(factor, half), spread, precision, 2.0 * mean.dof)
 
     @classmethod
     def _matching(cls, location: Array, spread: Array, precision: Array, mean_log: Array) -> Self:
@@ -179,7 +186,7 @@ class MatrixNormalWishart(Family):
         """E[(W − location)ᵀ Λ (W − location)]."""
         half = whiten(cholesky(self.scatter), self.location - location)
         within = location.shape[-2] * explicit_inverse(cholesky(self.pseudo_inputs))
-        return within + self.dof[..., None, None] * (transpose(half) @ half)
+        return within + self.dof[..., None, None] * _square(half)
 
 
 class LinearGaussian(Pair):
