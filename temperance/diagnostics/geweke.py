@@ -33,6 +33,9 @@ class JointTest(NamedTuple):
 
     @property
     def worst(self) -> float:
+        """The largest; infinite where a chain ran away."""
+        if np.isnan(self.means).any() or np.isnan(self.products).any():
+            return float("inf")
         return float(max(np.abs(self.means).max(), np.abs(self.products).max()))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 import temperance as tp
 from tests.exact.pairs import KNOWN, PAIRS, Pair
-from tests.matrix.two_effects import TwoEffects, problem
+from tests.matrix.effects import Effects, problem
 
 ROWS, COMPONENTS = 6, 3
 
@@ -50,7 +50,7 @@ def regression(ard: bool) -> Entry:
 
 
 ENTRIES = [
-    Entry("two effects", partial(problem, TwoEffects)),
+    Entry("two effects", partial(problem, Effects)),
     *map(mixture, PAIRS),
     *map(regression, (False, True)),
 ]

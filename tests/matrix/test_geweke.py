@@ -8,8 +8,8 @@ import pytest
 
 from temperance.diagnostics.geweke import JointTest, joint_test
 from temperance.models import Data, Model
+from tests.matrix.effects import Effects, Together, problem
 from tests.matrix.registry import ENTRIES, Entry
-from tests.matrix.two_effects import Together, TwoEffects, problem
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -41,4 +41,4 @@ def test_reused_key_fails() -> None:
     def stuck(model: Model, key: Any, draws: Any, data: Data, local: Any) -> Any:
         return model.gibbs(jax.random.key(0), draws, data, local=local)
 
-    assert examine(*problem(TwoEffects, np.random.default_rng(5)), kernel=stuck).worst > 2 * LIMIT
+    assert examine(*problem(Effects, np.random.default_rng(5)), kernel=stuck).worst > 2 * LIMIT
