@@ -8,6 +8,7 @@ from ._configure import configure
 configure()
 
 from . import datasets  # noqa: E402
+from .data.stream import Stream  # noqa: E402
 from .diagnostics.coherence import coherence  # noqa: E402
 from .families import *  # noqa: E402, F403
 from .families import __all__ as _families  # noqa: E402
@@ -45,6 +46,7 @@ __all__ = [
     "Polynomial",
     "Prediction",
     "coherence",
+    "Stream",
     "datasets",
     "document_completion",
     "fit",

@@ -15,10 +15,12 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from . import storage
+from .data.stream import Stream
 from .errors import DamagedFile, InvalidParameter, UnsupportedMethod
 from .inference._method import Method, Run
 from .inference.progress import Progress
 from .inference.run import run
+from .inference.streamed import Streamed, prepare_stream
 from .models import Data, Model, Posterior
 from .summary import summarise
 
@@ -139,7 +141,7 @@ def fit(
     """Fit `model` to `data` by `method` (default `tp.VB()`); see `Fit` for what comes back.
 
     The same seed on the same machine gives the same bits. `weights` is one non-negative number a datum.
-    `progress` shows a bar; by default only on a terminal.
+    `progress` shows a bar; by default only on a terminal. Data larger than memory are a `tp.Stream`.
     """
     from .inference.variational.coordinate import VB
 
@@ -148,7 +150,11 @@ def fit(
         raise UnsupportedMethod(f"method must be a method such as tp.VB(), got {method!r}")
     if not isinstance(model, Model):
         raise InvalidParameter(f"model must be a model such as tp.GaussianMixture(3), got {model!r}")
-    model, arrays = model.prepare(data, weights)
+    arrays: Any
+    if isinstance(data, Stream):
+        model, arrays = prepare_stream(model, data, method, weights, jax.random.fold_in(as_key(seed), 2))
+    else:
+        model, arrays = model.prepare(data, weights)
     model = method.prepare(model)
     complete = method.complete(model, arrays)
     arrays = complete.arrange(jax.random.fold_in(as_key(seed), 0), model, arrays)
@@ -162,6 +168,7 @@ def fit(
     began = time.perf_counter()
     result = complete.improve(jax.random.fold_in(as_key(seed), 1), model, arrays, result, again)
     seconds = done.seconds + time.perf_counter() - began
+    kept = arrays.sample if isinstance(arrays, Streamed) else arrays
     return Fit(
         model=model,
         method=method,
@@ -172,9 +179,9 @@ def fit(
         seconds=seconds,
         seed=seed,
         state=result.state,
-        data=arrays,
+        data=kept,
         details=dict(result.details),
-        notes=(*model.notes(arrays), *result.notes),
+        notes=(*model.notes(kept), *result.notes),
     )
 
 

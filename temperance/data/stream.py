@@ -20,8 +20,8 @@ from ..errors import InvalidData, InvalidParameter
 Range = tuple[int, int]  # rows from one number to before another
 T = TypeVar("T")
 
-_PIECE = 16 << 20  # bytes of a piece by default, as 64-bit numbers
-_RELEASE = 64 << 20  # mapped bytes touched before the pages are handed back
+_PIECE = 8 << 20  # bytes of a piece by default, as 64-bit numbers
+_RELEASE = 16 << 20  # mapped bytes touched before the pages are handed back
 _SLABS = 32
 
 

@@ -67,6 +67,7 @@ class Method(ABC):
     to run, and never cause a new compilation."""
 
     budget: ClassVar[tuple[str, ...]] = ("restarts", "max_iter", "tol")
+    streams: ClassVar[bool] = False  # whether a step may see another piece of the data than the one before
 
     @property
     @abstractmethod
@@ -127,7 +128,7 @@ class Method(ABC):
     def compiled(self) -> Self:
         """The method without its budget: what a compiled function depends on."""
         defaults = {f.name: f.default for f in dataclasses.fields(self) if f.name in self.budget}
-        return dataclasses.replace(self, **defaults)  # type: ignore[arg-type]
+        return dataclasses.replace(self, **defaults)
 
     def __post_init__(self) -> None:
         for name in ("restarts", "max_iter", "local_steps"):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -15,6 +18,7 @@ from ..errors import BoundDecreased, NumericalFailure
 from ..models import Data, Model
 from ._method import Method, Run
 from .progress import Progress
+from .streamed import Streamed
 
 CAPACITY = 64  # steps whose history one compiled call can hold
 
@@ -31,33 +35,36 @@ class Carry(NamedTuple):
 def run(
     method: Method,
     model: Model,
-    data: Data,
+    data: Data | Streamed,
     key: Key[Array, ""],
     progress: Progress,
     start: PyTree = None,
 ) -> Run:
     """Run all restarts side by side until each has converged or the budget is spent.
 
-    `start` holds the states to begin from, one for each restart, if they are not the method's own.
+    Every step on a stream sees another piece of it. `start` holds the states to begin from, one for each restart,
+    if they are not the method's own.
     """
     began = time.perf_counter()
     restarts, budget = getattr(method, "restarts", 1), getattr(method, "max_iter", 1)
     tol = jnp.asarray(getattr(method, "tol", 0.0), dtype=jnp.float64)
     compiled = method.compiled()
     keys = jax.random.split(key, restarts)
-    carry = _start(compiled, model, data, keys) if start is None else _carry(start, restarts)
+    pieces = data.pieces() if isinstance(data, Streamed) else itertools.repeat(data)
+    first = data.sample if isinstance(data, Streamed) else data
+    carry = _start(compiled, model, first, keys) if start is None else _carry(start, restarts)
     history: list[dict[str, np.ndarray]] = []
     interrupted = False
     chunk = 4
     # Chunks of a fifth of a second: smooth progress, prompt interruption, no visible cost.
     span = 1.0 if progress.silent else 0.2
-    with progress.task(method.name, budget) as report:
+    with progress.task(method.name, budget) as report, _closing(pieces):
         while int(carry.steps) < budget and not bool(jnp.all(carry.done)):
             try:
                 clock = time.perf_counter()
-                limit = jnp.minimum(carry.steps + chunk, budget)
+                limit = jnp.minimum(carry.steps + (1 if isinstance(data, Streamed) else chunk), budget)
                 before = int(carry.steps)
-                carry, infos = _chunk(compiled, model, data, keys, carry, limit, tol, jnp.asarray(False))
+                carry, infos = _chunk(compiled, model, next(pieces), keys, carry, limit, tol, jnp.asarray(False))
                 taken = int(carry.steps) - before
             except KeyboardInterrupt:
                 interrupted = True
@@ -69,13 +76,22 @@ def run(
             chunk = int(np.clip(span * rate, 1, CAPACITY))
     if method.monotone and not bool(jnp.all(carry.done)):
         # The budget ran out: one more look at the bound of where each restart stands.
-        carry, infos = _chunk(compiled, model, data, keys, carry, carry.steps + 1, tol, jnp.asarray(True))
+        carry, infos = _chunk(compiled, model, first, keys, carry, carry.steps + 1, tol, jnp.asarray(True))
         last = jax.tree.map(lambda value: np.asarray(value)[:1], infos)
         _check(method, model, last, history[-1] if history else None, int(carry.steps) - 1)
     joined = jax.tree.map(lambda *parts: np.concatenate(parts), *history) if history else {}
     bounds = np.asarray(carry.recent[:, -1])
     converged = np.asarray(carry.done) & ~np.isnan(bounds)
     return Run(carry.states, bounds, joined, converged, time.perf_counter() - began, interrupted)
+
+
+@contextlib.contextmanager
+def _closing(pieces: Any) -> Iterator[None]:
+    """End the thread that reads ahead, if there is one."""
+    try:
+        yield
+    finally:
+        getattr(pieces, "close", lambda: None)()
 
 
 @eqx.filter_jit

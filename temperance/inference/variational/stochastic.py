@@ -24,6 +24,7 @@ from ...models._data import make_data, over_blocks
 from ...models._model import entropy, means
 from .._method import Info, Method, Result, Run
 from ..step_sizes import as_step_size
+from ..streamed import Streamed
 from .minibatches import Batches, Plan, minibatch, rows_of_step
 
 _FINAL_LOCAL_STEPS = 20  # passes over local blocks for the bound of all the data
@@ -68,6 +69,7 @@ class SVI(Method):
     restarts: int = 1
     max_iter: int = dataclasses.field(default=1, repr=False)  # reports, worked out from the rest
 
+    streams: ClassVar[bool] = True
     budget: ClassVar[tuple[str, ...]] = (
         "restarts", "max_iter", "tol", "passes", "steps", "step_size", "held_out", "patience", "report",
     )  # fmt: skip
@@ -86,8 +88,7 @@ class SVI(Method):
             raise InvalidParameter("give steps or passes, not both")
         if self.step_size is not None:
             as_step_size(self.step_size)
-        share = isinstance(self.held_out, int | float | np.number)
-        if share and (isinstance(self.held_out, bool) or not 0 < self.held_out < 1):
+        if self._is_share() and (isinstance(self.held_out, bool) or not 0 < self.held_out < 1):
             raise InvalidParameter(f"held_out must be a share between 0 and 1 or data, got {self.held_out!r}")
 
     @property
@@ -96,15 +97,19 @@ class SVI(Method):
 
     # ---- before the run -----------------------------------------------------------------------------------
 
-    def complete(self, model: Model, data: Data) -> Self:
+    def complete(self, model: Model, data: Data | Streamed) -> Self:
         """Fill in what was left open, from the model's defaults and the number of data."""
         usual = model.stochastic
-        n = data.size - self._held_out_count(data.size)
-        batch = min(n, self.batch_size or usual.batch_size)
-        a_pass = max(1, n // batch)
+        if isinstance(data, Streamed):
+            batch, a_pass, every = self._fit_to_pieces(data, usual.batch_size)
+        else:
+            n = data.size - self._held_out_count(data.size)
+            batch = min(n, self.batch_size or usual.batch_size)
+            a_pass = max(1, n // batch)
+            watched = self.elbo or self.held_out is not None
+            every = self.report or (a_pass if watched else min(a_pass, 100))
         steps = self.steps or max(1, round((self.passes or usual.passes) * a_pass))
-        watched = self.elbo or self.held_out is not None
-        report = min(steps, self.report or (a_pass if watched else min(a_pass, 100)))
+        report = min(steps, every)
         return dataclasses.replace(
             self,
             batch_size=batch,
@@ -116,23 +121,50 @@ class SVI(Method):
             max_iter=-(-steps // report),
         )
 
+    def _fit_to_pieces(self, data: Streamed, usual: int) -> tuple[int, int, int]:
+        """The size of a minibatch, the steps of a pass and those of a piece, after each of which comes a report."""
+        piece = data.stream.piece_rows
+        batch = self.batch_size or min(piece, usual)
+        if batch > piece:
+            raise InvalidParameter(f"batch_size is {batch}, but the stream has piece_rows={piece}: raise that")
+        if self.elbo or self.report is not None or self._is_share():
+            raise InvalidParameter(
+                "a stream is reported on after every piece, without the bound of all data (elbo=False, report=None); "
+                "held_out must be data, not a share of them"
+            )
+        return batch, data.stream.pieces_per_pass * (piece // batch), piece // batch
+
+    def _is_share(self) -> bool:
+        return isinstance(self.held_out, int | float | np.number)
+
     def _held_out_count(self, n: int) -> int:
-        if not isinstance(self.held_out, int | float | np.number):
+        if not self._is_share():
             return 0
         count = round(float(self.held_out) * n)
         if not 0 < count < n:
             raise InvalidParameter(f"held_out={self.held_out!r} of {n} data leaves none to watch or none to fit")
         return count
 
-    def arrange(self, key: Key[Array, ""], model: Model, data: Data) -> Batches:
+    def arrange(self, key: Key[Array, ""], model: Model, data: Any) -> Any:
         """The rows to fit, the rows to watch, and the plan."""
-        held_out = None
+        if isinstance(data, Streamed):
+            held_out = self._rows_to_watch(model, data.sample)
+            total = data.size
+            wrapped = lambda piece: self._plan(piece, held_out, total)  # noqa: E731
+            return dataclasses.replace(data, sample=wrapped(data.sample), wrap=wrapped)
         count = self._held_out_count(data.size)
-        if count:
-            order = np.asarray(jax.random.permutation(key, data.size))
-            held_out, data = _subset(data, order[:count]), _subset(data, np.sort(order[count:]))
-        elif self.held_out is not None:
-            held_out = make_data(model.new_rows(self.held_out), None, _block_size(data))
+        if not count:
+            return self._plan(data, self._rows_to_watch(model, data), data.size)
+        order = np.asarray(jax.random.permutation(key, data.size))
+        rows = _subset(data, np.sort(order[count:]))
+        return self._plan(rows, _subset(data, order[:count]), rows.size)
+
+    def _rows_to_watch(self, model: Model, like: Data) -> Data | None:
+        if self.held_out is None:
+            return None
+        return make_data(model.new_rows(self.held_out), None, _block_size(like))
+
+    def _plan(self, data: Data, held_out: Data | None, stands_for: int) -> Batches:
         plan = Plan(
             as_step_size(self.step_size),
             jnp.asarray(self.report),
@@ -140,8 +172,8 @@ class SVI(Method):
             jnp.asarray(self.patience),
             jnp.asarray(self.tol),
         )
-        size = jnp.asarray(float(data.size))
-        return Batches(data.values, data.weights, data.size, data.blocks, plan, size, held_out)
+        total = jnp.asarray(float(stands_for))
+        return Batches(data.values, data.weights, data.size, data.blocks, plan, total, held_out)
 
     # ---- the run --------------------------------------------------------------------------------------------
 
@@ -171,7 +203,7 @@ class SVI(Method):
         steps = jnp.minimum(state.steps + plan.round, plan.steps)
         info = {"step": steps, "rate": plan.step_size(steps), "batch_elbo": total / (steps - state.steps)}
         if self.elbo:
-            info["elbo"] = bound_of_all(model, blocks, data, _FINAL_LOCAL_STEPS)
+            info["elbo"] = global_terms(model, blocks) + local_terms(model, blocks, data)
         if data.held_out is None:
             return state._replace(blocks=blocks, steps=steps), info
         score = mean_log_predictive(model, blocks, data.held_out)
@@ -196,11 +228,12 @@ class SVI(Method):
 
     # ---- after it ---------------------------------------------------------------------------------------------
 
-    def result(self, model: Model, data: Data, run: Run) -> Result:
-        assert isinstance(data, Batches)
-        watched = data.held_out is not None
+    def result(self, model: Model, data: Data | Streamed, run: Run) -> Result:
+        watched = self.held_out is not None
         blocks = run.states.best if watched else run.states.blocks
-        bounds = np.asarray(_bounds(model, blocks, data))
+        bounds = np.asarray(_global_terms(model, blocks))
+        for piece in data.in_order() if isinstance(data, Streamed) else [data]:
+            bounds = bounds + np.asarray(_local_terms(model, blocks, piece))
         best = int(np.argmax(np.asarray(run.states.score) if watched else bounds))
         # A restart that is done goes on reporting, about steps it does not take, while others go on.
         taken = run.history["step"][:, best] <= run.states.steps[best]
@@ -227,11 +260,13 @@ def stochastic_step(
     return posterior.blocks, bound
 
 
-def bound_of_all(model: Model, blocks: Blocks, data: Data, local_steps: int) -> Float[Array, ""]:
-    """The bound of all the data, their local blocks worked out afresh and not kept."""
-    m = means(blocks)
-    terms, _ = model.walk(m, data, local_steps=local_steps)
-    return model.log_prior(m) + terms.value + entropy(blocks)
+def global_terms(model: Model, blocks: Blocks) -> Float[Array, ""]:
+    return model.log_prior(means(blocks)) + entropy(blocks)
+
+
+def local_terms(model: Model, blocks: Blocks, data: Data) -> Float[Array, ""]:
+    """What the data add to the bound, their local blocks worked out afresh and not kept."""
+    return model.walk(means(blocks), data, local_steps=_FINAL_LOCAL_STEPS)[0].value
 
 
 def mean_log_predictive(model: Model, blocks: Blocks, data: Data) -> Float[Array, ""]:
@@ -245,8 +280,13 @@ def mean_log_predictive(model: Model, blocks: Blocks, data: Data) -> Float[Array
 
 
 @eqx.filter_jit
-def _bounds(model: Model, blocks: Blocks, data: Data) -> Float[Array, " r"]:
-    return jax.vmap(lambda here: bound_of_all(model, here, data, _FINAL_LOCAL_STEPS))(blocks)
+def _global_terms(model: Model, blocks: Blocks) -> Float[Array, " r"]:
+    return jax.vmap(lambda here: global_terms(model, here))(blocks)
+
+
+@eqx.filter_jit
+def _local_terms(model: Model, blocks: Blocks, data: Data) -> Float[Array, " r"]:
+    return jax.vmap(lambda here: local_terms(model, here, data))(blocks)
 
 
 def _subset(data: Data, rows: np.ndarray) -> Data:

@@ -1,0 +1,66 @@
+"""A stream as a model sees it: pieces of rows as arrays on the device, all of one shape."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Key
+
+from ..data.stream import Stream
+from ..errors import InvalidData, UnsupportedMethod
+from ..models import Data, Model
+from ..models._data import make_data
+
+_SAMPLE = 10_000  # rows that scales, default priors and starts are taken from
+
+
+@dataclasses.dataclass(frozen=True)
+class Streamed:
+    """What a run needs in place of `Data`; `wrap` adds what the method wants to know about a piece."""
+
+    stream: Stream
+    model: Model
+    sample: Data  # some rows, weighted to stand for all
+    seed: int
+    wrap: Callable[[Data], Data] = lambda piece: piece
+
+    @property
+    def size(self) -> int:
+        return self.stream.size
+
+    def pieces(self) -> Iterator[Data]:
+        """Shuffled, without end."""
+        return self.stream.shuffled(self.seed, lambda raw: self.wrap(self._arrays(raw)))
+
+    def in_order(self) -> Iterator[Data]:
+        """All rows once; a piece that is short is filled up with rows of weight zero."""
+        return self.stream.in_order(self._arrays)
+
+    def _arrays(self, raw: Any) -> Data:
+        rows = self.model.new_rows(raw)
+        count, full = jax.tree.leaves(rows)[0].shape[0], self.stream.piece_rows
+        weights = np.ones(full)
+        if count < full:
+            rows = jax.tree.map(lambda leaf: np.concatenate([leaf, np.repeat(leaf[-1:], full - count, axis=0)]), rows)
+            weights[count:] = 0.0
+        return make_data(rows, weights, max(1, self.sample.weights.shape[0] // self.sample.blocks))
+
+
+def prepare_stream(
+    model: Model, stream: Stream, method: Any, weights: Any, key: Key[Array, ""]
+) -> tuple[Model, Streamed]:
+    """The model completed by a sample of the rows, and the stream of all of them."""
+    if not method.streams:
+        raise UnsupportedMethod(f"{method.name} needs all data in memory; for a stream use tp.SVI()")
+    if weights is not None:
+        raise InvalidData("weights cannot be given for a stream")
+    seed = int(jax.random.bits(key, dtype="uint32"))
+    model, sample = model.prepare(stream.sample(np.random.default_rng(seed), _SAMPLE))
+    scale = stream.size / sample.size
+    sample = eqx.tree_at(lambda data: data.weights, sample, sample.weights * scale)
+    return model, Streamed(stream, model, sample, seed)
