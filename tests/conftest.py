@@ -1,5 +1,6 @@
 """Settings shared by all tests. Float64 is not set here: the package does it, and the tests rely on that."""
 
+import os
 from pathlib import Path
 
 import jax
@@ -12,6 +13,10 @@ CACHE = Path(__file__).resolve().parents[1] / ".cache"
 jax.config.update("jax_compilation_cache_dir", str(CACHE / "jax"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
 
+# Problems here are tiny: code that runs a little slower but compiles in half the time is the better bargain.
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # for the processes that tests start
+jax.config.update("jax_disable_most_optimizations", True)
+
 # A missing axis must be an error: broadcasting (n,) against (n, d) gives a wrong number, not a crash.
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
@@ -20,9 +25,6 @@ settings.register_profile("temperance", deadline=None, derandomize=True)
 settings.load_profile("temperance")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def quick_compilation():
-    """For modules of tiny problems: compile without optimisation, in a half to a quarter of the time."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+    """What every module has now."""

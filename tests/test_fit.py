@@ -13,8 +13,6 @@ from temperance.inference import run as loop
 from temperance.models import Powers
 from tests.matrix.effects import Effects, Together
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 X = np.array([1.3, 0.2, 2.1, 0.9, 1.7, 0.4])
 PRIOR = tp.Normal([0.5], [[2.0]])
 

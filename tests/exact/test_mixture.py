@@ -15,8 +15,6 @@ from tests.exact.pairs import CONJUGATE, PAIRS, Pair
 from tests.matrix.problems import ascents, stack
 from tests.matrix.registry import COMPONENTS, ENTRIES, ROWS
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 # The thesis's tiny case: a₀ = 1, B₀ = 0.11, v₀ = 0.01, δ₀ = 1.
 TINY = np.array([-2.1, -1.7, -1.9, 0.9, 1.4, 1.2, 1.1])[:, None]
 TINY_PRIOR = {"mean": [0.0], "pseudo_count": 0.01, "dof": 2.0, "scatter": [[0.22]]}

@@ -8,8 +8,6 @@ import temperance as tp
 from temperance.errors import InvalidParameter
 from tests.matrix.effects import Effects
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 X = np.array([1.3, 0.2, 2.1, 0.9, 1.7, 0.4])
 MEANS, VARIANCES = np.array([0.5, -1.0]), np.array([2.0, 0.7])
 

@@ -11,8 +11,6 @@ from temperance.models import Data, Model
 from tests.matrix.effects import Effects, Together, problem
 from tests.matrix.registry import ENTRIES, Entry
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 # Of a few hundred scores a right sampler's exceed this for one seed in thousands; the broken ones pass it by far.
 LIMIT = 5.0
 

@@ -6,8 +6,6 @@ import pytest
 from tests.matrix.problems import ascents
 from tests.matrix.registry import ENTRIES, Entry
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=repr)
 def test_bound_never_decreases(entry: Entry) -> None:

@@ -12,8 +12,6 @@ import temperance as tp
 from temperance.errors import InvalidData, InvalidParameter, UnsupportedMethod
 from tests.models.small import VB, X, mixture
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 COUNTS = np.random.default_rng(0).poisson(3.0, size=(12, 2)).astype(float)
 HOLE = np.where(np.arange(24).reshape(12, 2) == 5, np.nan, X)
 WISHART = tp.NormalWishart([0.0, 0.0], 1.0, 4.0, np.eye(2))

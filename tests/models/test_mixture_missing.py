@@ -15,8 +15,6 @@ import temperance as tp
 from temperance.models import Posterior, Powers
 from tests.exact import marginals
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 NAN = np.nan
 ROWS = np.array([[0.4, -1.0, 0.3], [NAN, 0.5, 1.1], [0.2, NAN, NAN], [NAN, NAN, NAN], [1.5, 0.1, NAN]])
 COVARIANCE = np.array([[1.0, 0.5, 0.2], [0.5, 2.0, -0.3], [0.2, -0.3, 0.8]])
@@ -215,12 +213,13 @@ def test_one_component_with_holes() -> None:
 
 @pytest.mark.parametrize("form", ["full", "spherical", "known"])
 def test_complete_data_need_no_special_treatment(form: str) -> None:
-    """The pairs that take missing values give the same values and messages on data that have none."""
+    """The pairs that take missing values give the same values, messages and predictions on data that have none."""
     rows, one = np.random.default_rng(0).normal(size=(5, 3)), jnp.asarray(1.0)
     found = []
     for missing in (None, "marginalise"):
         model, data = mixture(form, missing).prepare(rows)
-        found.append(jax.tree.leaves(evaluate(model, data.values, draw(form), one, one)))
+        density = predict(model, dict(model.prior), data.values)
+        found.append([density, *jax.tree.leaves(evaluate(model, data.values, draw(form), one, one))])
     for plain, marginalised in zip(*found, strict=True):
         np.testing.assert_allclose(plain, marginalised, rtol=0, atol=1e-12)
 

@@ -13,8 +13,6 @@ from temperance.models._data import make_data
 from tests.matrix.problems import scattered
 from tests.models.small import VB, X, mixture
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 
 def in_order(fit: tp.Fit, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Locations and responsibilities, the components sorted: restarts that end alike may be labelled differently."""

@@ -17,8 +17,6 @@ from sklearn.mixture import BayesianGaussianMixture
 import temperance as tp
 from temperance.models import Data, Posterior
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 N, K, STEPS = 30, 3, 25
 
 

@@ -19,8 +19,6 @@ from temperance.models._model import means
 from temperance.models.regression import VAGUER
 from temperance.models.regression_data import Rows
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 N = 12  # one shape for most tests: a new one is a new compilation
 EXACT = tp.VB(tol=1e-13, max_iter=3000)
 

@@ -6,7 +6,6 @@ from tests.papers.test_variational_mixtures import script
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("quick_compilation")
 def test_orthonormal_polynomials_find_the_order_and_scaled_powers_do_not(tmp_path):
     order = script("polynomial_order")
     clear, noisy = (0.3, True), (1.0, True)
