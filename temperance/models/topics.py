@@ -28,7 +28,8 @@ from ..numerics.special import digamma, log_gamma
 from ._data import Data, make_data, over_blocks
 from ._model import Conditional, Means, Model, Posterior, Powers, Terms
 from .mixture import check_choice, check_count
-from .topics_local import Documents, Local, local_step
+from .topics_data import Documents, as_documents, given_documents
+from .topics_local import Local, local_step
 from .topics_report import proportions, top_words
 
 _LEARNED = ("document_prior", "topic_prior")
@@ -160,7 +161,7 @@ class LDA(Model):
         return (("proportions",),)
 
     def local_prior(self, x: Documents) -> dict[str, Any]:
-        shape = (x.words.shape[0], self.n_topics)
+        shape = (x.lengths.shape[0], self.n_topics)
         if "document_prior" in self.prior:
             return {"proportions": Symmetric(("document_prior",), shape)}
         natural = DirichletVector(jnp.broadcast_to((self.alpha - 1.0)[None], shape))
@@ -168,8 +169,7 @@ class LDA(Model):
 
     def initial_local(self, m: Means, x: Documents) -> dict[str, Any]:
         """Each token shared equally by all topics."""
-        counts = jnp.sum(x.counts.astype(jnp.float64), axis=1, keepdims=True)
-        gamma = self.concentration(m)[None] + counts / self.n_topics
+        gamma = self.concentration(m)[None] + x.lengths[:, None] / self.n_topics
         return {"proportions": Dirichlet.from_natural(DirichletVector(gamma - 1.0))}
 
     def concentration(self, m: Means) -> Float[Array, " k"]:
@@ -181,8 +181,8 @@ class LDA(Model):
     ) -> Float[Array, " n"]:
         """Σ_v n_dv log Σ_k exp{E log θ_dk + E log β_kv}; with a key, one multinomial draw of each n_dv."""
         log_theta, log_beta = m["proportions"].log, m["topics"].log
-        logits = _each(powers.latent) * log_theta[:, None] + _each(powers.observation) * log_beta.T[x.words]
-        counts = x.counts.astype(jnp.float64)
+        words, counts = x.padded()
+        logits = _each(powers.latent) * log_theta[:, None] + _each(powers.observation) * log_beta.T[words]
         value = jnp.sum(counts * jax.nn.logsumexp(logits, axis=-1), axis=-1)
         if key is None:
             return value
@@ -199,7 +199,7 @@ class LDA(Model):
             theta = jax.random.dirichlet(key_theta, jnp.broadcast_to(alpha, (n, self.n_topics)))
         z = jax.random.categorical(key_z, jnp.log(theta)[:, None], shape=(n, self.length))
         words = jax.random.categorical(key_w, jnp.log(draws["topics"])[z])
-        return Documents(words.astype(jnp.int32), jnp.ones((n, self.length)))
+        return given_documents(words.astype(jnp.int32), jnp.ones((n, self.length)))
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
         """Topics as if each had seen every word about once, with a tenth of noise."""
@@ -260,9 +260,10 @@ class LDA(Model):
         if corpus.n_tokens == 0:
             raise InvalidData(f"all {len(corpus)} documents are empty")
         model = self.complete(corpus)
-        documents = pad(corpus, int(corpus.entries.max(initial=1)))
-        width = documents.words.shape[1] * self.n_topics * 8
-        return model, make_data(documents, as_weights(weights, len(corpus)), max(16, 2**26 // width))
+        width = int(corpus.entries.max(initial=1))
+        documents = as_documents(corpus, self._engine() == "host", width)
+        block = max(16, 2**26 // (width * self.n_topics * 8))
+        return model, make_data(documents, as_weights(weights, len(corpus)), block)
 
     def complete(self, corpus: Any) -> Self:
         """The model with the sizes, words and document length of a corpus."""
@@ -284,7 +285,9 @@ class LDA(Model):
     def new_rows(self, data: Any) -> Documents:
         corpus = self.new_corpus(data)
         # Widths are powers of two: few shapes, few compilations.
-        return pad(corpus, 1 << (int(corpus.entries.max(initial=1)) - 1).bit_length())
+        width = 1 << (int(corpus.entries.max(initial=1)) - 1).bit_length()
+        host = self._engine() == "host"
+        return as_documents(corpus, host, width, padded=not host)
 
     def log_predictive(self, q: Posterior, x: Documents) -> Float[Array, " n"]:
         """A lower bound on log p(document | mean topics): exact sums over its proportions do not exist."""
@@ -296,7 +299,7 @@ class LDA(Model):
     def infer(self, blocks: dict[str, Any], x: Documents, log_beta: Float[Array, "k v"]) -> tuple[Local, Array]:
         """The proportions of new documents to convergence, and α."""
         m = {name: blocks[name].mean() for name in blocks if name == "document_prior"}
-        alpha, weights = self.concentration(m), jnp.ones(x.words.shape[0])
+        alpha, weights = self.concentration(m), jnp.ones(x.lengths.shape[0])
         gamma = self.initial_local(m, x)["proportions"].concentration
         engine = "device" if self._engine() == "autodiff" else self._engine()
         return local_step(log_beta, x, weights, alpha, gamma, (1.0, 1.0), 200, 1e-4, engine), alpha
@@ -327,12 +330,13 @@ class LDA(Model):
             key_draw, key_document = jax.random.split(key)
             draws = {name: block.sample(key_draw) for name, block in q.blocks.items()}
             document = self.simulate(key_document, draws, 1)
-            return jnp.zeros(self.n_words).at[document.words[0]].add(document.counts[0])
+            words, counts = document.padded()
+            return jnp.zeros(self.n_words).at[words[0]].add(counts[0])
 
         return jax.lax.map(one, jax.random.split(key, n))
 
     def notes(self, data: Data) -> list[str]:
-        empty = int(np.sum(np.asarray(data.values.counts[: data.size].sum(axis=1) == 0)))
+        empty = int(np.sum(np.asarray(data.values.lengths)[: data.size] == 0))
         plural = "s are" if empty > 1 else " is"
         return [f"{empty} document{plural} empty: their topics are those of the prior"] if empty else []
 
@@ -353,17 +357,6 @@ def _document_terms(found: Local, alpha: Float[Array, " k"]) -> tuple[Float[Arra
     normalisers = jnp.sum(log_gamma(gamma), axis=1) - log_gamma(total)
     prior = jnp.sum(log_gamma(alpha)) - log_gamma(jnp.sum(alpha))
     return found.evidence + difference + normalisers - prior, log_theta
-
-
-def pad(corpus: Any, width: int) -> Documents:
-    """Documents as rows of equal width, on the host."""
-    corpus = corpus if isinstance(corpus, Corpus) else corpus.take(slice(None))
-    words = np.zeros((len(corpus), max(1, width)), dtype=np.int32)
-    counts = np.zeros(words.shape, dtype=corpus.counts.dtype)
-    row = np.repeat(np.arange(len(corpus)), corpus.entries)
-    place = np.arange(len(corpus.words)) - np.repeat(corpus.starts[:-1], corpus.entries)
-    words[row, place], counts[row, place] = corpus.words, corpus.counts
-    return Documents(words, counts)  # type: ignore[arg-type]
 
 
 def _each(power: ArrayLike) -> ArrayLike:

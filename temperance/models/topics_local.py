@@ -9,20 +9,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, Int
+from jaxtyping import Array, ArrayLike, Float
 
 from ..numerics.special import digamma
-
-
-class Documents(eqx.Module):
-    """Bags of words, padded with counts of zero at their ends."""
-
-    words: Int[Array, "n width"]
-    counts: Float[Array, "n width"]
+from .topics_data import Documents, find_rows
 
 
 class Local(NamedTuple):
@@ -69,8 +62,9 @@ def device_local_step(
     rows = log_topics.T.astype(kind)
     shift = jnp.max(rows, axis=1)
     power = observation.astype(kind)
-    block = jnp.exp(power[:, None, None] * (rows - shift[:, None])[x.words])
-    counts = x.counts.astype(kind)
+    words, whole_counts = x.padded()
+    block = jnp.exp(power[:, None, None] * (rows - shift[:, None])[words])
+    counts = whole_counts.astype(kind)
     floor = jnp.finfo(kind).tiny
 
     def shares(gamma: Array) -> Array:
@@ -97,9 +91,9 @@ def device_local_step(
     share = shares(gamma)
     norm = norms(share)
     ratios = (weights * observation).astype(kind)[:, None] * counts / norm
-    messages = _collect(x.words, ratios, share, block, rows.shape)
-    explained = jnp.log(norm).astype(jnp.float64) + observation[:, None] * shift[x.words].astype(jnp.float64)
-    return Local(gamma, messages.astype(jnp.float64), jnp.sum(x.counts * explained, axis=1))
+    messages = _collect(words, ratios, share, block, rows.shape)
+    explained = jnp.log(norm).astype(jnp.float64) + observation[:, None] * shift[words].astype(jnp.float64)
+    return Local(gamma, messages.astype(jnp.float64), jnp.sum(whole_counts * explained, axis=1))
 
 
 def _collect(words: Array, ratios: Array, share: Array, block: Array, shape: tuple[int, ...]) -> Array:
@@ -119,14 +113,22 @@ def _host(
     shapes = tuple(
         jax.ShapeDtypeStruct(shape, jnp.float64) for shape in (gamma.shape, log_topics.shape, gamma.shape[:1])
     )
-    given = (log_topics, x.words, x.counts, *each, prior, gamma, jnp.asarray(steps), jnp.asarray(tolerance))
+    documents = x.padded() if x.rows is None else (x.rows,)
+    given = (jnp.asarray(steps), jnp.asarray(tolerance), log_topics, prior, gamma, *each, *documents)
     # Restarts run one after the other: the kernel's threads already use all cores.
     return Local(*jax.pure_callback(_call_kernel, shapes, *given, vmap_method="sequential"))
 
 
 def _call_kernel(*given: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    from .topics_kernel import host_local_step, padded_rows
+    from .topics_documents import Rows, padded_rows, rows_of_corpus
+    from .topics_kernel import host_local_step
 
-    log_topics, words, counts, weights, observation, latent, prior, gamma, steps, tolerance = map(np.asarray, given)
-    rows = padded_rows(words, counts, weights, observation, latent)
-    return host_local_step(log_topics, rows, prior, gamma, int(steps), float(tolerance))
+    steps, tolerance, log_topics, prior, gamma, weights, observation, latent, *documents = map(np.asarray, given)
+
+    def rows_of(part: slice) -> Rows:
+        each = (weights[part], observation[part], latent[part])
+        if len(documents) == 2:
+            return padded_rows(documents[0][part], documents[1][part], *each)
+        return rows_of_corpus(*find_rows(documents[0][part]), *each)
+
+    return host_local_step(log_topics, observation, rows_of, prior, gamma, int(steps), float(tolerance))

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from ..data import Corpus
 from ..errors import InvalidData, InvalidParameter, UnsupportedMethod
 from ._model import Posterior
-from .topics_local import Documents
+from .topics_data import Documents
 
 if TYPE_CHECKING:
     from ..fit import Fit
@@ -81,9 +81,10 @@ def proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.ndarray, "n k
     parts = []
     for first in range(0, len(corpus), _ROWS):
         rows = model.new_rows(corpus.take(slice(first, first + _ROWS)))
-        size = len(rows.words)
-        if first:  # one shape, one compilation
-            rows = jax.tree.map(lambda leaf, gap=_ROWS - size: np.pad(leaf, ((0, gap), (0, 0))), rows)
+        size = len(rows.lengths)
+        if first and size < _ROWS:  # one shape, one compilation
+            again = np.minimum(np.arange(_ROWS), size - 1)
+            rows = jax.tree.map(lambda leaf, again=again: leaf[again], rows)
         gamma = np.asarray(_infer(model, q.blocks, rows, log_beta))[:size]
         parts.append(gamma / gamma.sum(axis=1, keepdims=True))
     return np.concatenate(parts)

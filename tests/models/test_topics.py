@@ -15,8 +15,8 @@ from temperance.data import as_corpus
 from temperance.errors import InvalidData, InvalidParameter, UnsupportedMethod
 from temperance.families.dirichlet import DirichletVector
 from temperance.models import Powers
-from temperance.models.topics import pad
-from temperance.models.topics_local import Documents, local_step
+from temperance.models.topics_data import Documents, as_documents
+from temperance.models.topics_local import local_step
 
 ENGINES = ("host", "device")
 
@@ -49,8 +49,7 @@ def reference_step(log_topics, counts, prior, gamma, steps):
 
 def documents(matrix: np.ndarray) -> Documents:
     corpus = as_corpus(matrix)
-    rows = pad(corpus, int(corpus.entries.max()))
-    return Documents(jnp.asarray(rows.words), jnp.asarray(rows.counts))
+    return jax.tree.map(jnp.asarray, as_documents(corpus, host=True, width=int(corpus.entries.max())))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
