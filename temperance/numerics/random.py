@@ -53,5 +53,6 @@ def log_gamma_variate(key: Key[Array, ""], shape: Float[Array, "*s"]) -> Float[A
         fresh = jnp.log(d) + log_v + jnp.where(small, jnp.log(boost) / shape, 0.0)
         return rounds + 1, done | accept, jnp.where(done, value, fresh)
 
-    start = (jnp.asarray(0), jnp.zeros(a.shape, dtype=bool), jnp.zeros_like(a))
+    invalid = ~((shape > 0.0) & (shape < jnp.inf))  # never accepted: NaN at once, instead of a loop without end
+    start = (jnp.asarray(0), invalid, jnp.where(invalid, jnp.nan, 0.0))
     return jax.lax.while_loop(unfinished, body, start)[2]
