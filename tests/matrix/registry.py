@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import temperance as tp
-from tests.exact.pairs import KNOWN, PAIRS, Pair
+from tests.exact.pairs import KNOWN_WITH_HOLES, PAIRS, Pair
 from tests.matrix.effects import Effects, problem
 
 ROWS, COMPONENTS = 6, 3
@@ -36,7 +36,7 @@ def mixture(pair: Pair) -> Entry:
         model = pair.mixture(COMPONENTS, pair.hyper(rng), concentration=concentration)
         return model, pair.data(rng, ROWS)
 
-    return Entry(f"mixture, {pair}", problem, rare=pair is not KNOWN)
+    return Entry(f"mixture, {pair}", problem, rare=pair is not KNOWN_WITH_HOLES)
 
 
 def regression(ard: bool) -> Entry:

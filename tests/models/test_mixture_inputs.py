@@ -152,20 +152,13 @@ def test_degenerate_data_have_finite_answers(form: str) -> None:
         assert len(constants) == {"a constant column": 1, "a column of zeros": 1, "one value": 2}.get(name, 0)
 
 
-def test_one_datum_and_more_components_than_data() -> None:
-    fit = tp.fit(mixture(), X[:1], VB)
-    finite(fit, X)
-    assert "more components (2) than data (1)" in fit.notes[0]
-    # Nothing is known of the scale: one datum only moves the weights and the mean.
-    assert fit.posterior["weights"].concentration.sum() == pytest.approx(3.0)
-
-
 def test_all_weight_on_one_datum() -> None:
     weights = np.zeros(12)
     weights[3] = 1.0
     finite(tp.fit(mixture(), X, VB, weights=weights), X)
 
 
+@pytest.mark.slow
 def test_counts_of_nothing() -> None:
     zeros = np.zeros((12, 2))
     finite(tp.fit(tp.Mixture(2, "poisson"), zeros, VB), zeros)
