@@ -17,7 +17,7 @@ from jaxtyping import Array, ArrayLike, Float, Key
 
 from ..data import as_matrix, as_weights, column_moments
 from ..errors import InvalidData, InvalidParameter
-from ..families import Dirichlet, Pair, Point
+from ..families import Dirichlet, GaussianWithMissing, Pair, Point
 from ..families._family import Family
 from ..families._parameters import parameters, require_finite_positive
 from ..families.describe import describe
@@ -234,6 +234,7 @@ class Mixture(Enumerable):
             each = self.pair.log_predictive(components, x)
         return log_mix(jnp.broadcast_to(self.mean_log_weights(q)[None], each.shape), each)
 
+    @eqx.filter_jit
     def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
         def one(key: Key[Array, ""]) -> Any:
             key_z, key_theta, key_x = jax.random.split(key, 3)
@@ -297,9 +298,10 @@ class Mixture(Enumerable):
         return 1e-5 if self.single else 1e-9
 
     def _block_size(self, x: np.ndarray) -> int:
-        """Rows whose features and responsibilities fit in the cache."""
-        width = (x.shape[1] + 1) * (x.shape[1] + 2) // 2 + 2 * self.n_components
-        return max(1024, int(2**22 / (width * (4 if self.single else 8))))
+        """Rows whose features stay in the cache (measured); fewer where every row has a matrix a component."""
+        if isinstance(self.pair, GaussianWithMissing):
+            return max(16, 2**21 // (self.n_components * x.shape[1] ** 2))
+        return 2048
 
     def _match_width(self, components: Family, x: np.ndarray) -> None:
         for width in (self.columns, location_width(components)):
