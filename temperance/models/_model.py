@@ -19,7 +19,7 @@ from typing import Any, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float, Key
+from jaxtyping import Array, ArrayLike, Float, Int, Key
 
 from ..errors import UnsupportedMethod
 from ..families._family import Family
@@ -166,6 +166,23 @@ class Model(eqx.Module):
     def stochastic(self) -> Stochastic:
         """Minibatches and step sizes that suit this model."""
         return Stochastic()
+
+    @property
+    def quick(self) -> bool:
+        """Whether the model can take many minibatch steps at once, faster than one by one."""
+        return False
+
+    def quick_steps(
+        self,
+        blocks: dict[str, Family],
+        x: Any,
+        rows: Int[Array, "t b"],
+        weights: Float[Array, "t b"],
+        rates: Float[Array, " t"],
+        local_steps: int,
+    ) -> dict[str, Family]:
+        """The blocks after t steps, each on its rows of x with its rate (0: no step); local blocks start afresh."""
+        raise UnsupportedMethod(f"{type(self).__name__} takes minibatch steps one by one")
 
     @property
     def rounding(self) -> float:

@@ -17,7 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, Key
+from jaxtyping import Array, ArrayLike, Float, Int, Key
 
 from ..data import Corpus, as_corpus, as_weights
 from ..errors import InvalidData, InvalidParameter
@@ -28,8 +28,9 @@ from ..numerics.special import digamma, log_gamma
 from ._data import Data, make_data, over_blocks
 from ._model import Conditional, Means, Model, Posterior, Powers, Terms
 from .mixture import check_choice, check_count
+from .stochastic import Stochastic
 from .topics_data import Documents, as_documents, given_documents
-from .topics_local import Local, local_step
+from .topics_local import Local, local_step, online_steps
 from .topics_report import proportions, top_words
 
 _LEARNED = ("document_prior", "topic_prior")
@@ -246,6 +247,32 @@ class LDA(Model):
             messages["document_prior"] = ConcentrationVector(log_theta, total)
         proportions = Dirichlet.from_natural(DirichletVector(gamma - 1.0))
         return Terms(value, messages), {"proportions": proportions}
+
+    @property
+    def quick(self) -> bool:
+        """On the host, with fixed priors: then the topics stay in the kernel's layout from step to step."""
+        return self._engine() == "host" and not self.learn
+
+    def quick_steps(
+        self,
+        blocks: dict[str, Any],
+        x: Documents,
+        rows: Int[Array, "t b"],
+        weights: Float[Array, "t b"],
+        rates: Float[Array, " t"],
+        local_steps: int,
+    ) -> dict[str, Any]:
+        assert self.n_words is not None and x.rows is not None
+        eta = self.eta if self.eta.ndim == 2 else jnp.broadcast_to(self.eta, (1, self.n_words))
+        topics = blocks["topics"].concentration
+        steps = (jnp.take(x.rows, rows), weights, rates)
+        found = online_steps(topics, eta, self.alpha, local_steps, self.local_tol, *steps)
+        return {"topics": Dirichlet.from_natural(DirichletVector(found - 1.0))}
+
+    @property
+    def stochastic(self) -> Stochastic:
+        """Batches and step sizes as usual for topic models; few local steps are better than many."""
+        return Stochastic(batch_size=256, passes=10.0, step_size=(10.0, 0.7), local_steps=20)
 
     def _engine(self) -> str:
         if self.engine != "auto":

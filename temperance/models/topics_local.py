@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, ArrayLike, Float, Int
 
 from ..numerics.special import digamma
 from .topics_data import Documents, find_rows
@@ -132,3 +132,42 @@ def _call_kernel(*given: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return rows_of_corpus(*find_rows(documents[0][part]), *each)
 
     return host_local_step(log_topics, observation, rows_of, prior, gamma, int(steps), float(tolerance))
+
+
+def online_steps(
+    topics: Float[Array, "k v"],
+    topic_prior: Float[Array, "_ v"],
+    document_prior: Float[Array, " k"],
+    local_steps: ArrayLike,
+    tolerance: ArrayLike,
+    rows: Int[Array, "t b"],
+    weights: Float[Array, "t b"],
+    rates: Float[Array, " t"],
+) -> Float[Array, "k v"]:
+    """Concentrations of the topics after t minibatch steps on the host."""
+    shape = jax.ShapeDtypeStruct(topics.shape, jnp.float64)
+    given = (
+        topics,
+        topic_prior,
+        document_prior,
+        jnp.asarray(local_steps),
+        jnp.asarray(tolerance),
+        rows,
+        weights,
+        rates,
+    )
+    return jax.pure_callback(_call_online, shape, *given, vmap_method="sequential")
+
+
+def _call_online(*given: Array) -> np.ndarray:
+    from .topics_documents import rows_of_corpus
+    from .topics_online import Online
+
+    topics, topic_prior, document_prior, local_steps, tolerance, rows, weights, rates = map(np.asarray, given)
+    online = Online(topics, topic_prior)
+    ones = np.ones(rows.shape[1])
+    for here, weight, rate in zip(rows, weights, rates, strict=True):
+        if rate > 0:
+            documents = rows_of_corpus(*find_rows(here), weight, ones, ones)
+            online.step(documents, float(rate), document_prior, int(local_steps), float(tolerance))
+    return online.concentrations()

@@ -119,6 +119,45 @@ def test_threads_do_not_change_a_bit(counts: np.ndarray, monkeypatch: pytest.Mon
     assert all((left == right).all() for left, right in zip(one, step(), strict=True))
 
 
+def test_quick_minibatch_steps_are_the_derived_ones() -> None:
+    """On the host many steps are taken at once."""
+    generator = np.random.default_rng(6)
+    topics = generator.dirichlet(np.full(40, 0.1), 3)
+    matrix = generator.poisson(30 * topics[generator.integers(0, 3, 60)])
+    method = tp.SVI(batch_size=10, passes=30, local_steps=30)
+    fits = {
+        engine: tp.fit(tp.LDA(3, engine=engine, topic_prior=0.02, local_tol=0.0), matrix, method, seed=0)
+        for engine in ENGINES
+    }
+    host, device = (np.asarray(fit.posterior["topics"].concentration) for fit in fits.values())
+    assert (device < 0.03).mean() > 0.3
+    assert np.allclose(host, device, rtol=1e-8)
+    assert np.isclose(fits["host"].log_evidence, fits["device"].log_evidence, rtol=1e-10)
+
+
+def test_lists_of_topics_give_the_same_steps() -> None:
+    """Lists of the topics a word has not forgotten, against all of them; some words die out altogether."""
+    from temperance.models import topics_online
+    from temperance.models.topics_documents import rows_of_corpus
+
+    generator = np.random.default_rng(7)
+    topics = generator.dirichlet(np.full(30, 0.05), 20)
+    corpus = as_corpus(generator.poisson(40 * topics[generator.integers(0, 20, 200)]))
+    start = 1.0 + 0.1 * generator.random((20, 30))
+    results = []
+    for share in (0.5, 0.0):
+        online = topics_online.Online(start, np.full((1, 30), 0.01))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(topics_online, "_SPARSE", share)
+            for step in range(60):
+                rows = np.arange(20) + 20 * (step % (10 if step < 10 else 5))
+                documents = rows_of_corpus(corpus, rows, np.full(20, 5.0), np.ones(20), np.ones(20))
+                online.step(documents, (2.0 + step) ** -0.6, np.full(20, 0.05), 50, 0.0)
+        assert online.sparse == (share > 0)
+        results.append(online.concentrations())
+    assert np.allclose(*results, rtol=1e-6)
+
+
 def log_beta(concentration: np.ndarray) -> np.ndarray:
     return gammaln(concentration).sum(-1) - gammaln(concentration.sum(-1))
 
