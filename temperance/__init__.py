@@ -15,6 +15,7 @@ from .families import __all__ as _families  # noqa: E402
 from .fit import Fit, fit, load  # noqa: E402
 from .inference.messages.alpha_divergence import EP, MessagePassing  # noqa: E402
 from .inference.point.em import EM  # noqa: E402
+from .inference.point.laplace import Laplace  # noqa: E402
 from .inference.variational.coordinate import VB  # noqa: E402
 from .inference.variational.stochastic import SVI  # noqa: E402
 from .models import (  # noqa: E402
@@ -40,6 +41,7 @@ __all__ = [
     "FactorialMixture",
     "Fit",
     "GaussianMixture",
+    "Laplace",
     "LinearRegression",
     "MessagePassing",
     "Mixture",

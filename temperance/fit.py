@@ -46,7 +46,9 @@ class Fit:
 
     @property
     def posterior(self) -> dict[str, Any]:
-        """The posterior of the global blocks, in the user's coordinates."""
+        """The posterior of the global blocks (families, or draws), in the user's coordinates."""
+        if not isinstance(self.state, Posterior):
+            return self.model.draws_to_user(self.state.blocks)
         return self.model.to_user(self.state.blocks)
 
     def log_predictive(self, x_new: Any) -> np.ndarray:
@@ -86,6 +88,8 @@ class Fit:
         """n new data from the posterior predictive."""
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
             raise InvalidParameter(f"n must be a whole number of at least 1, got {n!r}")
+        if not isinstance(self.state, Posterior):
+            return self.state.sample(as_key(key), self.model, n)
         return np.asarray(self.model.sample_predictive(as_key(key), self.state, n))
 
     def table(self) -> dict[str, list[Any]]:
@@ -110,9 +114,7 @@ class Fit:
             if n > _ROWS and size < _ROWS:
                 # One shape, one compilation.
                 piece = jax.tree.map(
-                    lambda leaf, size=size: np.concatenate(
-                        [leaf, np.repeat(leaf[-1:], _ROWS - size, axis=0)]
-                    ),
+                    lambda leaf, size=size: np.concatenate([leaf, np.repeat(leaf[-1:], _ROWS - size, axis=0)]),
                     piece,
                 )
             pieces.append(np.asarray(function(self.model, self.state, piece))[:size])
@@ -120,8 +122,8 @@ class Fit:
 
 
 @eqx.filter_jit
-def _log_predictive(model: Model, q: Posterior, x: Any) -> Array:
-    return model.log_predictive(q, x)
+def _log_predictive(model: Model, q: Any, x: Any) -> Array:
+    return model.log_predictive(q, x) if isinstance(q, Posterior) else q.log_predictive(model, x)
 
 
 @eqx.filter_jit

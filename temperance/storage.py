@@ -52,9 +52,7 @@ def load(path: str | os.PathLike[str]) -> Any:
             if header.get("format") != FORMAT:
                 raise DamagedFile(f"{path} was not written by Temperance")
             if header.get("version") != VERSION:
-                raise DamagedFile(
-                    f"{path} has format version {header.get('version')}; this version reads {VERSION}"
-                )
+                raise DamagedFile(f"{path} has format version {header.get('version')}; this version reads {VERSION}")
             entries = {name: archive.read(name) for name in header["sha256"]}
         for name, content in entries.items():
             if hashlib.sha256(content).hexdigest() != header["sha256"][name]:

@@ -13,13 +13,14 @@ _ROWS = 20  # a longer table is cut
 
 
 def summarise(fit: Fit) -> str:
+    table = fit.table()
     lines = [
         f"{type(fit.model).__name__} fitted to {fit.data.size:,} data by {fit.method.name} in {fit.seconds:.2f} s",
         f"log evidence {fit.log_evidence:.4f}{_bracket(fit)}",
         _verdict(fit),
+        *_held(fit, table),
         *(f"note: {note}" for note in fit.notes),
     ]
-    table = fit.table()
     if table:
         lines += ["", *_layout(table)]
     return "\n".join(lines)
@@ -29,15 +30,16 @@ def _bracket(fit: Fit) -> str:
     return "" if fit.bracket is None else f" (between {fit.bracket[0]:.4f} and {fit.bracket[1]:.4f})"
 
 
+def _held(fit: Fit, table: dict[str, list[Any]]) -> list[str]:
+    size, held = getattr(fit.model, "n_components", 0), len(table.get("component", ()))
+    return [f"{held} of {size} components hold data"] if 0 < held < size else []
+
+
 def _verdict(fit: Fit) -> str:
     restarts = fit.history.get("restarts")
     runs = "" if restarts is None or len(restarts) == 1 else f", the best of {len(restarts)} starts"
     steps = len(next(iter(fit.history.values()), []))
-    return (
-        f"converged after {steps} steps{runs}"
-        if fit.converged
-        else f"not converged after {steps} steps{runs}"
-    )
+    return f"converged after {steps} steps{runs}" if fit.converged else f"not converged after {steps} steps{runs}"
 
 
 def _layout(table: dict[str, list[Any]]) -> list[str]:

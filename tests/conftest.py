@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 import jax
-import pytest
 from hypothesis import settings
 
 CACHE = Path(__file__).resolve().parents[1] / ".cache"
@@ -23,8 +22,3 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # The same examples on every machine, and no deadline, because the first example of a shape compiles.
 settings.register_profile("temperance", deadline=None, derandomize=True)
 settings.load_profile("temperance")
-
-
-@pytest.fixture(scope="module")
-def quick_compilation():
-    """What every module has now."""

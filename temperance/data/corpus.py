@@ -55,9 +55,7 @@ class Corpus:
         sizes = np.asarray(self.starts[rows + 1] - self.starts[rows])
         starts = np.concatenate([[0], np.cumsum(sizes)])
         entries = np.repeat(np.asarray(self.starts[rows]) - starts[:-1], sizes) + np.arange(starts[-1])
-        return dataclasses.replace(
-            self, starts=starts, words=self.words[entries], counts=self.counts[entries]
-        )
+        return dataclasses.replace(self, starts=starts, words=self.words[entries], counts=self.counts[entries])
 
     def to_sparse(self) -> Any:
         """A SciPy CSR matrix, documents × words."""
@@ -87,9 +85,7 @@ class Corpus:
             ranks = np.argsort(-total, kind="stable")[:most_common]
             keep &= np.isin(np.arange(self.n_words), ranks)
         if not keep.any():
-            raise InvalidParameter(
-                f"no word is left with min_documents={min_documents}, max_share={max_share}"
-            )
+            raise InvalidParameter(f"no word is left with min_documents={min_documents}, max_share={max_share}")
         return self.keep_words(keep)
 
     def split(self, share: float = 0.1, seed: int = 0) -> tuple[Corpus, Corpus]:
@@ -130,9 +126,7 @@ class Corpus:
         here = counts > 0
         kept = np.concatenate([[0], np.cumsum(here)])
         counts = counts[here].astype(self.counts.dtype)
-        return dataclasses.replace(
-            self, starts=kept[self.starts], words=self.words[here], counts=counts, unknown=0
-        )
+        return dataclasses.replace(self, starts=kept[self.starts], words=self.words[here], counts=counts, unknown=0)
 
 
 def as_corpus(
@@ -255,9 +249,7 @@ def _from_lists(data: Sequence[Any], vocabulary: tuple[str, ...] | None, n_words
         counts = np.ones(len(words))
     else:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise InvalidData(
-            f"tokens must be all text, all word numbers or all (number, count) pairs, got {names}"
-        )
+        raise InvalidData(f"tokens must be all text, all word numbers or all (number, count) pairs, got {names}")
     if words.dtype.kind not in "iu":
         raise InvalidData(f"word numbers must be whole numbers, got {words.dtype}")
     if (words < 0).any():

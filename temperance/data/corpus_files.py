@@ -94,9 +94,7 @@ def _read_matrix_market(path: Path) -> Iterator[Corpus]:
     with _open(path) as file:
         kind = file.readline().lower().split()[1:]
         if " ".join(kind) not in _MARKET:
-            raise InvalidData(
-                f"{path.name} must be a file of {' or '.join(_MARKET)}, found {' '.join(kind)!r}"
-            )
+            raise InvalidData(f"{path.name} must be a file of {' or '.join(_MARKET)}, found {' '.join(kind)!r}")
         line = next((line for line in file if line.strip() and not line.startswith("%")), "")
         if len(line.split()) != 3 or not all(number.isdigit() for number in line.split()):
             raise DamagedFile(f"{path.name} is damaged or cut short: no line with its three sizes")
@@ -119,9 +117,7 @@ def _triples(path: Path, file: IO[str], documents: int, words: int, entries: int
         yield _rows(held[held[:, 0] <= last], first, last, words)
         held, first = held[held[:, 0] > last], last
     if read != entries:
-        raise DamagedFile(
-            f"{path.name} is damaged or cut short: it announces {entries} entries and has {read}"
-        )
+        raise DamagedFile(f"{path.name} is damaged or cut short: it announces {entries} entries and has {read}")
     if held.size and held[:, 0].min() <= first:
         raise InvalidData(f"{path.name} is too large to be read unsorted: sort its lines by document")
     yield _rows(held, first, documents, words)
@@ -144,9 +140,7 @@ def _check_triples(path: Path, table: np.ndarray, documents: int, words: int) ->
         numbers = table[:, column]
         wrong = (numbers < 1) | (numbers > most) | (numbers % 1 != 0)
         if wrong.any():
-            raise InvalidData(
-                f"{path.name} numbers its {name}s from 1 to {most}, but has {name} {numbers[wrong][0]:g}"
-            )
+            raise InvalidData(f"{path.name} numbers its {name}s from 1 to {most}, but has {name} {numbers[wrong][0]:g}")
     check_counts(table[:, 2], fractional=True)
 
 

@@ -97,9 +97,7 @@ def store_corpus(
         words, pieces = vocabulary_of(Path(data), vocabulary), corpus_pieces(data)
     else:
         words = vocabulary_of(Path(), vocabulary)
-        pieces = (
-            data if isinstance(data, Iterator) else iter([as_corpus(data, vocabulary=words, fractional=True)])
-        )
+        pieces = data if isinstance(data, Iterator) else iter([as_corpus(data, vocabulary=words, fractional=True)])
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=folder.name + ".", dir=folder.parent))
     try:
@@ -117,18 +115,14 @@ def open_corpus(folder: str | Path) -> ShardedCorpus:
     try:
         about = json.loads((folder / "corpus.json").read_text("utf-8"))
         if about["version"] != _VERSION:
-            raise DamagedFile(
-                f"{folder.name} was stored in version {about['version']}, this reads {_VERSION}"
-            )
+            raise DamagedFile(f"{folder.name} was stored in version {about['version']}, this reads {_VERSION}")
         vocabulary = tuple(about["vocabulary"]) if about["vocabulary"] is not None else None
         shards = tuple(
             _open_shard(folder, number, sizes, about["n_words"], vocabulary)
             for number, sizes in enumerate(about["shards"])
         )
     except FileNotFoundError as error:
-        raise InvalidData(
-            f"{str(folder)!r} is not a stored corpus: it has no {Path(error.filename).name}"
-        ) from error
+        raise InvalidData(f"{str(folder)!r} is not a stored corpus: it has no {Path(error.filename).name}") from error
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise DamagedFile(f"{folder.name} is damaged: corpus.json cannot be read ({error})") from error
     return ShardedCorpus(shards, about["n_words"], about["n_tokens"], vocabulary)
@@ -147,9 +141,7 @@ def _open_shard(
         except (ValueError, EOFError) as error:
             raise DamagedFile(f"{path.name} of {folder.name} is damaged or cut short: {error}") from error
         if arrays[part].shape != (expected,):
-            raise DamagedFile(
-                f"{path.name} of {folder.name} should have {expected} entries, has {arrays[part].shape}"
-            )
+            raise DamagedFile(f"{path.name} of {folder.name} should have {expected} entries, has {arrays[part].shape}")
     return Corpus(**arrays, n_words=n_words, vocabulary=vocabulary)
 
 

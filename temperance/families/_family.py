@@ -102,10 +102,7 @@ class Vector(eqx.Module):
     def weights(self) -> Float[Array, "*b f"]:
         """The dual of `features`: a.dot(b) = Σ a.features() · b.weights(); off-diagonals count twice."""
         return jnp.concatenate(
-            [
-                _flatten(leaf, kind, dual=True)
-                for leaf, kind in zip(jax.tree.leaves(self), self.kinds, strict=True)
-            ],
+            [_flatten(leaf, kind, dual=True) for leaf, kind in zip(jax.tree.leaves(self), self.kinds, strict=True)],
             axis=-1,
         )
 

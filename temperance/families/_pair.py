@@ -68,11 +68,7 @@ class Pair(eqx.Module):
         statistics = self.statistics(x).expand(1) * power
         natural = family.natural.expand(0)
         updated = family.with_natural(natural + statistics)
-        return (
-            jnp.asarray(power) * self.log_base(x)[:, None]
-            + updated.log_normaliser()
-            - family.log_normaliser()[None]
-        )
+        return jnp.asarray(power) * self.log_base(x)[:, None] + updated.log_normaliser() - family.log_normaliser()[None]
 
 
 def check_counts(x: np.ndarray, name: str, largest: int | None = None) -> np.ndarray:

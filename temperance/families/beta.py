@@ -55,9 +55,7 @@ class Beta(Family):
     def statistics(self, draw: Float[Array, "*b"]) -> BetaVector:
         # Stand-ins for a draw that rounded to 0 or to 1: its neighbours are 2⁻¹⁰²² and 2⁻⁵³ away.
         info = jnp.finfo(draw.dtype)
-        return BetaVector(
-            jnp.log(jnp.maximum(draw, info.tiny)), jnp.log(jnp.maximum(1.0 - draw, 0.25 * info.eps))
-        )
+        return BetaVector(jnp.log(jnp.maximum(draw, info.tiny)), jnp.log(jnp.maximum(1.0 - draw, 0.25 * info.eps)))
 
     def mode(self) -> Float[Array, "*b"]:
         return self._dirichlet().mode()[..., 0]

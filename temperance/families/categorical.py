@@ -56,9 +56,7 @@ class CategoricalDistribution(Family):
     def kl(self, other: Self) -> Float[Array, "*b"]:
         ours, theirs = self.natural.indicator, other.natural.indicator
         p = self.probabilities
-        divergence = (
-            _weighted(p, ours) - _weighted(p, theirs) - self.log_normaliser() + other.log_normaliser()
-        )
+        divergence = _weighted(p, ours) - _weighted(p, theirs) - self.log_normaliser() + other.log_normaliser()
         return jnp.maximum(divergence, 0.0)
 
     def is_proper(self) -> Bool[Array, "*b"]:

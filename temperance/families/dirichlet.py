@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..errors import InvalidData
+from ..numerics.linalg import total
 from ..numerics.random import log_gamma_variate
 from ..numerics.special import digamma, inverse_digamma, log_gamma, safe_log, trigamma, trigamma_deficit
 from ._family import Family, Vector
@@ -43,7 +44,7 @@ class Dirichlet(Family):
 
     def log_normaliser(self) -> Float[Array, "*b"]:
         delta = self.concentration
-        return jnp.sum(log_gamma(delta), axis=-1) - log_gamma(jnp.sum(delta, axis=-1))
+        return total(log_gamma(delta)) - log_gamma(total(delta))
 
     def is_proper(self) -> Bool[Array, "*b"]:
         return jnp.all(self.natural.log > -1.0, axis=-1)
@@ -102,20 +103,19 @@ def _newton_step(
     delta: Float[Array, "*b k"], log_mean: Float[Array, "*b k"]
 ) -> tuple[Float[Array, "*b k"], Float[Array, ""]]:
     """The next δ, and the residual at this one, relative to the terms whose difference it is."""
-    all_and_total = jnp.concatenate([delta, jnp.sum(delta, axis=-1, keepdims=True)], axis=-1)
-    psi, slope = digamma(all_and_total), trigamma(all_and_total)
-    deficit = trigamma_deficit(all_and_total, slope)
-    residual = psi[..., :-1] - psi[..., -1:] - log_mean
-    terms = 1.0 + jnp.abs(psi[..., :-1]) + jnp.abs(psi[..., -1:]) + jnp.abs(log_mean)
-    shares = residual / slope[..., :-1]
+    whole = total(delta)[..., None]
+    psi, psi_whole, slope = digamma(delta), digamma(whole), trigamma(delta)
+    residual = psi - psi_whole - log_mean
+    terms = 1.0 + jnp.abs(psi) + jnp.abs(psi_whole) + jnp.abs(log_mean)
+    shares = residual / slope
     # 1/ψ′(Σδ) − Σ 1/ψ′(δ_k) > 0; written so, its terms would cancel for large counts.
-    denominator = jnp.sum(deficit[..., :-1], axis=-1, keepdims=True) - deficit[..., -1:]
-    both = shares + jnp.sum(shares, axis=-1, keepdims=True) / (slope[..., :-1] * denominator)
+    denominator = total(trigamma_deficit(delta, slope))[..., None] - trigamma_deficit(whole, trigamma(whole))
+    together = total(shares)[..., None]
+    both = shares + together / (slope * denominator)
     # Of large counts the log mean says little about the total, and an error in their shares, squared, would
     # throw it off by orders of magnitude: then settle the shares first.
-    common = jnp.sum(shares, axis=-1, keepdims=True) / jnp.sum(delta, axis=-1, keepdims=True)
-    uneven = jnp.where(delta > 1.0, jnp.square(shares - common * delta) / delta, 0.0)
-    error = jnp.sum(uneven, axis=-1, keepdims=True)
+    uneven = jnp.where(delta > 1.0, jnp.square(shares - together / whole * delta) / delta, 0.0)
+    error = total(uneven)[..., None]
     unsettled = error > 0.5 * jnp.maximum(denominator, 0.5)
     largest = jnp.where(unsettled, 4.0, 16.0) * delta + 1.0
     updated = jnp.clip(delta - jnp.where(unsettled, shares, both), 0.25 * delta, largest)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
+from ..numerics.random import log_gamma_variate
 from ..numerics.special import inverse_wishart_gap, log_gamma
 from ._family import Family, Vector
 from ._pair import Pair, check_counts
@@ -49,19 +50,21 @@ class Gamma(Family):
         return (self.natural.log > -1.0) & (self.natural.value < 0.0)
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, "*b"]:
-        log = jax.random.loggamma(key, self.shape) - jnp.log(self.rate)
+        log = log_gamma_variate(key, self.shape) - jnp.log(self.rate)
         return jnp.maximum(jnp.exp(log), jnp.finfo(log.dtype).tiny)
 
     def statistics(self, draw: Float[Array, "*b"]) -> GammaVector:
         return GammaVector(jnp.log(draw), draw)
 
     def mode(self) -> Float[Array, "*b"]:
-        return jnp.maximum(self.natural.log, jnp.finfo(self.natural.log.dtype).tiny) / self.rate
+        # A quotient below the smallest normal number would be flushed to zero, whose logarithm is infinite.
+        return jnp.maximum(self.natural.log / self.rate, jnp.finfo(self.natural.log.dtype).tiny)
 
     @classmethod
     def from_mean(cls, mean: GammaVector, guess: Self | None = None) -> Self:
         # A Wishart in one dimension with dof = 2a: log a − ψ(a) = log E[λ] − E[log λ].
-        shape = inverse_wishart_gap(jnp.log(mean.value) - mean.log, 1) / 2
+        start = None if guess is None else 2.0 * guess.shape
+        shape = inverse_wishart_gap(jnp.log(mean.value) - mean.log, 1, start) / 2
         return cls.from_natural(GammaVector(shape - 1.0, -shape / mean.value))
 
 

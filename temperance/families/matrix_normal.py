@@ -123,9 +123,7 @@ class WeightsAndScale(NamedTuple):
 def _gamma_natural(centre: Array, gram: Array, dof: Array, scatter: Array) -> MatrixNormalGammaVector:
     k, d = centre.shape[-2:]
     cross = gram @ centre
-    return MatrixNormalGammaVector(
-        cross, gram, scatter + (centre * cross).sum(axis=(-2, -1)), dof - 2.0 + k * d
-    )
+    return MatrixNormalGammaVector(cross, gram, scatter + (centre * cross).sum(axis=(-2, -1)), dof - 2.0 + k * d)
 
 
 def _gamma_value_and_mean(

@@ -102,9 +102,7 @@ class MatrixNormalWishart(Family):
     natural: MatrixNormalWishartVector
 
     def __init__(self, mean: ArrayLike, pseudo_inputs: ArrayLike, dof: ArrayLike, scatter: ArrayLike):
-        m, v, nu, s = parameters(
-            mean=(mean, 2), pseudo_inputs=(pseudo_inputs, 2), dof=(dof, 0), scatter=(scatter, 2)
-        )
+        m, v, nu, s = parameters(mean=(mean, 2), pseudo_inputs=(pseudo_inputs, 2), dof=(dof, 0), scatter=(scatter, 2))
         v = positive_definite("pseudo_inputs", v, m.shape[-1])
         s = positive_definite("scatter", s, m.shape[-2])
         require_dof(nu, m.shape[-2])

@@ -74,12 +74,7 @@ class GaussianWithMissing(Gaussian):
         # The columns that are seen stand in the integral as standard Gaussians.
         unused = 0.5 * LOG_2PI * jnp.sum(seen, axis=-1)[:, None]
         stand_in = -0.5 * jnp.sum(hidden * (jnp.log(self.reference) + LOG_2PI)[None, None], axis=-1)
-        return (
-            observation * self.log_likelihood(m, filled)
-            + integral
-            - unused
-            + (latent - observation) * stand_in
-        )
+        return observation * self.log_likelihood(m, filled) + integral - unused + (latent - observation) * stand_in
 
     def log_predictive(self, family: Family, x: Rows, power: ArrayLike = 1.0) -> Float[Array, "n k"]:
         """The Student-t of the seen columns: same degrees of freedom, their block of the scatter."""
@@ -125,21 +120,12 @@ class SphericalWithMissing(SphericalGaussian):
         precision = (-2.0 * m.second)[None, :, None]
         rest = _grid(latent) - _grid(observation)
         # One independent Gaussian a column: 1 × 1 integrals.
-        diagonal = (
-            _grid(observation) * hidden * precision
-            + rest * hidden / self.reference[None, None]
-            + (1.0 - hidden)
-        )
+        diagonal = _grid(observation) * hidden * precision + rest * hidden / self.reference[None, None] + (1.0 - hidden)
         linear = _grid(observation) * hidden * m.first[None]
         integral = jnp.sum(integrate_out(linear[..., None], diagonal[..., None, None], key), axis=-1)
         unused = 0.5 * LOG_2PI * jnp.sum(seen, axis=-1)[:, None]
         stand_in = -0.5 * jnp.sum(hidden * (jnp.log(self.reference) + LOG_2PI)[None, None], axis=-1)
-        return (
-            observation * self.log_likelihood(m, filled)
-            + integral
-            - unused
-            + (latent - observation) * stand_in
-        )
+        return observation * self.log_likelihood(m, filled) + integral - unused + (latent - observation) * stand_in
 
     def log_predictive(self, family: Family, x: Rows, power: ArrayLike = 1.0) -> Float[Array, "n k"]:
         assert isinstance(family, IsotropicNormalGamma)

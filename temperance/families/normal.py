@@ -55,9 +55,7 @@ class Normal(Family):
 
     natural: NormalVector
 
-    def __init__(
-        self, mean: ArrayLike, covariance: ArrayLike | None = None, *, precision: ArrayLike | None = None
-    ):
+    def __init__(self, mean: ArrayLike, covariance: ArrayLike | None = None, *, precision: ArrayLike | None = None):
         require((covariance is None) != (precision is None), "give exactly one of covariance and precision")
         if precision is None:
             m, matrix = parameters(mean=(mean, 1), covariance=(covariance, 2))

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
+from ..numerics.random import log_gamma_variate, normal
 from ..numerics.special import digamma, inverse_wishart_gap, log_gamma
 from ._family import LOG_2PI, Family, Vector, closed_form
 from ._pair import Pair
@@ -60,9 +61,7 @@ class NormalGamma(Family):
     natural: NormalGammaVector
 
     def __init__(self, mean: ArrayLike, pseudo_count: ArrayLike, dof: ArrayLike, scatter: ArrayLike):
-        m, v, nu, s = parameters(
-            mean=(mean, 0), pseudo_count=(pseudo_count, 0), dof=(dof, 0), scatter=(scatter, 0)
-        )
+        m, v, nu, s = parameters(mean=(mean, 0), pseudo_count=(pseudo_count, 0), dof=(dof, 0), scatter=(scatter, 0))
         require_finite_positive(pseudo_count=v, dof=nu, scatter=s)
         self.natural = as_arrays(_natural(m, v, nu, s))
 
@@ -91,7 +90,7 @@ class NormalGamma(Family):
     def sample(self, key: Key[Array, ""]) -> MeanAndPrecision:
         key_precision, key_mean = jax.random.split(key)
         precision = sample_scalar_precision(key_precision, self.dof, self.scatter)
-        noise = jax.random.normal(key_mean, precision.shape)
+        noise = normal(key_mean, precision.shape)
         return MeanAndPrecision(self.location + noise / jnp.sqrt(self.natural.count * precision), precision)
 
     def statistics(self, draw: MeanAndPrecision) -> NormalGammaVector:
@@ -111,9 +110,7 @@ class NormalGamma(Family):
         return cls._matching(location, spread, precision, 2.0 * mean.dof, None if guess is None else guess.dof)
 
     @classmethod
-    def _matching(
-        cls, location: Array, spread: Array, precision: Array, mean_log: Array, guess: Array | None
-    ) -> Self:
+    def _matching(cls, location: Array, spread: Array, precision: Array, mean_log: Array, guess: Array | None) -> Self:
         """The member with E[λμ] = E[λ] `location`, E[λ (μ − location)²] = `spread`; `guess` is one of dof."""
         dof = inverse_wishart_gap(jnp.log(precision) - mean_log, 1, guess)
         return cls.from_natural(_natural(location, 1.0 / spread, dof, dof / precision))
@@ -124,7 +121,8 @@ class NormalGamma(Family):
         precision = -2.0 * mean.second
         location = mean.first / precision
         spread = (1.0 - weight) * self._spread(location) + weight * other._spread(location)
-        return type(self)._matching(location, spread, precision, 2.0 * mean.dof, self.dof)
+        between = (1.0 - weight) * self.dof + weight * other.dof
+        return type(self)._matching(location, spread, precision, 2.0 * mean.dof, between)
 
     def _spread(self, location: Float[Array, "*b"]) -> Float[Array, "*b"]:
         """E[λ (μ − location)²]."""
@@ -135,7 +133,7 @@ def sample_scalar_precision(
     key: Key[Array, ""], dof: Float[Array, "*b"], scatter: Float[Array, "*b"]
 ) -> Float[Array, "*b"]:
     """Through the logarithm, and never zero: with few degrees of freedom a draw underflows otherwise."""
-    log = jax.random.loggamma(key, 0.5 * dof) - jnp.log(0.5 * scatter)
+    log = log_gamma_variate(key, 0.5 * dof) - jnp.log(0.5 * scatter)
     return jnp.maximum(jnp.exp(log), TINY)
 
 
@@ -153,7 +151,7 @@ class ScalarGaussian(Pair):
         return jnp.full(x.shape, -0.5 * LOG_2PI)
 
     def sample(self, key: Key[Array, ""], draw: MeanAndPrecision) -> Float[Array, "*b"]:
-        return draw.mean + jax.random.normal(key, draw.mean.shape) / jnp.sqrt(draw.precision)
+        return draw.mean + normal(key, draw.mean.shape) / jnp.sqrt(draw.precision)
 
     def default_prior(self, x: Float[Array, " n"], size: int) -> NormalGamma:
         """As for the full covariance, one column at a time."""
@@ -173,9 +171,7 @@ class IsotropicNormalGammaVector(Vector):
     kinds: ClassVar[tuple[str, ...]] = ("vector", "scalar", "scalar", "scalar")
 
 
-def _isotropic_natural(
-    location: Array, count: Array, dof: Array, scatter: Array
-) -> IsotropicNormalGammaVector:
+def _isotropic_natural(location: Array, count: Array, dof: Array, scatter: Array) -> IsotropicNormalGammaVector:
     second = scatter + count * (location * location).sum(axis=-1)
     d = location.shape[-1]
     return IsotropicNormalGammaVector(count[..., None] * location, count, second, dof - 2.0 + d)
@@ -209,9 +205,7 @@ class IsotropicNormalGamma(Family):
     natural: IsotropicNormalGammaVector
 
     def __init__(self, mean: ArrayLike, pseudo_count: ArrayLike, dof: ArrayLike, scatter: ArrayLike):
-        m, v, nu, s = parameters(
-            mean=(mean, 1), pseudo_count=(pseudo_count, 0), dof=(dof, 0), scatter=(scatter, 0)
-        )
+        m, v, nu, s = parameters(mean=(mean, 1), pseudo_count=(pseudo_count, 0), dof=(dof, 0), scatter=(scatter, 0))
         require_finite_positive(pseudo_count=v, dof=nu, scatter=s)
         self.natural = as_arrays(_isotropic_natural(m, v, nu, s))
 
@@ -240,10 +234,8 @@ class IsotropicNormalGamma(Family):
     def sample(self, key: Key[Array, ""]) -> MeanAndPrecision:
         key_precision, key_mean = jax.random.split(key)
         precision = sample_scalar_precision(key_precision, self.dof, self.scatter)
-        noise = jax.random.normal(key_mean, self.natural.first.shape)
-        return MeanAndPrecision(
-            self.location + noise / jnp.sqrt(self.natural.count * precision)[..., None], precision
-        )
+        noise = normal(key_mean, self.natural.first.shape)
+        return MeanAndPrecision(self.location + noise / jnp.sqrt(self.natural.count * precision)[..., None], precision)
 
     def statistics(self, draw: MeanAndPrecision) -> IsotropicNormalGammaVector:
         mean, precision = draw
@@ -265,14 +257,10 @@ class IsotropicNormalGamma(Family):
         return cls._matching(location, spread, precision, 2.0 * mean.dof, None if guess is None else guess.dof)
 
     @classmethod
-    def _matching(
-        cls, location: Array, spread: Array, precision: Array, mean_log: Array, guess: Array | None
-    ) -> Self:
+    def _matching(cls, location: Array, spread: Array, precision: Array, mean_log: Array, guess: Array | None) -> Self:
         """The member with E[λμ] = E[λ] `location`, E[λ |μ − location|²] = `spread`; `guess` is one of dof."""
         dof = inverse_wishart_gap(jnp.log(precision) - mean_log, 1, guess)
-        return cls.from_natural(
-            _isotropic_natural(location, location.shape[-1] / spread, dof, dof / precision)
-        )
+        return cls.from_natural(_isotropic_natural(location, location.shape[-1] / spread, dof, dof / precision))
 
     def mix_means(self, other: Self, rate: ArrayLike) -> Self:
         """By the centred form of the spread, as for the Normal-Wishart."""
@@ -280,7 +268,8 @@ class IsotropicNormalGamma(Family):
         precision = -2.0 * mean.second
         location = mean.first / precision[..., None]
         spread = (1.0 - weight) * self._spread(location) + weight * other._spread(location)
-        return type(self)._matching(location, spread, precision, 2.0 * mean.dof, self.dof)
+        between = (1.0 - weight) * self.dof + weight * other.dof
+        return type(self)._matching(location, spread, precision, 2.0 * mean.dof, between)
 
     def _spread(self, location: Float[Array, "*b d"]) -> Float[Array, "*b"]:
         """E[λ |μ − location|²]."""
@@ -302,7 +291,7 @@ class SphericalGaussian(Pair):
         return jnp.full(x.shape[:-1], -0.5 * x.shape[-1] * LOG_2PI)
 
     def sample(self, key: Key[Array, ""], draw: MeanAndPrecision) -> Float[Array, "*b d"]:
-        return draw.mean + jax.random.normal(key, draw.mean.shape) / jnp.sqrt(draw.precision)[..., None]
+        return draw.mean + normal(key, draw.mean.shape) / jnp.sqrt(draw.precision)[..., None]
 
     def default_prior(self, x: Any, size: int) -> IsotropicNormalGamma:
         """As for the full covariance, with the average variance of the columns."""

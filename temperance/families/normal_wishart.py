@@ -11,6 +11,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Key
 from ..numerics.linalg import (
     cholesky,
     explicit_inverse,
+    inner,
     is_positive_definite,
     log_det,
     outer,
@@ -67,10 +68,13 @@ def _value_and_mean(natural: NormalWishartVector) -> tuple[Float[Array, "*b"], N
     location = natural.first / natural.count[..., None]
     factor = cholesky(_scatter(natural))
     value = log_wishart_normaliser(factor, dof) + 0.5 * d * (LOG_2PI - jnp.log(natural.count))
-    precision = dof[..., None, None] * explicit_inverse(factor)
-    first = (precision @ location[..., None])[..., 0]
-    quadratic = d / natural.count + jnp.sum(first * location, axis=-1)
-    mean = NormalWishartVector(first, -0.5 * quadratic, -0.5 * precision, 0.5 * mean_log_det(factor, dof))
+    half = whiten(factor, location[..., None])[..., 0]  # squares of it cannot cancel as products with E[Λ] can
+    mean = NormalWishartVector(
+        dof[..., None] * transposed_solve_vector(factor, half),
+        -0.5 * (d / natural.count + dof * inner(half, half)),
+        -0.5 * dof[..., None, None] * explicit_inverse(factor),
+        0.5 * mean_log_det(factor, dof),
+    )
     return value, mean
 
 
@@ -86,9 +90,7 @@ class NormalWishart(Family):
     natural: NormalWishartVector
 
     def __init__(self, mean: ArrayLike, pseudo_count: ArrayLike, dof: ArrayLike, scatter: ArrayLike):
-        m, v, nu, s = parameters(
-            mean=(mean, 1), pseudo_count=(pseudo_count, 0), dof=(dof, 0), scatter=(scatter, 2)
-        )
+        m, v, nu, s = parameters(mean=(mean, 1), pseudo_count=(pseudo_count, 0), dof=(dof, 0), scatter=(scatter, 2))
         require_finite_positive(pseudo_count=v)
         s = positive_definite("scatter", s, m.shape[-1])
         require_dof(nu, m.shape[-1])
@@ -144,14 +146,17 @@ class NormalWishart(Family):
     def from_mean(cls, mean: NormalWishartVector, guess: Self | None = None) -> Self:
         precision = -2.0 * mean.second
         # E[Λμ] = E[Λ] m, and E[μᵀΛμ] = d/v + mᵀ E[Λ] m.
-        location = solve_vector(cholesky(precision), mean.first)
-        spread = -2.0 * mean.count - jnp.sum(mean.first * location, axis=-1)
-        return cls._matching(location, spread, precision, 2.0 * mean.dof)
+        factor = cholesky(precision)
+        half = whiten(factor, mean.first[..., None])[..., 0]
+        location = transposed_solve_vector(factor, half)
+        spread = -2.0 * mean.count - inner(half, half)
+        return cls._matching(location, spread, precision, 2.0 * mean.dof, None if guess is None else guess.dof)
 
     @classmethod
-    def _matching(cls, location: Array, spread: Array, precision: Array, mean_log: Array) -> Self:
-        """The member with E[Λμ] = E[Λ] `location`, E[(μ − location)ᵀ Λ (μ − location)] = `spread`."""
-        scatter, dof = match_precision_mean(precision, mean_log)
+    def _matching(cls, location: Array, spread: Array, precision: Array, mean_log: Array, guess: Array | None) -> Self:
+        """The member with E[Λμ] = E[Λ] `location`, E[(μ − location)ᵀ Λ (μ − location)] = `spread`; `guess` is
+        one of dof."""
+        scatter, dof = match_precision_mean(precision, mean_log, guess)
         return cls.from_natural(_natural(location, location.shape[-1] / spread, dof, scatter))
 
     def mix_means(self, other: Self, rate: ArrayLike) -> Self:
@@ -161,7 +166,8 @@ class NormalWishart(Family):
         precision = -2.0 * mean.second
         location = solve_vector(cholesky(precision), mean.first)
         spread = (1.0 - weight) * self._spread(location) + weight * other._spread(location)
-        return type(self)._matching(location, spread, precision, 2.0 * mean.dof)
+        between = (1.0 - weight) * self.dof + weight * other.dof
+        return type(self)._matching(location, spread, precision, 2.0 * mean.dof, between)
 
     def _spread(self, location: Float[Array, "*b d"]) -> Float[Array, "*b"]:
         """E[(μ − location)ᵀ Λ (μ − location)]."""

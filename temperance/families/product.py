@@ -46,9 +46,7 @@ class Product(Family):
         return ProductVector({name: factor.natural for name, factor in self.factors.items()})
 
     def with_natural(self, natural: ProductVector) -> Self:
-        return type(self)(
-            **{name: factor.with_natural(natural.factors[name]) for name, factor in self.factors.items()}
-        )
+        return type(self)(**{name: factor.with_natural(natural.factors[name]) for name, factor in self.factors.items()})
 
     def log_normaliser(self) -> Float[Array, "*b"]:
         return sum((factor.log_normaliser() for factor in self.factors.values()), start=jnp.zeros(()))
@@ -97,10 +95,7 @@ class ProductPair(Pair):
 
     def sample(self, key: Key[Array, ""], draw: dict[str, Any]) -> dict[str, Any]:
         keys = jax.random.split(key, len(self.factors))
-        return {
-            name: pair.sample(k, draw[name])
-            for (name, pair), k in zip(self.factors.items(), keys, strict=True)
-        }
+        return {name: pair.sample(k, draw[name]) for (name, pair), k in zip(self.factors.items(), keys, strict=True)}
 
     def default_prior(self, x: dict[str, Any], size: int) -> Product:
         return Product(**{name: pair.default_prior(x[name], size) for name, pair in self.factors.items()})

@@ -67,9 +67,7 @@ def _(natural: NormalWishartVector, shift: Shift) -> NormalWishartVector:
     moved = natural.first + step
     # S + v m mᵀ, through the scatter: subtracting what the old mean added and adding the new.
     scatter = natural.second - outer(natural.first, natural.first) / count[..., None]
-    return NormalWishartVector(
-        moved, natural.count, scatter + outer(moved, moved) / count[..., None], natural.dof
-    )
+    return NormalWishartVector(moved, natural.count, scatter + outer(moved, moved) / count[..., None], natural.dof)
 
 
 @_translate.register

@@ -81,9 +81,7 @@ def require_dof(dof: Any, dim: int) -> None:
 def _value_and_mean(natural: WishartVector) -> tuple[Float[Array, "*b"], WishartVector]:
     factor = cholesky(natural.scatter)
     dof = natural.dof + factor.shape[-1] + 1
-    mean = WishartVector(
-        -0.5 * dof[..., None, None] * explicit_inverse(factor), 0.5 * mean_log_det(factor, dof)
-    )
+    mean = WishartVector(-0.5 * dof[..., None, None] * explicit_inverse(factor), 0.5 * mean_log_det(factor, dof))
     return log_wishart_normaliser(factor, dof), mean
 
 

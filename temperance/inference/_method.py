@@ -84,9 +84,7 @@ class Method(ABC):
     def result(self, model: Model, data: Data, run: Run) -> Result:
         """What the finished run amounts to."""
 
-    def improve(
-        self, key: Key[Array, ""], model: Model, data: Data, result: Result, again: Again
-    ) -> Result:
+    def improve(self, key: Key[Array, ""], model: Model, data: Data, result: Result, again: Again) -> Result:
         """A chance to do better from where the run ended."""
         return result
 

@@ -172,8 +172,7 @@ def _check(
         step, restart = np.argwhere(failed)[0]
         here = jax.tree.map(lambda values: values[step, restart], part)
         raise NumericalFailure(
-            f"{method.name} met an impossible state at step {first + step} of restart {restart}: "
-            f"{method.failure(here)}"
+            f"{method.name} met an impossible state at step {first + step} of restart {restart}: {method.failure(here)}"
         )
     if not method.monotone:
         return

@@ -87,6 +87,10 @@ class DirichletProcessMixture(Mixture):
         first = ("sticks", "components")
         return (first, ("concentration",)) if "concentration" in self.prior else (first,)
 
+    @property
+    def apart(self) -> tuple[str, ...]:
+        return ("concentration",)
+
     def log_weights(self, m: Means) -> Float[Array, " k"]:
         return _break(m["sticks"].log, m["sticks"].log_complement)
 

@@ -149,9 +149,7 @@ class FactorialMixture(Model):
 
     # ---- hand-written in place of what is derived, which costs K gradients ----------------------------------
 
-    def _local_ascent(
-        self, m: Means, x: Any, powers: Powers, q: dict[str, Family], steps: int
-    ) -> dict[str, Family]:
+    def _local_ascent(self, m: Means, x: Any, powers: Powers, q: dict[str, Family], steps: int) -> dict[str, Family]:
         if not q or steps == 0:
             return q
         eta = sweep_means(self._logit(m, x, powers), q["z"].natural.indicator, steps)
@@ -308,9 +306,7 @@ def _probability(value: ArrayLike | Beta | None, k: int) -> tuple[Float[Array, "
         return None, Beta(jnp.broadcast_to(value.a, (k,)), jnp.broadcast_to(value.b, (k,)))
     p = np.asarray(value, dtype=np.float64)
     if p.shape not in ((), (k,)) or not ((p > 0) & (p < 1)).all():
-        raise InvalidParameter(
-            f"probability must be one number between 0 and 1, {k} of them or a Beta, got {value!r}"
-        )
+        raise InvalidParameter(f"probability must be one number between 0 and 1, {k} of them or a Beta, got {value!r}")
     return jnp.broadcast_to(jnp.asarray(p), (k,)), None
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+from collections.abc import Iterable
+
 import jax.numpy as jnp
-from jax.lax import index_in_dim
+from jax.lax import index_in_dim, optimization_barrier
 from jaxtyping import Array, Float
 
 TINY = 3
@@ -15,7 +19,11 @@ def _rows(matrix: Float[Array, "*b d m"]) -> list[list[Array]]:
     return [[index_in_dim(row, j, -1, keepdims=False) for j in range(matrix.shape[-1])] for row in rows]
 
 
-def _join(rows: list[list[Array]]) -> Float[Array, "*b d m"]:
+def _join(rows: list[list[Array]], copied: bool = True) -> Float[Array, "*b d m"]:
+    if copied:
+        # Fused into what comes before, a concatenation would compute its entries one by one, without vector
+        # instructions; behind a barrier it is only a copy.
+        rows = optimization_barrier(rows)
     return jnp.stack([jnp.stack(row, axis=-1) for row in rows], axis=-2)
 
 
@@ -31,7 +39,8 @@ def cholesky(matrix: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
             factor[i][j] = jnp.sqrt(rest) if i == j else rest / factor[j][j]
     # A leading minor that is not positive makes every entry NaN, as LAPACK's failure does.
     valid = factor[d - 1][d - 1] > 0
-    return _join([[jnp.where(valid, entry, jnp.nan) for entry in row] for row in factor])
+    # Whoever uses the factor takes it apart again, so that it is never put together.
+    return _join([[jnp.where(valid, entry, jnp.nan) for entry in row] for row in factor], copied=False)
 
 
 def solve_lower(
@@ -57,12 +66,10 @@ def gram(half: Float[Array, "*b d m"]) -> Float[Array, "*b m m"]:
     """HᵀH."""
     h = _rows(half)
     m = len(h[0])
-    entries = {(i, j): _dot([(row[i], row[j]) for row in h]) for i in range(m) for j in range(i + 1)}
+    entries = {(i, j): add(row[i] * row[j] for row in h) for i in range(m) for j in range(i + 1)}
     return _join([[entries[max(i, j), min(i, j)] for j in range(m)] for i in range(m)])
 
 
-def _dot(pairs: list[tuple[Array, Array]]) -> Array:
-    total = pairs[0][0] * pairs[0][1]
-    for left, right in pairs[1:]:
-        total = total + left * right
-    return total
+def add(terms: Iterable[Array]) -> Array:
+    """Their sum, without a zero to start from."""
+    return functools.reduce(operator.add, terms)

@@ -8,10 +8,13 @@ an asymptotic series give the same digits about five times faster.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from ._tiny import TINY, add
 
 LOG_2PI = math.log(2.0 * math.pi)
 
@@ -98,23 +101,27 @@ def _log_gamma_jvp(primals, tangents):  # type: ignore[no-untyped-def]
     return log_gamma(x), digamma(x) * dx
 
 
-def _halves(a: Float[Array, "*s"], d: int) -> Float[Array, "*s d"]:
-    """a, a − ½, …, a − (d−1)/2 along a new last axis."""
-    return a[..., None] - jnp.arange(d, dtype=a.dtype).reshape((1,) * a.ndim + (d,)) / 2
+def _sum_halves(function: Callable[[Array], Array], a: Float[Array, "*s"], d: int) -> Float[Array, "*s"]:
+    """f(a) + f(a − ½) + … + f(a − (d−1)/2)."""
+    if d <= TINY:
+        # Written out, it becomes one loop with what comes before and after.
+        return add(function(a - 0.5 * i) for i in range(d))
+    halves = a[..., None] - jnp.arange(d, dtype=a.dtype).reshape((1,) * a.ndim + (d,)) / 2
+    return jnp.sum(function(halves), axis=-1)
 
 
 def log_multigamma(a: Float[Array, "*s"], d: int) -> Float[Array, "*s"]:
     """log Γ_d(a), the multivariate gamma function, for a > (d − 1)/2."""
-    return d * (d - 1) / 4 * math.log(math.pi) + jnp.sum(log_gamma(_halves(a, d)), axis=-1)
+    return d * (d - 1) / 4 * math.log(math.pi) + _sum_halves(log_gamma, a, d)
 
 
 def multidigamma(a: Float[Array, "*s"], d: int) -> Float[Array, "*s"]:
     """The derivative of log Γ_d."""
-    return jnp.sum(digamma(_halves(a, d)), axis=-1)
+    return _sum_halves(digamma, a, d)
 
 
 def multitrigamma(a: Float[Array, "*s"], d: int) -> Float[Array, "*s"]:
-    return jnp.sum(trigamma(_halves(a, d)), axis=-1)
+    return _sum_halves(trigamma, a, d)
 
 
 def log_minus_digamma(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
@@ -153,9 +160,7 @@ def _wishart_gap(dof: Float[Array, "*s"], d: int) -> tuple[Float[Array, "*s"], F
     return gap, slope
 
 
-def inverse_wishart_gap(
-    gap: Float[Array, "*s"], d: int, guess: Float[Array, "*s"] | None = None
-) -> Float[Array, "*s"]:
+def inverse_wishart_gap(gap: Float[Array, "*s"], d: int, guess: Float[Array, "*s"] | None = None) -> Float[Array, "*s"]:
     """The degrees of freedom whose log|E Λ| − E log|Λ| equals `gap` > 0, searched for from `guess`.
 
     In the coordinates (log(dof − d + 1), log gap) the curve is almost a straight line of slope −1, so Newton
@@ -197,10 +202,6 @@ def xlogy(x: Float[Array, "*s"], y: Float[Array, "*s"]) -> Float[Array, "*s"]:
     return x * jnp.log(jnp.where(undefined, 1.0, y))
 
 
-def log_mix(
-    log_weights: Float[Array, "*s k"], log_values: Float[Array, "*s k"], axis: int = -1
-) -> Float[Array, "*s"]:
+def log_mix(log_weights: Float[Array, "*s k"], log_values: Float[Array, "*s k"], axis: int = -1) -> Float[Array, "*s"]:
     """log Σ_k w_k exp(v_k): a mixture in log space; a weight of zero silences even an infinite value."""
-    return jax.nn.logsumexp(
-        jnp.where(jnp.isneginf(log_weights), -jnp.inf, log_weights + log_values), axis=axis
-    )
+    return jax.nn.logsumexp(jnp.where(jnp.isneginf(log_weights), -jnp.inf, log_weights + log_values), axis=axis)

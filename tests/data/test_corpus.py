@@ -34,11 +34,7 @@ def test_all_forms_of_the_same_documents_agree(tmp_path: Path) -> None:
         corpus = as_corpus(form)
         assert (counts(corpus) == COUNTS).all(), form
         assert (len(corpus), corpus.n_words, corpus.n_tokens, corpus.n_empty) == (4, 4, 10, 1)
-    assert (
-        as_corpus(tokens).vocabulary
-        == read_corpus(tmp_path / "docword.toy.txt.gz").vocabulary
-        == tuple("abcd")
-    )
+    assert as_corpus(tokens).vocabulary == read_corpus(tmp_path / "docword.toy.txt.gz").vocabulary == tuple("abcd")
 
 
 def test_documents_can_be_taken_split_and_halved() -> None:

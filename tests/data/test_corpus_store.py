@@ -40,8 +40,7 @@ def test_a_text_file_is_converted_in_pieces(
     assert stored.vocabulary is not None and stored.vocabulary[11] == "word11"
     assert (stored.take(slice(None)).to_sparse().toarray() == matrix).all()
     ldac = "".join(
-        " ".join([str((row > 0).sum()), *(f"{w}:{row[w]}" for w in np.flatnonzero(row))]) + "\n"
-        for row in matrix
+        " ".join([str((row > 0).sum()), *(f"{w}:{row[w]}" for w in np.flatnonzero(row))]) + "\n" for row in matrix
     )
     (tmp_path / "x.ldac").write_text(ldac)
     again = store_corpus(tmp_path / "x.ldac", tmp_path / "y", shard_documents=1000)

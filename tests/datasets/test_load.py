@@ -78,9 +78,7 @@ def test_names_without_a_folder() -> None:
 
 
 def test_unknown_name_lists_what_there_is() -> None:
-    with pytest.raises(
-        datasets.UnknownDataset, match=r"'enzyme'.*acidity, faithful, galaxy, geyser.*TEMPERANCE_DATA"
-    ):
+    with pytest.raises(datasets.UnknownDataset, match=r"'enzyme'.*acidity, faithful, galaxy, geyser.*TEMPERANCE_DATA"):
         datasets.load("enzyme")
     with pytest.raises(ValueError, match="unknown data set 'enzyme'"):
         datasets.describe("enzyme")

@@ -6,65 +6,17 @@ Tolerances come from the conditioning, not from experience: the mean is known to
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import temperance as tp
-from tests.families.coordinates import EPS, hessian, lift, size
+from tests.families.compiled import compiled, look
+from tests.families.coordinates import EPS
 from tests.families.registry import EXAMPLES, Example
 
 SLACK = 128.0  # roundings that a computation may add up
-
-
-@cache
-def compiled(example: Example) -> dict[str, Any]:
-    """The few functions that the tests call, compiled once for each example and used at many parameters."""
-
-    def look(family: tp.Family) -> dict[str, Any]:
-        return {
-            "proper": family.is_proper(),
-            "value": family.log_normaliser(),
-            "mean": family.mean().weights(),
-            "hessian": hessian(family),
-            "eta": family.natural.features(),
-            "size": size(family.natural),
-        }
-
-    def gradient(family: tp.Family) -> Any:
-        plain = example.plain or (lambda eta: family.with_natural(eta).log_normaliser())
-        return jax.grad(lambda eta: jnp.sum(plain(eta)))(family.natural).weights()
-
-    def cold(family: tp.Family) -> Any:
-        guess = family if isinstance(family, tp.Independent | tp.Product) else None  # says what is inside
-        return type(family).from_mean(family.mean(), guess)
-
-    return {
-        "look": jax.jit(look),
-        "gradient": jax.jit(gradient),
-        "cold": jax.jit(cold),
-        "warm": jax.jit(lambda family, guess: guess.match(family.mean())),
-        "kl": jax.jit(lambda family, other: family.kl(other)),
-        "mix": jax.jit(lambda family, other, rate: family.mix(other, rate)),
-        "move": jax.jit(lambda family, row: family + lift(family.natural, row)),
-    }
-
-
-def look(example: Example, family: tp.Family) -> dict[str, np.ndarray]:
-    found = {name: np.asarray(value) for name, value in compiled(example)["look"](family).items()}
-    found["terms"], found["second_terms"] = np.abs(found["mean"]), np.abs(found["hessian"])
-    if example.terms:
-        first, second = example.terms(family)
-        k = first.shape[-1]
-        found["terms"][:, -k:] += first
-        found["second_terms"][:, -k:, -k:] += second
-    return found
 
 
 def assert_within(error: np.ndarray, allowed: np.ndarray, what: str) -> None:

@@ -2,6 +2,7 @@
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -9,27 +10,23 @@ import temperance as tp
 from temperance.errors import InvalidParameter, UnsupportedMethod
 from temperance.inference.variational import moves
 
-RNG = np.random.default_rng(0)
-CENTRES = np.repeat([-6.0, 2.0, 6.0], 12)
-X = (CENTRES + RNG.normal(scale=0.7, size=36))[:, None]
-# Without prior counts to gain by it, the weights prune nothing: the two halves of a cluster stay.
-MODEL = tp.GaussianMixture(3, prior=tp.NormalWishart([0.0], 0.05, 3.0, [[1.0]]), concentration=5.0)
+X = (np.repeat([-6.0, 2.0, 6.0], 12) + np.random.default_rng(0).normal(scale=0.7, size=36))[:, None]
+PRIOR = tp.NormalWishart([0.0], 0.05, 3.0, [[1.0]])
+
+
+def mixture(share: np.ndarray) -> tp.GaussianMixture:
+    """All tests start from responsibilities: one structure, one compilation."""
+    return tp.GaussianMixture(3, prior=PRIOR, concentration=5.0, init=share)
 
 
 def test_bad_start_is_left() -> None:
     """Two components on one cluster and one over the other two: stuck without moves."""
-    bad = np.zeros((36, 3))
-    low = X[:, 0] < np.median(X[:12])
-    bad[:12][low[:12], 0] = bad[:12][~low[:12], 1] = 1.0
-    bad[12:, 2] = 1.0
-    model = tp.GaussianMixture(3, prior=MODEL.component_prior, concentration=5.0, init=bad)
-    stuck = tp.fit(model, X, tp.VB())
-    fit = tp.fit(model, X, tp.VB(moves=True))
-    truth = tp.fit(
-        tp.GaussianMixture(3, prior=MODEL.component_prior, concentration=5.0, init=np.eye(3)[np.repeat([0, 1, 2], 12)]),
-        X,
-        tp.VB(),
-    )
+    cluster, upper = np.repeat([0, 1, 2], 12), X[:, 0] > np.median(X[:12])
+    bad = np.eye(3)[np.where(cluster == 0, upper.astype(int), 2)]
+    stuck = tp.fit(mixture(bad), X, tp.VB())
+    fit = tp.fit(mixture(bad), X, tp.VB(moves=True))
+    truth = tp.fit(mixture(np.eye(3)[cluster]), X, tp.VB())
+    assert np.all(stuck.responsibilities(X).sum(axis=0) > 1)
     assert stuck.log_evidence < truth.log_evidence - 10
     assert fit.log_evidence == pytest.approx(truth.log_evidence, abs=1e-3)
     assert len(fit.history["moves"]) >= 1
@@ -45,9 +42,8 @@ def test_never_worse_over_fifty_problems() -> None:
     for seed in range(50):
         rng = np.random.default_rng(seed)
         x = rng.normal(rng.normal(scale=4.0, size=(4, 1))[rng.integers(4, size=36)], 10 ** rng.uniform(-0.5, 0.5))
-        plain = tp.fit(MODEL, x, tp.VB(), seed=seed)
-        fit = tp.fit(MODEL, x, tp.VB(moves=True), seed=seed)
-        assert fit.log_evidence >= plain.log_evidence
+        model = mixture(rng.dirichlet(np.full(3, 0.1), size=36))
+        plain, fit = (tp.fit(model, x, method, seed=seed) for method in (tp.VB(), tp.VB(moves=True)))
         if len(fit.history["moves"]) == 0:
             assert fit.log_evidence == plain.log_evidence
         else:
@@ -58,7 +54,8 @@ def test_never_worse_over_fifty_problems() -> None:
 
 @pytest.fixture(scope="module")
 def start() -> tuple:
-    model, data = MODEL.prepare(X)
+    share = np.random.default_rng(1).dirichlet(np.ones(3), size=36)
+    model, data = mixture(share).prepare(X)
     return model, eqx.filter_jit(model.initial)(jax.random.key(1), data), data
 
 
@@ -86,12 +83,18 @@ def test_each_move_does_what_it_says(start: tuple) -> None:
 
 
 def test_stick_breaking_weights_are_put_in_order() -> None:
-    backwards = np.eye(3)[np.concatenate([np.full(4, 0), np.full(12, 1), np.full(20, 2)])]
-    x = np.concatenate([X[:4], X[12:24], X[24:], X[24:32]])
-    model = tp.DirichletProcessMixture(3, prior=MODEL.component_prior, init=backwards)
-    fit = tp.fit(model, x, tp.VB(moves=("merge",)))
-    assert "sort" in fit.history["moves"]
-    assert np.all(np.diff(fit.model.occupancy(fit.state, fit.data)) <= 0)
+    held = jnp.asarray([2.0, 20.0, 14.0])
+    study = moves.Study(held, jnp.eye(3), jnp.ones((3, 1)), jnp.zeros(3))
+    process = dict(moves._proposals(tp.DirichletProcessMixture(3), study, moves.KINDS))
+    np.testing.assert_array_equal(held @ process["sort"].fold, [20.0, 14.0, 2.0])
+    # Where the order means nothing, it is left alone.
+    assert "sort" not in dict(moves._proposals(tp.GaussianMixture(3), study, moves.KINDS))
+
+
+def test_an_empty_component_is_where_a_split_goes() -> None:
+    study = moves.Study(jnp.asarray([20.0, 0.1, 15.9]), jnp.eye(3), jnp.ones((3, 1)), jnp.zeros(3))
+    names = [name for name, _ in moves._proposals(tp.GaussianMixture(3), study, moves.KINDS)]
+    assert names == ["delete 2", "delete 0", "merge 2 into 0", "split 0 into 1", "split 2 into 1"]
 
 
 def test_wrong_arguments() -> None:

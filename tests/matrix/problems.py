@@ -30,8 +30,8 @@ def stack(items: list[Any]) -> Any:
 def scattered(key: Any, model: Mixture, data: Data) -> Posterior:
     """A random datum in each component: a start without a derivative, which would take as long to compile again."""
     chosen = jax.random.choice(key, jnp.nan_to_num(data.values), (model.n_components,))
-    components = model.prior["components"] + model.pair.statistics(chosen)
-    return Posterior(model.prior | {"components": components}, {})
+    prior = model._families()
+    return Posterior(prior | {"components": prior["components"] + model.pair.statistics(chosen)}, {})
 
 
 @eqx.filter_jit

@@ -49,8 +49,16 @@ def regression(ard: bool) -> Entry:
     return Entry(f"regression, {'a precision for each weight' if ard else 'one precision'}", problem, rare=ard)
 
 
+def process(rng: np.random.Generator) -> tuple[tp.models.Model, Any]:
+    alpha = tp.Gamma(rng.uniform(2, 5), rng.uniform(1, 3))
+    prior = tp.Beta(*rng.uniform(0.5, 3, 2))
+    model = tp.DirichletProcessMixture(COMPONENTS, "bernoulli", prior=prior, concentration=alpha)
+    return model, rng.integers(2, size=(ROWS, 2))
+
+
 ENTRIES = [
     Entry("two effects", partial(problem, Effects)),
     *map(mixture, PAIRS),
     *map(regression, (False, True)),
+    Entry("Dirichlet process, a prior on the concentration", process),
 ]

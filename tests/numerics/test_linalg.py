@@ -47,9 +47,7 @@ def test_solves_determinants_and_quadratic_forms(d):
     np.testing.assert_allclose(found["white"], right.swapaxes(-1, -2) @ inverse @ right, **close)
     np.testing.assert_allclose(found["solve"], np.linalg.solve(matrix, right), **close)
     np.testing.assert_allclose(found["solve_vector"], (inverse @ vector[..., None])[..., 0], **close)
-    np.testing.assert_allclose(
-        found["quadratic"], np.einsum("abi,abij,abj->ab", vector, inverse, vector), **close
-    )
+    np.testing.assert_allclose(found["quadratic"], np.einsum("abi,abij,abj->ab", vector, inverse, vector), **close)
     np.testing.assert_allclose(found["inverse"], inverse, **close)
     np.testing.assert_allclose(found["transposed"], right, **close)
     lower = np.linalg.cholesky(matrix)

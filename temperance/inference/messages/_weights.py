@@ -17,6 +17,7 @@ from jaxtyping import Array, ArrayLike, Float
 from ...families import Dirichlet, DirichletVector, Family
 from ...models import Mixture
 from ...models.enumerable import Enumerable
+from ...numerics.linalg import total
 from ...numerics.special import digamma, log_gamma
 
 
@@ -86,15 +87,20 @@ class DirichletWeights(WeightTerms):
     def raised(self, weights: Family | None, power: ArrayLike) -> tuple[Float[Array, " k"], Any]:
         assert isinstance(weights, Dirichlet)
         delta = weights.concentration
-        total = jnp.sum(delta)
+        whole = total(delta)
+        if isinstance(power, float) and power == 1.0:
+            return jnp.log(delta) - jnp.log(whole), (delta, power)  # E[π]
         grown = log_gamma(delta + power) - log_gamma(delta)
-        shared = log_gamma(total + power) - log_gamma(total)
+        shared = log_gamma(whole + power) - log_gamma(whole)
         return grown - shared, (delta, power)
 
     def mixed_mean(self, parts: Any, r: Float[Array, " k"]) -> DirichletVector:
         delta, power = parts
-        both = (1.0 - r) * digamma(delta) + r * digamma(delta + power)
-        return DirichletVector(both - digamma(jnp.sum(delta) + power))
+        if isinstance(power, float) and power == 1.0:
+            both = digamma(delta) + r / delta  # ψ(δ + 1) = ψ(δ) + 1/δ
+        else:
+            both = (1.0 - r) * digamma(delta) + r * digamma(delta + power)
+        return DirichletVector(both - digamma(total(delta) + power))
 
     def expected(self, mean: DirichletVector) -> Float[Array, " k"]:
         return mean.log

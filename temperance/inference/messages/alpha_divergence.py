@@ -125,7 +125,7 @@ class MessagePassing(Method):
         self, alpha: float, key: Key[Array, ""], model: Enumerable, factors: Factors, state: Approximation
     ) -> tuple[Approximation, Info]:
         order = factor_order(key, factors.live.shape[0], self.schedule)
-        passed = one_pass(alpha, self.damping, factors, state.blocks, state.sites, order)
+        passed = one_pass(alpha, self.damping, factors, state.blocks, state.sites, order, self.trace)
         fresh = put_together(model, state, passed)
         moved = jnp.sqrt(distance(fresh.blocks, state.blocks))
         info = {
@@ -134,7 +134,7 @@ class MessagePassing(Method):
             "skipped": passed.skipped,
             "corrected": fresh.corrected,
         }
-        if self.trace:
+        if passed.trace is not None:
             info["trace"] = passed.trace - log_normaliser(state.prior)
         return fresh, info
 

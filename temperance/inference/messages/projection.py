@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ...families import Family
+from ...numerics.linalg import total
 from ._weights import WeightTerms
 
 Blocks = dict[str, Family]  # "components", and "weights" unless they are known
@@ -48,7 +49,11 @@ class Projection(NamedTuple):
 
 
 def log_normaliser(blocks: Blocks) -> Float[Array, ""]:
-    return sum((jnp.sum(family.log_normaliser()) for family in blocks.values()), start=jnp.zeros(()))
+    return sum((_sum(family.log_normaliser()) for family in blocks.values()), start=jnp.zeros(()))
+
+
+def _sum(values: Float[Array, "*b"]) -> Float[Array, ""]:
+    return values if values.ndim == 0 else total(values)
 
 
 def is_proper(blocks: Blocks) -> Bool[Array, ""]:
@@ -94,8 +99,8 @@ def tilt(terms: WeightTerms, blocks: Blocks, factor: Factor, power: float) -> Ti
     value = without.log_normaliser()
     chosen, parts = terms.raised(weights, power)
     log_terms = chosen + with_datum.log_normaliser() - value + power * factor.log_base
-    total = jnp.sum(value) + (0.0 if weights is None else weights.log_normaliser())
-    return Tilted(total, log_terms, parts, without, with_datum)
+    whole = total(value) + (0.0 if weights is None else weights.log_normaliser())
+    return Tilted(whole, log_terms, parts, without, with_datum)
 
 
 def project_exact(terms: WeightTerms, cavity: Blocks, guess: Blocks, factor: Factor) -> Projection:

@@ -10,8 +10,10 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from ...models import Data
 from ...models.enumerable import Enumerable
+from ._entries import join as entry_join
+from ._entries import split as entry_split
 from ._weights import WeightTerms, weight_terms
-from .projection import Blocks, Factor, Natural, is_proper, log_normaliser, naturals, project, with_naturals
+from .projection import Blocks, Factor, Natural, log_normaliser, naturals, project, with_naturals
 
 
 class Sites(NamedTuple):
@@ -35,7 +37,7 @@ class Passed(NamedTuple):
     blocks: Blocks
     sites: Sites
     skipped: Int[Array, ""]  # factors whose cavity, or whose projection, was improper
-    trace: Float[Array, " n"]  # ln s, but for A of the prior, after each update
+    trace: Float[Array, " n"] | None  # ln s, but for A of the prior, after each update
 
 
 def factors_of(model: Enumerable, data: Data) -> Factors:
@@ -52,41 +54,54 @@ def empty_sites(blocks: Blocks, n: int) -> Sites:
 
 
 def one_pass(
-    alpha: float, damping: float, factors: Factors, blocks: Blocks, sites: Sites, order: Int[Array, " n"]
+    alpha: float,
+    damping: float,
+    factors: Factors,
+    blocks: Blocks,
+    sites: Sites,
+    order: Int[Array, " n"],
+    trace: bool = False,
 ) -> Passed:
     """Refresh every factor once, in the given order."""
 
-    def update(carry: tuple[Natural, Float[Array, ""]], part: Any) -> Any:
-        natural, total = carry
-        site, log_scale, factor, live = part
-        current = with_naturals(blocks, natural)
-        cavity = with_naturals(blocks, _subtract(natural, site))
-        proper = is_proper(cavity) & live
-        projection = project(alpha, factors.terms, cavity, current, factor)
-        # A(η) is finite inside the domain only: this is the last line against a failed dual map, too.
-        kept = proper & projection.exists & jnp.isfinite(projection.log_site)
-        fresh = _subtract(naturals(projection.blocks), naturals(cavity)), projection.log_site
-        old = site, log_scale
-        # f̃ ← f̃_old^ε f̃_new^(1−ε), scales included.
-        damped = jax.tree.map(lambda a, b: jnp.where(kept, b + damping * (a - b), a), old, fresh)
-        change = _subtract(damped[0], site)
-        natural = jax.tree.map(jnp.add, natural, change)
-        total = total + damped[1] - log_scale
-        log_s = total + log_normaliser(with_naturals(blocks, natural))
-        return (natural, total), (*damped, live & ~kept, log_s)
+    like, like_datum = naturals(blocks), factors.each.statistics
 
-    parts = (sites.natural, sites.log_scale, factors.each, factors.live)
-    parts = jax.tree.map(lambda leaf: leaf[order], parts)
-    first = naturals(blocks), jnp.sum(sites.log_scale)
-    (natural, _), (site, log_scale, skipped, trace) = jax.lax.scan(update, first, parts)
+    def update(carry: tuple[Any, Float[Array, ""]], part: Any) -> Any:
+        entries, log_product = carry
+        old, old_scale, datum, log_base, live = part
+        taken_out = jax.tree.map(jnp.subtract, entries, old)
+        current, cavity = with_naturals(blocks, _join(entries, like)), with_naturals(blocks, _join(taken_out, like))
+        factor = Factor(entry_join(datum, like_datum), log_base)
+        projection = project(alpha, factors.terms, cavity, current, factor)
+        # Log normalisers are finite inside the domain only, so this finds an improper cavity, too.
+        kept = live & projection.exists & jnp.isfinite(projection.log_site)
+        new = jax.tree.map(jnp.subtract, _split(naturals(projection.blocks)), taken_out)
+        # f̃ ← f̃_old^ε f̃_new^(1−ε), scales included.
+        site, log_scale = jax.tree.map(
+            lambda a, b: jnp.where(kept, b + damping * (a - b), a), (old, old_scale), (new, projection.log_site)
+        )
+        entries = jax.tree.map(jnp.add, taken_out, site)
+        log_product = log_product + log_scale - old_scale
+        log_s = log_product + log_normaliser(with_naturals(blocks, _join(entries, like))) if trace else None
+        return (entries, log_product), (site, log_scale, live & ~kept, log_s)
+
+    each = factors.each
+    parts = (_split(sites.natural), sites.log_scale, entry_split(each.statistics), each.log_base, factors.live)
+    first = _split(like), jnp.sum(sites.log_scale)
+    carry, (site, log_scale, skipped, log_s) = jax.lax.scan(update, first, jax.tree.map(lambda a: a[order], parts))
     back = jnp.argsort(order)
     site, log_scale = jax.tree.map(lambda leaf: leaf[back], (site, log_scale))
-    return Passed(with_naturals(blocks, natural), Sites(site, log_scale), jnp.sum(skipped), trace)
+    blocks = with_naturals(blocks, _join(carry[0], like))
+    return Passed(blocks, Sites(_join(site, like), log_scale), jnp.sum(skipped), log_s)
+
+
+def _split(natural: Natural) -> Any:
+    return {name: entry_split(vector) for name, vector in natural.items()}
+
+
+def _join(entries: Any, like: Natural) -> Natural:
+    return {name: entry_join(part, like[name]) for name, part in entries.items()}
 
 
 def factor_order(key: Key[Array, ""], n: int, schedule: str) -> Int[Array, " n"]:
     return jnp.arange(n) if schedule == "sequential" else jax.random.permutation(key, n)
-
-
-def _subtract(left: Any, right: Any) -> Any:
-    return jax.tree.map(jnp.subtract, left, right)

@@ -121,9 +121,7 @@ class EM(Method):
         value, likelihood = _values(self._target(model), state, data)
         what = "log posterior density (up to the evidence)" if self.prior else "log likelihood"
         failed = int(np.sum(np.isneginf(history["restarts"])))
-        notes = [
-            f"log_evidence is the largest {what} that EM found, not an evidence: do not compare models by it"
-        ]
+        notes = [f"log_evidence is the largest {what} that EM found, not an evidence: do not compare models by it"]
         notes += _boundary(state)
         if failed:
             notes.append(f"{failed} of {self.restarts} restarts collapsed and were left out")

@@ -1,0 +1,1 @@
+"""Estimates of the log evidence from tempered draws, with standard errors and brackets."""

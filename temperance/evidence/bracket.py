@@ -1,0 +1,52 @@
+"""Two numbers with the log evidence between them.
+
+The integrand of thermodynamic integration never falls, so left and right Riemann sums of the true averages enclose
+the answer: safe, but as wide as the ladder is coarse. Stepping stones upwards are too low on average and downwards
+too high: tight, but a stochastic bound. The bracket takes the better of both on each side, moved outwards by
+`WIDTH` standard errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .stepping_stone import reverse_stepping_stone, stepping_stone
+from .tempered import Estimate, Tempered, combine, linearised
+
+WIDTH = 3.0  # standard errors
+
+
+def riemann(tempered: Tempered) -> tuple[Estimate, Estimate]:
+    """The left and the right sum."""
+    averages = tempered.slopes.mean(axis=0)
+    centred = tempered.slopes - averages
+    width = np.diff(tempered.betas)
+
+    def total(part: slice) -> Estimate:
+        return linearised(tempered.log_start + averages[part] @ width, centred[:, part] @ width)
+
+    return total(slice(None, -1)), total(slice(1, None))
+
+
+def bracket(ladders: Sequence[Tempered]) -> tuple[float, float]:
+    """From one or more ladders of the same model."""
+    sums = [riemann(ladder) for ladder in ladders]
+    below = [combine([left for left, _ in sums]), combine([stepping_stone(ladder) for ladder in ladders])]
+    above = [combine([right for _, right in sums]), combine([reverse_stepping_stone(ladder) for ladder in ladders])]
+    return outwards(below, above)
+
+
+def outwards(below: list[Estimate], above: list[Estimate]) -> tuple[float, float]:
+    """The tightest interval that the bounds, each moved outwards by its error, agree on."""
+    low = max(bound.log_evidence - WIDTH * bound.standard_error for bound in below)
+    high = min(bound.log_evidence + WIDTH * bound.standard_error for bound in above)
+    # Two bounds that cross are both wrong by more than their errors: admit it by a wider interval.
+    return (low, high) if low <= high else (high, low)
+
+
+def intersect(*brackets: tuple[float, float]) -> tuple[float, float]:
+    """Where several brackets, such as a bound from variational Bayes and (−∞, high), agree."""
+    low, high = max(low for low, _ in brackets), min(high for _, high in brackets)
+    return (low, high) if low <= high else (high, low)

@@ -1,0 +1,1 @@
+"""Monte Carlo: Gibbs sampling, tempering, annealed and plain importance sampling, variational kernels."""

@@ -1,0 +1,39 @@
+"""What every Monte Carlo method asks of a model and of its data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
+from ...families import Point
+from ...models import Data, Model
+
+
+def require_distributions(model: Model, method: str) -> Model:
+    """A block at a point (weights="point", EM) has no distribution to draw from."""
+    points = [name for name, prior in model.prior.items() if isinstance(prior, Point)]
+    if points:
+        raise UnsupportedMethod(
+            f"{method} draws every block, but {points[0]!r} of this {type(model).__name__} is a point estimate; "
+            "give it a prior distribution, or use tp.VB or tp.EM"
+        )
+    return model
+
+
+def require_unweighted(data: Data, method: str) -> None:
+    """A datum of weight 2 stands for two data with two latents, and no draw of one latent gives both."""
+    weights = np.asarray(data.weights)
+    if not np.isin(weights, (0.0, 1.0)).all():
+        wrong = weights[~np.isin(weights, (0.0, 1.0))][0]
+        raise InvalidData(
+            f"weights must all be 0 or 1 for {method}, found {wrong:g}; repeat the rows instead, or use tp.VB"
+        )
+
+
+def check_counts(**counts: tuple[Any, int]) -> None:
+    """Refuse arguments that are not whole numbers of at least the given size."""
+    for name, (value, least) in counts.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise InvalidParameter(f"{name} must be a whole number of at least {least}, got {value!r}")

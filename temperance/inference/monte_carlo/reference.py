@@ -1,0 +1,64 @@
+"""Where the path to the posterior starts: the prior, other families, a fitted posterior, or a few data points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from ...errors import InvalidParameter, UnsupportedMethod
+from ...families import Independent
+from ...families._family import Family
+from ...families.translate import translate
+from ...models import Data, Mixture, Model
+from ...models.likelihoods import stack_prior
+from .labels import exchangeable, symmetric
+from .path import Path
+from .pinned import pin
+
+Reference = Any  # None, {block: Family}, a fit, or a list of row numbers
+
+
+def as_path(reference: Reference, widen: float, model: Model, data: Data) -> Path:
+    """The path that `reference` stands for, in the model's own coordinates."""
+    if reference is None:
+        return Path({})
+    posterior = getattr(reference, "posterior", reference)
+    if isinstance(posterior, dict):
+        blocks = {name: _member(model, name, family) for name, family in posterior.items()}
+        if posterior is not reference:  # a fit: as close to the prior as it is widened
+            blocks = {name: model.prior[name].mix(q, 1.0 / widen) for name, q in blocks.items()}  # type: ignore[union-attr]
+        return Path(blocks, move_labels=exchangeable(model) and not all(map(symmetric, blocks.values())))
+    if isinstance(reference, Sequence | np.ndarray) and not isinstance(reference, str):
+        return Path({}, pin(model, data, tuple(reference)))
+    raise InvalidParameter(
+        "reference must be None (the prior), a dict of families by block, a fit of tp.VB or tp.EP, or a list of rows, "
+        f"got {reference!r}"
+    )
+
+
+def _member(model: Model, name: str, family: Any) -> Family:
+    """A surrogate for one block, checked against the prior it replaces."""
+    prior = model.prior.get(name)
+    if not isinstance(prior, Family):
+        accepted = ", ".join(repr(block) for block, p in model.prior.items() if isinstance(p, Family))
+        raise InvalidParameter(f"reference has a block {name!r}; the blocks that can be replaced are {accepted}")
+    if not isinstance(family, Family):
+        raise UnsupportedMethod(
+            f"reference[{name!r}] must be a family such as {type(prior).__name__}, got {type(family).__name__}"
+        )
+    if isinstance(model, Mixture) and name == "components":
+        columns = family.batch_shape[-1] if isinstance(family, Independent) else model.columns
+        family = stack_prior(family, model.pair, model.n_components, columns) or family
+        if model.shift is not None:
+            family = translate(family, -model.shift)
+    structures: set[Any] = {jax.tree.structure(family), jax.tree.structure(prior)}
+    if len(structures) > 1 or not eqx.tree_equal(*(jax.tree.map(np.shape, tree) for tree in (family, prior))):
+        raise InvalidParameter(
+            f"reference[{name!r}] must be of the prior's form, {type(prior).__name__} with batch shape "
+            f"{prior.batch_shape}, got {type(family).__name__} with {family.batch_shape}"
+        )
+    return family

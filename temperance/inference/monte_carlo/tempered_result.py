@@ -1,0 +1,87 @@
+"""From the history of a ladder to a posterior, its evidence, and advice on the ladder."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...diagnostics.chains import split_r_hat
+from ...errors import NumericalFailure
+from ...evidence.bracket import bracket
+from ...evidence.reweighting import bar
+from ...evidence.stepping_stone import stepping_stone
+from ...evidence.tempered import Tempered, combine
+from ...evidence.thermodynamic import thermodynamic
+from .._method import Result, Run
+from .gibbs import MIXED, kept
+
+CROWDED = 0.75  # neighbours that reject more often than this need more replicas between them
+
+
+def tempered_result(run: Run, warmup: int, log_start: float) -> Result:
+    """All estimates of the log evidence, the bracket, and how well the ladder conducts."""
+    draws, history = kept(run, warmup)
+    ladders = [ladder(history, chain, log_start) for chain in range(draws.shape[0])]
+    estimates = {
+        "reweighting": combine([bar(one) for one in ladders]),
+        "stepping stone": combine([stepping_stone(one) for one in ladders]),
+        "thermodynamic": combine([thermodynamic(one) for one in ladders]),
+    }
+    best = estimates["reweighting"]
+    rejection = 1.0 - history["acceptance"].mean(axis=(0, 1))
+    barrier = float(rejection.sum())
+    trips = sum(round_trips(history["identity"][:, chain]) for chain in range(draws.shape[0]))
+    return Result(
+        state=draws,
+        log_evidence=best.log_evidence,
+        history=history,
+        converged=not run.interrupted and trips > 0 and split_r_hat(history["log_joint"].T) < MIXED,
+        bracket=bracket(ladders),
+        details={
+            "standard_error": best.standard_error,
+            "estimates": estimates,
+            "ladder": ladders[0].betas,
+            "rejection": rejection,
+            "barrier": barrier,
+            "round_trips": trips,
+        },
+        notes=tuple(_advice(rejection, barrier, trips)),
+    )
+
+
+def ladder(history: dict[str, np.ndarray], chain: int, log_start: float) -> Tempered:
+    """The energies of one ensemble."""
+    forward, backward, slopes = (history[name][:, chain] for name in ("forward", "backward", "slopes"))
+    if not (np.isfinite(forward).all() and np.isfinite(backward).all() and np.isfinite(slopes).all()):
+        step, rung = np.argwhere(~np.isfinite(np.concatenate([forward, backward], axis=1)))[0]
+        raise NumericalFailure(
+            f"parallel tempering met an energy that is not finite at sweep {step}, temperature {rung}: the prior may "
+            "be so wide that its draws overflow; give a narrower one, or a `reference`"
+        )
+    return Tempered(history["betas"][-1, chain], forward, backward, slopes, log_start)
+
+
+def round_trips(identity: np.ndarray) -> int:
+    """How often a replica went from the prior to the posterior and back (steps, k)."""
+    size = identity.shape[1]
+    heading = np.zeros(size, dtype=int)  # 0: unknown, 1: has been at the prior, 2: and then at the posterior
+    trips = 0
+    for row in identity:
+        first, last = row[0], row[-1]
+        trips += heading[first] == 2
+        heading[first] = 1
+        if heading[last] == 1:
+            heading[last] = 2
+    return int(trips)
+
+
+def _advice(rejection: np.ndarray, barrier: float, trips: int) -> list[str]:
+    notes = []
+    if rejection.max() > CROWDED:
+        # Non-reversible swaps are most efficient near 2Λ + 1 replicas (Syed et al., 2022).
+        notes.append(
+            f"neighbouring temperatures reject {rejection.max():.0%} of their swaps and the communication barrier is "
+            f"{barrier:.1f}: use about {int(np.ceil(2 * barrier + 1))} replicas"
+        )
+    if trips == 0:
+        notes.append("no replica went from the prior to the posterior and back: run longer or with more replicas")
+    return notes

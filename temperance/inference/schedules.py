@@ -1,0 +1,39 @@
+"""Ladders of inverse temperatures 0 = β_1 < … < β_K = 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..errors import InvalidParameter
+
+POWER = 5.0  # β = s^5: an average that grows like 1/β near zero needs most of the ladder there
+
+
+def power_ladder(size: int, power: float = POWER) -> np.ndarray:
+    """(i / (size − 1))^power for i = 0 … size − 1."""
+    return np.linspace(0.0, 1.0, size) ** power
+
+
+def equal_rejection(betas: Float[Array, " k"], rejection: Float[Array, " k-1"]) -> Float[Array, " k"]:
+    """The ladder of the same size on which all neighbours would reject equally often.
+
+    The rejection between neighbours is, to first order, the increase of the communication barrier
+    Λ(β) = ∫ λ(β) dβ (Syed et al., 2022); Λ is interpolated in s = β^(1/5) and cut into equal parts.
+    """
+    # A pair that never rejects still keeps its order.
+    barrier = jnp.concatenate([jnp.zeros(1), jnp.cumsum(jnp.maximum(rejection, 1e-3))])
+    steps = jnp.linspace(0.0, 1.0, betas.shape[0])
+    places = jnp.interp(steps, barrier / barrier[-1], betas ** (1.0 / POWER)) ** POWER
+    return places.at[0].set(0.0).at[-1].set(1.0)
+
+
+def as_ladder(betas: Any) -> tuple[float, ...]:
+    """A ladder the user gave, checked."""
+    values = np.asarray(betas, dtype=np.float64)
+    if values.ndim != 1 or len(values) < 2 or values[0] != 0 or values[-1] != 1 or not (np.diff(values) > 0).all():
+        raise InvalidParameter(f"ladder must be increasing numbers from 0 to 1, at least two of them, got {betas!r}")
+    return tuple(float(value) for value in values)

@@ -1,0 +1,72 @@
+"""The functions that the tests call, compiled once for each example and used at many parameters."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import temperance as tp
+from tests.families.coordinates import hessian, lift, size
+from tests.families.registry import Example
+
+DRAWS = 2000
+
+
+@cache
+def compiled(example: Example) -> dict[str, Any]:
+    def look(family: tp.Family) -> dict[str, Any]:
+        return {
+            "proper": family.is_proper(),
+            "value": family.log_normaliser(),
+            "mean": family.mean().weights(),
+            "hessian": hessian(family),
+            "eta": family.natural.features(),
+            "size": size(family.natural),
+        }
+
+    def gradient(family: tp.Family) -> Any:
+        plain = example.plain or (lambda eta: family.with_natural(eta).log_normaliser())
+        return jax.grad(lambda eta: jnp.sum(plain(eta)))(family.natural).weights()
+
+    def cold(family: tp.Family) -> Any:
+        guess = family if isinstance(family, tp.Independent | tp.Product) else None  # says what is inside
+        return type(family).from_mean(family.mean(), guess)
+
+    def moments(family: tp.Family, draws: Any) -> tuple[jax.Array, ...]:
+        """Of the statistics about their mean: averages of first and second order, and the latter's error."""
+        centred = jax.vmap(family.statistics)(draws).weights() - family.mean().weights()[None]
+        squares = jnp.square(centred)
+        return (
+            jnp.mean(centred, axis=0),
+            jnp.mean(squares, axis=0),
+            jnp.std(squares, axis=0) / np.sqrt(DRAWS),
+            jnp.isfinite(centred).all(axis=(0, -1)),
+        )
+
+    return {
+        "look": jax.jit(look),
+        "gradient": jax.jit(gradient),
+        "cold": jax.jit(cold),
+        "warm": jax.jit(lambda family, guess: guess.match(family.mean())),
+        "kl": jax.jit(lambda family, other: family.kl(other)),
+        "mix": jax.jit(lambda family, other, rate: family.mix(other, rate)),
+        "sample": jax.jit(lambda family, key: jax.vmap(family.sample)(jax.random.split(key, DRAWS))),
+        "moments": jax.jit(moments),
+        "density": jax.jit(lambda family, draw: (family.log_prob(draw), family.entropy())),
+        "move": jax.jit(lambda family, row: family + lift(family.natural, row)),
+    }
+
+
+def look(example: Example, family: tp.Family) -> dict[str, np.ndarray]:
+    found = {name: np.asarray(value) for name, value in compiled(example)["look"](family).items()}
+    found["terms"], found["second_terms"] = np.abs(found["mean"]), np.abs(found["hessian"])
+    if example.terms:
+        first, second = example.terms(family)
+        k = first.shape[-1]
+        found["terms"][:, -k:] += first
+        found["second_terms"][:, -k:, -k:] += second
+    return found

@@ -1,0 +1,55 @@
+"""Monte Carlo moments against the mean, in standard errors that the Hessian of A gives exactly."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import temperance as tp
+from tests.families.compiled import DRAWS, compiled, look
+from tests.families.registry import EXAMPLES, Example
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=repr)
+def test_moments(example: Example) -> None:
+    family = example.draw(np.random.default_rng(0), example.batch, False)
+    if isinstance(family, tp.Beta):
+        # A draw so close to 1 that it rounds to 1 has lost log(1 − p): with b = 0.1 one in forty does.
+        family = tp.Beta(family.a + 0.5, family.b + 0.5)
+    draws = compiled(example)["sample"](family, jax.random.key(1))
+    first, second, doubt, finite = map(np.asarray, compiled(example)["moments"](family, draws))
+    variance = np.diagonal(look(example, family)["hessian"], axis1=-2, axis2=-1)
+    assert np.all(finite)
+    assert np.max(np.abs(first) / np.sqrt(variance / DRAWS)) < 5, "E[t]"
+    # The error of a variance is itself estimated, badly where the statistics have a long tail.
+    assert np.mean(np.abs(second - variance) < 3 * doubt) > 0.97, "Var[t]"
+
+
+# With dof just above d − 1 a precision matrix is singular in floating point, and its log determinant not finite.
+VECTORS = [example for example in EXAMPLES if "Wishart" not in example.name and example.name != "Product"]
+
+
+@pytest.mark.parametrize("example", VECTORS, ids=repr)
+def test_extreme_draws_are_finite(example: Example) -> None:
+    family = example.draw(np.random.default_rng(0), example.batch, True)
+    draws = compiled(example)["sample"](family, jax.random.key(0))
+    assert np.all(np.asarray(compiled(example)["moments"](family, draws)[-1]))
+
+
+def test_draws_differ_between_keys_and_members() -> None:
+    family = tp.Gamma(np.full(3, 2.0), 1.0)
+    one, two = (family.sample(jax.random.key(seed)) for seed in range(2))
+    assert len(np.unique(np.concatenate([one, two]))) == 6
+
+
+def test_small_concentrations_keep_their_logarithms() -> None:
+    """E[log π] = ψ(δ) − ψ(Σδ) is about −1e6 here, far below the smallest number that π could be."""
+    family = tp.Dirichlet(np.full(4, 1e-6))
+    logs = jax.jit(jax.vmap(family.sample_log))(jax.random.split(jax.random.key(0), 2000))
+    error = np.std(logs, axis=0) / np.sqrt(2000)
+    assert np.all(np.abs(np.mean(logs, axis=0) - family.mean().log) < 5 * error)
+    draw = jnp.exp(logs[0])
+    np.testing.assert_allclose(np.sum(draw), 1.0)
+    assert np.all(np.isfinite(family.statistics(draw).log))
