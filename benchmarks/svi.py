@@ -4,7 +4,9 @@ over binary factors beside the one derived by automatic differentiation. Compila
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -89,6 +91,10 @@ def _derived(model: Model, m: object, x: jax.Array, q: object) -> object:
     return Model._local_ascent(model, m, x, Powers(), q, 1)  # type: ignore[arg-type]
 
 
+def _timed(function: Any, arguments: tuple[Any, ...]) -> float:
+    return seconds(lambda: jax.block_until_ready(function(*arguments)))
+
+
 def factors() -> None:
     rng = np.random.default_rng(0)
     for k in (16, 64, 256):
@@ -96,9 +102,9 @@ def factors() -> None:
         complete, data = tp.FactorialMixture(k, noise=0.5, probability=0.2).prepare(images)
         q = complete.initial(jax.random.key(0), data)
         arguments = (complete, means(q.blocks), data.values, q.locals)
-        both = [lambda f=f: seconds(lambda: jax.block_until_ready(f(*arguments))) for f in (_ours, _derived)]
-        both[0](), both[1]()
-        report(f"a sweep over {k} factors, and as derived", *alternate(both[0], both[1], 3))
+        ours, derived = (partial(_timed, f, arguments) for f in (_ours, _derived))
+        ours(), derived()
+        report(f"a sweep over {k} factors, and as derived", *alternate(ours, derived, 3))
 
 
 def main() -> None:
