@@ -73,3 +73,7 @@ def gram(half: Float[Array, "*b d m"]) -> Float[Array, "*b m m"]:
 def add(terms: Iterable[Array]) -> Array:
     """Their sum, without a zero to start from."""
     return functools.reduce(operator.add, terms)
+
+
+def multiply(factors: Iterable[Array]) -> Array:
+    return functools.reduce(operator.mul, factors)

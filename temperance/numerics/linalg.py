@@ -20,7 +20,7 @@ def cholesky(matrix: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
 def log_det(factor: Float[Array, "*b d d"]) -> Float[Array, "*b"]:
     """log |L Lᵀ| from the Cholesky factor."""
     if factor.shape[-1] <= _tiny.TINY:
-        return 2.0 * _tiny.add(jnp.log(factor[..., i, i]) for i in range(factor.shape[-1]))
+        return 2.0 * jnp.log(_tiny.multiply(factor[..., i, i] for i in range(factor.shape[-1])))
     return 2.0 * jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
 
 

@@ -8,13 +8,12 @@ an asymptotic series give the same digits about five times faster.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ._tiny import TINY, add
+from ._tiny import add
 
 LOG_2PI = math.log(2.0 * math.pi)
 
@@ -101,38 +100,57 @@ def _log_gamma_jvp(primals, tangents):  # type: ignore[no-untyped-def]
     return log_gamma(x), digamma(x) * dx
 
 
-def _sum_halves(function: Callable[[Array], Array], a: Float[Array, "*s"], d: int) -> Float[Array, "*s"]:
-    """f(a) + f(a − ½) + … + f(a − (d−1)/2)."""
-    if d <= TINY:
-        # Written out, it becomes one loop with what comes before and after.
-        return add(function(a - 0.5 * i) for i in range(d))
-    halves = a[..., None] - jnp.arange(d, dtype=a.dtype).reshape((1,) * a.ndim + (d,)) / 2
-    return jnp.sum(function(halves), axis=-1)
+def _halves(a: Float[Array, "*s"], d: int) -> tuple[list[Array], list[Array]]:
+    """a, a − ½, …, a − (d−1)/2, as 2z for every pair (z, z + ½) of neighbours, and the one left over.
+
+    By Legendre's duplication formula a pair needs one special function: Γ(z) Γ(z + ½) = 2^(1−2z) √π Γ(2z).
+    """
+    pairs = [2.0 * a - (2 * j + 1) for j in range(d // 2)]
+    return pairs, [a - 0.5 * (d - 1)] if d % 2 else []
 
 
 def log_multigamma(a: Float[Array, "*s"], d: int) -> Float[Array, "*s"]:
     """log Γ_d(a), the multivariate gamma function, for a > (d − 1)/2."""
-    return d * (d - 1) / 4 * math.log(math.pi) + _sum_halves(log_gamma, a, d)
+    pairs, rest = _halves(a, d)
+    terms = [log_gamma(z) + (1.0 - z) * math.log(2.0) + 0.5 * math.log(math.pi) for z in pairs]
+    return d * (d - 1) / 4 * math.log(math.pi) + add(terms + [log_gamma(z) for z in rest])
 
 
 def multidigamma(a: Float[Array, "*s"], d: int) -> Float[Array, "*s"]:
     """The derivative of log Γ_d."""
-    return _sum_halves(digamma, a, d)
+    pairs, rest = _halves(a, d)
+    return add([2.0 * (digamma(z) - math.log(2.0)) for z in pairs] + [digamma(z) for z in rest])
 
 
 def multitrigamma(a: Float[Array, "*s"], d: int) -> Float[Array, "*s"]:
-    return _sum_halves(trigamma, a, d)
+    pairs, rest = _halves(a, d)
+    return add([4.0 * trigamma(z) for z in pairs] + [trigamma(z) for z in rest])
 
 
 def log_minus_digamma(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
     """log x − ψ(x) > 0, without the cancellation of the two at large x (where it is about 1/(2x))."""
-    large, small = jnp.maximum(x, _LARGE), jnp.minimum(x, _LARGE)
-    inverse = 1.0 / large
-    square = inverse * inverse
-    series = jnp.zeros_like(inverse)
+    return _log_minus_digamma(x)[0]
+
+
+def _log_minus_digamma(x: Float[Array, "*s"]) -> tuple[Float[Array, "*s"], Float[Array, "*s"]]:
+    """log x − ψ(x) and its derivative 1/x − ψ′(x), both by the series at z = x, or at z = x + 8 for small x."""
+    small = x <= _LARGE
+    near = jnp.where(small, x, _LARGE)
+    z = jnp.where(small, x + _SHIFT, x)
+    y = 1.0 / z
+    square = y * y
+    tail, slope = jnp.zeros_like(y), jnp.zeros_like(y)
     for index in range(len(_BERNOULLI), 0, -1):
-        series = square * (_BERNOULLI[index - 1] / (2 * index) + series)
-    return jnp.where(x > _LARGE, 0.5 * inverse + series, jnp.log(small) - digamma(small))
+        tail = square * (_BERNOULLI[index - 1] / (2 * index) + tail)
+        slope = square * (_BERNOULLI[index - 1] + slope)
+    # Σ 1/(x+i) and Σ 1/(x+i)² over i < 8, in pairs of i and 7 − i as in `digamma`.
+    u, middle = near * (near + 7.0), 2.0 * near + 7.0
+    inverses = [1.0 / (u + offset) for offset in (0.0, 6.0, 10.0, 12.0)]
+    first = middle * add(inverses)
+    second = add(w * (middle * middle * w - 2.0) for w in inverses)
+    value = 0.5 * y + tail + jnp.where(small, jnp.log(near * y) + first, 0.0)
+    derivative = jnp.where(small, 1.0 / near - y - second, 0.0) - y * (0.5 * y + slope)
+    return value, derivative
 
 
 def inverse_digamma(y: Float[Array, "*s"]) -> Float[Array, "*s"]:
@@ -149,14 +167,17 @@ def inverse_digamma(y: Float[Array, "*s"]) -> Float[Array, "*s"]:
 def _wishart_gap(dof: Float[Array, "*s"], d: int) -> tuple[Float[Array, "*s"], Float[Array, "*s"]]:
     """log|E Λ| − E log|Λ| of a Wishart, d log(dof/2) − Σ_i ψ((dof − i)/2), without cancellation; and its slope."""
     gap, slope = jnp.zeros_like(dof), jnp.zeros_like(dof)
-    for i in range(d):
-        half = 0.5 * (dof - i)
-        # log(dof/2) − log(dof/2 − i/2) = −log1p(−i/dof)
-        gap = gap + log_minus_digamma(half) - (jnp.log1p(-i / dof) if i else 0.0)
-        # The derivative of log x − ψ(x) is 1/x − ψ′(x), which cancels for large x.
-        large = jnp.maximum(half, _LARGE)
-        curve = jnp.where(half > _LARGE, -_trigamma_tail(large) / large, 1.0 / half - trigamma(half))
-        slope = slope + 0.5 * curve - i / (dof * (dof - i))
+    # Pairs of digammas are one digamma at twice the argument, dof − c.
+    for c in range(1, d, 2):
+        value, curve = _log_minus_digamma(dof - c)
+        gap = gap + 2.0 * (value - jnp.log1p(-c / dof))
+        slope = slope + 2.0 * (curve - c / (dof * (dof - c)))
+    if d % 2:
+        value, curve = _log_minus_digamma(0.5 * (dof - (d - 1)))
+        gap, slope = gap + value, slope + 0.5 * curve
+        if d > 1:
+            gap = gap - jnp.log1p(-(d - 1) / dof)
+            slope = slope - (d - 1) / (dof * (dof - (d - 1)))
     return gap, slope
 
 
