@@ -45,9 +45,9 @@ class ParallelTempering(Method):
     During the warm-up the ladder adapts at the ends of rounds of doubling length until neighbours reject swaps
     equally often; give `ladder` for a fixed one. `swaps` is "even-odd" (all even pairs, then all odd pairs: states
     drift along the ladder instead of diffusing) or "random" (one random pair, as in the thesis). `reference` is
-    where the path starts: None for the prior; families by block name; a fit, whose posterior is widened by the
-    factor `widen`; or a list of rows of the data whose exact posterior is the start (mixtures). `thin` is the
-    number of sweeps between swaps, and `chains` the number of whole ensembles.
+    where the path starts: "narrowed" (the prior and one datum's worth of the data), "prior", families by block
+    name, a fit (its posterior, widened by the factor `widen`), or a list of rows of the data whose exact posterior
+    is the start (mixtures). `thin` is the number of sweeps between swaps, `chains` that of whole ensembles.
     """
 
     draws: int = 2000
@@ -57,7 +57,7 @@ class ParallelTempering(Method):
     thin: int = 1
     swaps: str = "even-odd"
     ladder: Any = None
-    reference: Reference = None
+    reference: Reference = "narrowed"
     widen: float = 4.0
     path: Path = dataclasses.field(default=Path({}), repr=False)
 
@@ -97,7 +97,7 @@ class ParallelTempering(Method):
     def complete(self, model: Model, data: Data) -> Self:
         require_unweighted(data, self.name)
         path = as_path(self.reference, self.widen, model, data)
-        return dataclasses.replace(self, path=path, reference=None)
+        return dataclasses.replace(self, path=path, reference="prior")
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Replicas:
         k = self.replicas

@@ -1,4 +1,8 @@
-"""Where the path to the posterior starts: the prior, other families, a fitted posterior, or a few data points."""
+"""Where the path to the posterior starts: the prior, narrowed or not, a fitted posterior, or a few data points.
+
+The evidence is the same from every start, but the wider the prior, the longer the path: a wide prior puts almost all
+of its mass where the data are impossible (thesis 4.3).
+"""
 
 from __future__ import annotations
 
@@ -19,13 +23,15 @@ from .labels import exchangeable, symmetric
 from .path import Path
 from .pinned import pin
 
-Reference = Any  # None, {block: Family}, a fit, or a list of row numbers
+Reference = Any  # "narrowed", "prior", {block: Family}, a fit, or a list of row numbers
 
 
 def as_path(reference: Reference, widen: float, model: Model, data: Data) -> Path:
     """The path that `reference` stands for, in the model's own coordinates."""
-    if reference is None:
+    if reference is None or (isinstance(reference, str) and reference == "prior"):
         return Path({})
+    if isinstance(reference, str) and reference == "narrowed":
+        return Path(_narrowed(model, data))
     posterior = getattr(reference, "posterior", reference)
     if isinstance(posterior, dict):
         blocks = {name: _member(model, name, family) for name, family in posterior.items()}
@@ -35,9 +41,20 @@ def as_path(reference: Reference, widen: float, model: Model, data: Data) -> Pat
     if isinstance(reference, Sequence | np.ndarray) and not isinstance(reference, str):
         return Path({}, pin(model, data, tuple(reference)))
     raise InvalidParameter(
-        "reference must be None (the prior), a dict of families by block, a fit of tp.VB or tp.EP, or a list of rows, "
-        f"got {reference!r}"
+        'reference must be "narrowed", "prior", a dict of families by block, a fit of tp.VB or tp.EP, or a list of '
+        f"rows, got {reference!r}"
     )
+
+
+@eqx.filter_jit
+def _narrowed(model: Model, data: Data) -> dict[str, Family]:
+    """The prior with one datum's worth of what all data say on average: centred on them, and as wide as they are."""
+    prior = {name: p for name, p in model.prior.items() if isinstance(p, Family)}
+    if len(prior) < len(model.prior):
+        # What a hierarchical prior expects depends on draws of its parents: it stays as it is.
+        return {}
+    messages = model.terms({name: p.mean() for name, p in prior.items()}, data)[0].messages
+    return {name: p + messages[name] / data.total_weight for name, p in prior.items()}
 
 
 def _member(model: Model, name: str, family: Any) -> Family:
