@@ -107,6 +107,15 @@ class Vector(eqx.Module):
         )
 
 
+class Packed(eqx.Module):
+    """A vector known by its weights alone, which is all that a product with features needs."""
+
+    flat: Float[Array, "*b f"]
+
+    def weights(self) -> Float[Array, "*b f"]:
+        return self.flat
+
+
 def _right_pad(scale: Array, rank: int) -> Array:
     return scale if scale.ndim == 0 else scale.reshape(scale.shape + (1,) * rank)
 

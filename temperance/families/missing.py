@@ -16,7 +16,7 @@ from jaxtyping import Array, ArrayLike, Float, Key
 from ..numerics.latents import integrate_out
 from ..numerics.linalg import cholesky, log_det, outer, quadratic_form
 from ..numerics.special import log_gamma
-from ._family import LOG_2PI, Family
+from ._family import LOG_2PI, Family, Vector
 from .normal_gamma import IsotropicNormalGamma, IsotropicNormalGammaVector, SphericalGaussian
 from .normal_wishart import Gaussian, NormalWishart, NormalWishartVector
 
@@ -49,6 +49,9 @@ class GaussianWithMissing(Gaussian):
 
     def coordinates(self, x: Rows) -> Rows:
         return _split(x)[1]
+
+    def packed(self, m: Vector) -> Vector:
+        return m  # conditioning on what was seen needs the matrices themselves
 
     def tempered_log_likelihood(
         self,
@@ -104,6 +107,9 @@ class SphericalWithMissing(SphericalGaussian):
 
     def coordinates(self, x: Rows) -> Rows:
         return _split(x)[1]
+
+    def packed(self, m: Vector) -> Vector:
+        return m
 
     def tempered_log_likelihood(
         self,

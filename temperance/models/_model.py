@@ -109,6 +109,10 @@ class Model(eqx.Module):
             local[name] = p.family(p.natural(here)) if isinstance(p, Conditional) else p
         return local
 
+    def packed(self, m: Means) -> Means:
+        """The statistics as `log_evidence` meets them in every block of rows: linear work on them done once."""
+        return m
+
     @property
     def apart(self) -> tuple[str, ...]:
         """Blocks that only other global blocks depend on: their messages need no walk over the data."""
@@ -179,9 +183,11 @@ class Model(eqx.Module):
         rows: Int[Array, "t b"],
         weights: Float[Array, "t b"],
         rates: Float[Array, " t"],
+        powers: Float[Array, " t"],
         local_steps: int,
     ) -> dict[str, Family]:
-        """The blocks after t steps, each on its rows of x with its rate (0: no step); local blocks start afresh."""
+        """The blocks after t steps, each on its rows of x with its rate (0: no step) and its power 1/T; local blocks
+        start afresh."""
         raise UnsupportedMethod(f"{type(self).__name__} takes minibatch steps one by one")
 
     @property
@@ -208,6 +214,7 @@ class Model(eqx.Module):
 
         Local blocks that are not given start afresh.
         """
+        ready, unpack = jax.vjp(self.packed, m)
 
         def block(part: Any, index: Array) -> tuple[Terms, dict[str, Family]]:
             x, weights, rows, q_local = part
@@ -219,12 +226,13 @@ class Model(eqx.Module):
             def total(m_global: Means) -> Float[Array, ""]:
                 return jnp.sum(weights * self._datum(m_global | m_local, x, scaled, block_key))
 
-            value, messages = jax.value_and_grad(total)(m)
+            value, messages = jax.value_and_grad(total)(ready)
             entropy = sum((rows_sum(q.entropy()) for q in q_local.values()), start=jnp.zeros(()))
             return Terms(value + jnp.sum(weights * entropy), messages), q_local
 
         rows = (data.values, data.weights, power_rows(powers), local or {})
-        return over_blocks(block, rows, data.blocks)
+        terms, refreshed = over_blocks(block, rows, data.blocks)
+        return Terms(terms.value, unpack(terms.messages)[0]), refreshed
 
     def bound(self, q: Posterior, data: Data, powers: Powers = Powers()) -> Float[Array, ""]:
         """The evidence lower bound, every constant kept (at temperature 1/power, the annealed bound)."""
@@ -265,13 +273,18 @@ class Model(eqx.Module):
         data: Data,
         powers: Powers = Powers(),
         local: dict[str, Any] | None = None,
+        backwards: bool = False,
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Draw every group in turn from its conditional given the rest; a new key, so new latents, for each."""
+        """Draw every group in turn from its conditional given the rest; a new key, so new latents, for each.
+
+        `backwards` takes the groups in the opposite order: the sweep run backwards in time.
+        """
         draws, local = dict(draws), dict(local or {})
-        for number, group in enumerate(self.groups):
+        order = list(enumerate(self.groups))
+        for number, group in reversed(order) if backwards else order:
             group_key = jax.random.fold_in(key, number)
             if isinstance(group, Each):
-                draws[group.block] = draw_slices(self, group_key, group, draws, data, powers, local)
+                draws[group.block] = draw_slices(self, group_key, group, draws, data, powers, local, backwards)
                 continue
             key_data, key_draw = jax.random.split(group_key)
             natural = conditional(self, key_data, draws, data, powers, local)

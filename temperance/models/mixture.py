@@ -37,7 +37,8 @@ class Mixture(Enumerable):
     `likelihood` is a name ("gaussian", "diagonal", "spherical", "poisson", "bernoulli", "categorical",
     "multinomial") or a conjugate `Pair`; `prior` is its conjugate family (shared by all components unless it has
     a batch axis of that length), by default weakly informative from the data's scale. `concentration` is the
-    Dirichlet parameter of the weights, or `weights="point"` estimates them (the automatic-relevance variant).
+    Dirichlet parameter of the weights, or `weights="point"` estimates them (the automatic-relevance variant), or
+    `weights` are known numbers that sum to one.
     """
 
     prior: dict[str, Family | Conditional]
@@ -45,6 +46,7 @@ class Mixture(Enumerable):
     component_prior: Family | None  # as given, in the user's coordinates
     shift: Float[Array, " d"] | None
     start: Start
+    known: Float[Array, " k"] | None  # the logarithms of known weights
     n_components: int = eqx.field(static=True)
     columns: int | None = eqx.field(static=True)
     missing: bool = eqx.field(static=True)
@@ -57,7 +59,7 @@ class Mixture(Enumerable):
         *,
         prior: Family | None = None,
         concentration: ArrayLike = 1.0,
-        weights: str = "dirichlet",
+        weights: str | ArrayLike = "dirichlet",
         init: Any = "kmeans++",
         missing: str | None = None,
         precision: str = "double",
@@ -71,7 +73,8 @@ class Mixture(Enumerable):
         self.shift = None
         self.pair = as_pair(likelihood, self.missing)
         self.component_prior = prior
-        self.prior = self._weights_prior(concentration, weights)
+        self.known = None if isinstance(weights, str) else log_known_weights(weights, self.n_components)
+        self.prior = self._weights_prior(concentration, weights) if isinstance(weights, str) else {}
         components = prior and stack_prior(prior, self.pair, self.n_components, columns)
         if components is not None:
             self.prior["components"] = components
@@ -91,7 +94,7 @@ class Mixture(Enumerable):
 
     def log_weights(self, m: Means) -> Float[Array, " k"]:
         """E log π as a function of the statistics of the weights' block."""
-        return m["weights"].log
+        return m["weights"].log if self.known is None else self.known
 
     def log_evidence(
         self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
@@ -108,8 +111,13 @@ class Mixture(Enumerable):
         )
         return jnp.asarray(column(powers.latent)) * self.log_weights(m)[None] + observed
 
+    def packed(self, m: Means) -> Means:
+        return m | {"components": self.pair.packed(m["components"])}
+
     def mean_log_weights(self, q: Posterior) -> Float[Array, " k"]:
         """log E[π]."""
+        if self.known is not None:
+            return self.known
         weights = q.blocks["weights"]
         if isinstance(weights, Point):
             return safe_log(weights.mode())
@@ -118,7 +126,7 @@ class Mixture(Enumerable):
         return jnp.log(delta) - jnp.log(jnp.sum(delta))
 
     def draw_weights(self, draws: dict[str, Any]) -> Float[Array, " k"]:
-        return draws["weights"]
+        return draws["weights"] if self.known is None else jnp.exp(self.known)
 
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Any:
         key_z, key_x = jax.random.split(key)
@@ -319,6 +327,15 @@ class Mixture(Enumerable):
 @eqx.filter_jit
 def _occupancy(model: Mixture, q: Posterior, data: Data) -> Float[Array, " k"]:
     return model.occupancy(q, data)
+
+
+def log_known_weights(weights: Any, size: int) -> Float[Array, " k"]:
+    values = np.asarray(parameters(weights=(weights, 1))[0])
+    if values.shape != (size,) or (values < 0).any() or abs(values.sum() - 1.0) > 1e-8:
+        raise InvalidParameter(
+            f"weights must be 'dirichlet', 'point' or {size} numbers from 0 that sum to one, got {weights!r}"
+        )
+    return safe_log(jnp.asarray(values))
 
 
 def check_count(name: str, value: Any) -> int:

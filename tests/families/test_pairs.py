@@ -41,6 +41,11 @@ NOISE = spd(1, D)[0]
 REGRESSION = tp.MatrixNormalWishart(rng.normal(size=(K, D, P)), spd(K, P), [1.3, 2.5, 30.0], spd(K, D))
 
 
+def test_the_quick_features_of_a_gaussian_are_its_packed_statistics() -> None:
+    x = jnp.asarray(GAUSSIAN_DATA)
+    np.testing.assert_array_equal(tp.Gaussian().features(x), tp.Gaussian().statistics(x).features().T)
+
+
 def student(x: np.ndarray, location: Any, shape: Any, dof: Any) -> np.ndarray:
     return np.atleast_1d(stats.multivariate_t.logpdf(x, np.asarray(location), np.asarray(shape), float(dof)))
 
