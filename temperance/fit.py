@@ -18,7 +18,8 @@ from . import storage
 from .data.stream import Stream
 from .errors import DamagedFile, InvalidParameter, UnsupportedMethod
 from .inference._method import Method, Run
-from .inference.progress import Progress
+from .inference.checkpoint import Checkpoint, identity
+from .inference.progress import Progress, as_progress
 from .inference.run import run
 from .inference.streamed import Streamed, prepare_stream
 from .models import Data, Model, Posterior
@@ -43,13 +44,27 @@ class Fit:
     bracket: tuple[float, float] | None = None
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
+    interrupted: bool = False  # by Ctrl-C: a result, but of a run cut short
 
     @property
     def posterior(self) -> dict[str, Any]:
         """The posterior of the global blocks (families, or draws), in the user's coordinates."""
         if not isinstance(self.state, Posterior):
-            return self.model.draws_to_user(self.state.blocks)
+            return self.model.draws_to_user(self.state.equally_weighted().blocks)
         return self.model.to_user(self.state.blocks)
+
+    @property
+    def corrected_log_evidence(self) -> float:
+        """The log evidence with a second-order correction, after message passing (`tp.EP()`); worked out when asked
+        for, in time that grows with the square of the number of data."""
+        if not hasattr(self.method, "corrected_log_evidence"):
+            raise UnsupportedMethod(f"{self.method.name} has no correction to its evidence; tp.EP() has one")
+        return self.method.corrected_log_evidence(self.model, self.data, self.state, self.details)
+
+    @property
+    def standard_error(self) -> float | None:
+        """The Monte Carlo error of `log_evidence`, for methods that draw."""
+        return self.details.get("standard_error")
 
     def log_predictive(self, x_new: Any) -> np.ndarray:
         """The log density of each new datum, averaged over the posterior."""
@@ -59,26 +74,26 @@ class Fit:
         """The probability of each component for each datum."""
         if not hasattr(self.model, "responsibilities"):
             raise UnsupportedMethod(f"{type(self.model).__name__} has no discrete latent for each datum")
-        return self._rowwise(_responsibilities, x_new)
+        return self._rowwise(_responsibilities, x_new, self._with_labels())
 
     @property
     def components(self) -> np.ndarray:
         """The expected factors in the shape of a datum, for models such as a factorial mixture."""
         if not hasattr(self.model, "components"):
             raise UnsupportedMethod(f"{type(self.model).__name__} has no factors; see fit.posterior")
-        return np.asarray(self.model.components(self.state))
+        return np.asarray(self.model.components(self._families()))
 
     def topics(self, n_words: int = 10) -> list[list[tuple[str | int, float]]]:
         """The most probable words of each topic with their probabilities, for models such as LDA."""
         if not hasattr(self.model, "topics"):
             raise UnsupportedMethod(f"{type(self.model).__name__} has no topics; see fit.posterior")
-        return self.model.topics(self.state, n_words)
+        return self.model.topics(self._families(), n_words)
 
     def transform(self, x_new: Any) -> np.ndarray:
         """The expected local variables of each datum, such as the topic proportions of a document."""
         if not hasattr(self.model, "transform"):
             raise UnsupportedMethod(f"{type(self.model).__name__} has no transform; see fit.responsibilities")
-        return self.model.transform(self.state, x_new)
+        return self.model.transform(self._families(), x_new)
 
     def predict(self, inputs: Any) -> Any:
         """Mean and variance of the target at each new input, for models such as a regression."""
@@ -94,7 +109,24 @@ class Fit:
 
     def table(self) -> dict[str, list[Any]]:
         """What was found, as columns of a table (one row a component, a weight, …)."""
-        return self.model.table(self.state, self.data) if isinstance(self.state, Posterior) else {}
+        return self.model.table(self._families(), self.data)
+
+    @property
+    def khat(self) -> float | None:
+        """The Pareto shape of the largest importance weights: below 0.7 averages over them can be trusted."""
+        return self.details.get("khat")
+
+    def diagnose(self, seed: Any = 0) -> Any:
+        """Can this approximation be trusted? Importance weights and a quick bracket by AIS, and a sentence on them."""
+        from .diagnostics.trust import diagnose
+
+        return diagnose(self, seed)
+
+    def to_arviz(self, log_likelihood: bool = True, predictive: bool = True) -> Any:
+        """The draws as an `arviz.InferenceData`: posterior, sample statistics, log likelihood, predictive."""
+        from .diagnostics.export import to_arviz
+
+        return to_arviz(self, log_likelihood, predictive)
 
     def summary(self) -> None:
         """Print what was fitted, how well, and the table."""
@@ -104,7 +136,18 @@ class Fit:
         """Write everything, the data included, to one file that `tp.load` reads."""
         storage.save(self, path)
 
-    def _rowwise(self, function: Any, x_new: Any) -> np.ndarray:
+    def _families(self) -> Posterior:
+        """The posterior as families; draws are summed up by those with their moments."""
+        return self.state if isinstance(self.state, Posterior) else self.state.matched(self.model, self.data)
+
+    def _with_labels(self) -> Any:
+        """The posterior as it is, or draws whose components keep their places."""
+        if isinstance(self.state, Posterior):
+            return self.state
+        return self._families() if self.model.local_groups else self.state.aligned(self.model, self.data)
+
+    def _rowwise(self, function: Any, x_new: Any, state: Any = None) -> np.ndarray:
+        state = self.state if state is None else state
         rows = self.model.new_rows(x_new)
         n = jax.tree.leaves(rows)[0].shape[0]
         pieces = []
@@ -117,7 +160,7 @@ class Fit:
                     lambda leaf, size=size: np.concatenate([leaf, np.repeat(leaf[-1:], _ROWS - size, axis=0)]),
                     piece,
                 )
-            pieces.append(np.asarray(function(self.model, self.state, piece))[:size])
+            pieces.append(np.asarray(function(self.model, state, piece))[:size])
         return np.concatenate(pieces)
 
 
@@ -127,8 +170,8 @@ def _log_predictive(model: Model, q: Any, x: Any) -> Array:
 
 
 @eqx.filter_jit
-def _responsibilities(model: Any, q: Posterior, x: Any) -> Array:
-    return model.responsibilities(q, x)
+def _responsibilities(model: Any, q: Any, x: Any) -> Array:
+    return model.responsibilities(q, x) if isinstance(q, Posterior) else q.responsibilities(model, x)
 
 
 def fit(
@@ -138,12 +181,15 @@ def fit(
     *,
     seed: int | Key[Array, ""] = 0,
     weights: Any = None,
-    progress: bool | None = None,
+    progress: bool | Progress | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float = 10.0,
 ) -> Fit:
     """Fit `model` to `data` by `method` (default `tp.VB()`); see `Fit` for what comes back.
 
     The same seed on the same machine gives the same bits. `weights` is one non-negative number a datum.
-    `progress` shows a bar; by default only on a terminal. Data larger than memory are a `tp.Stream`.
+    `progress` shows a bar; by default only on a terminal. Data larger than memory are a `tp.Stream`. The state is
+    kept in the file `checkpoint` about every `every` seconds; the same call then goes on from there.
     """
     from .inference.variational.coordinate import VB
 
@@ -160,7 +206,10 @@ def fit(
     model = method.prepare(model)
     complete = method.complete(model, arrays)
     arrays = complete.arrange(jax.random.fold_in(as_key(seed), 0), model, arrays)
-    done = run(complete, model, arrays, as_key(seed), Progress(progress))
+    keep = None
+    if checkpoint is not None:
+        keep = Checkpoint(checkpoint, every, identity(model, method, arrays, as_key(seed)))
+    done = run(complete, model, arrays, as_key(seed), as_progress(progress), checkpoint=keep)
     result = complete.result(model, arrays, done)
 
     def again(states: Any, steps: int) -> Run:
@@ -183,15 +232,18 @@ def fit(
         state=result.state,
         data=kept,
         details=dict(result.details),
-        notes=(*model.notes(kept), *result.notes),
+        notes=(*model.notes(kept), *result.notes, *((keep.failure,) if keep is not None and keep.failure else ())),
+        interrupted=done.interrupted,
     )
 
 
-def load(path: str | os.PathLike[str]) -> Fit:
-    """Read a fit that `Fit.save` wrote. Loading never runs code from the file."""
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a fit or a comparison that `save` wrote. Loading never runs code from the file."""
+    from .evidence.selection import Comparison
+
     value = storage.load(path)
-    if not isinstance(value, Fit):
-        raise DamagedFile(f"{path} holds a {type(value).__name__}, not a fit")
+    if not isinstance(value, Fit | Comparison):
+        raise DamagedFile(f"{path} holds a {type(value).__name__}, not a fit or a comparison")
     return value
 
 

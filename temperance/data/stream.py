@@ -77,20 +77,25 @@ class Stream:
         starts = rng.choice(self.size // slab, size=max(1, rows // slab), replace=False) * slab
         return self.take([(int(start), int(start) + slab) for start in np.sort(starts)])
 
-    def shuffled(self, seed: int, use: Callable[[Any], T]) -> Iterator[T]:
+    def shuffled(self, seed: int, use: Callable[[Any], T], skip: int = 0) -> Iterator[T]:
         """Pieces in random order, pass after pass without end, each put through `use` ahead of time.
 
         A pass cuts the rows into slabs at another place each time; the few that do not fill a piece are left out.
+        The first `skip` pieces are never read.
         """
 
         def pieces() -> Iterator[T]:
             rng = np.random.default_rng(seed)
             together = self.piece_rows // self.slab_rows
+            number = 0
             while True:
                 spare = self.size - (self.size // self.slab_rows) * self.slab_rows
                 offset = int(rng.integers(spare + 1))
                 order = rng.permutation(self.size // self.slab_rows)
                 for first in range(0, len(order) - together + 1, together):
+                    number += 1
+                    if number <= skip:
+                        continue
                     starts = offset + np.sort(order[first : first + together]) * self.slab_rows
                     yield use(self.take([(int(start), int(start) + self.slab_rows) for start in starts]))
 

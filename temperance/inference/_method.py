@@ -67,6 +67,7 @@ class Method(ABC):
     to run, and never cause a new compilation."""
 
     budget: ClassVar[tuple[str, ...]] = ("restarts", "max_iter", "tol")
+    one_mode: ClassVar[bool] = True  # whether its evidence is that of one labelling of the solution, not of all
     streams: ClassVar[bool] = False  # whether a step may see another piece of the data than the one before
 
     @property
@@ -104,6 +105,11 @@ class Method(ABC):
     def monotone(self) -> bool:
         """Whether `Info["elbo"]` may never fall."""
         return False
+
+    @property
+    def exact(self) -> bool:
+        """Whether `Info["elbo"]` is the bound of where a step starts, so that one more look tells it of the end."""
+        return self.monotone
 
     @property
     def may_fail(self) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,107 @@ class Progress:
             task = bar.add_task(name, total=total, bound="", rate="")
 
             def report(step: int, info: dict[str, np.ndarray]) -> None:
-                bound = f"bound {np.max(info['elbo'][-1]):.4f}" if "elbo" in info and len(info["elbo"]) else ""
                 speed = bar.tasks[task].finished_speed or bar.tasks[task].speed
-                bar.update(task, completed=step, bound=bound, rate=f"{speed:.0f}/s" if speed else "")
+                bar.update(task, completed=step, bound=_bound(info), rate=f"{speed:.0f}/s" if speed else "")
 
             yield report
+
+
+def as_progress(show: bool | Progress | None) -> Progress:
+    return show if isinstance(show, Progress) else Progress(show)
+
+
+class Grid(Progress):
+    """One bar over many fits, and how long all of them will still take."""
+
+    def __init__(self, show: bool | None, kinds: Sequence[str]):
+        super().__init__(show)
+        self.left = TimeLeft(kinds)
+        self._bar: Any = None
+        self._label = ""
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        if self.silent:
+            yield
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as Bar
+
+        columns: list[Any] = [
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[done]}"),
+            TextColumn("{task.fields[bound]}"),
+            TextColumn("{task.fields[left]}"),
+        ]
+        with Bar(*columns, console=Console(stderr=True), transient=True) as self._bar:
+            yield
+
+    @contextlib.contextmanager
+    def cell(self, label: str) -> Iterator[None]:
+        """One fit of the grid."""
+        self._label, began = label, time.perf_counter()
+        if self._bar is not None and not self._bar.tasks:
+            self._bar.add_task("", total=1.0, done="", bound="", left="")
+        self._show(0.0, "compiling")
+        yield
+        self.left.finish(time.perf_counter() - began)
+
+    @contextlib.contextmanager
+    def task(self, name: str, total: int) -> Iterator[Report]:
+        began = time.perf_counter()
+
+        def report(step: int, info: dict[str, np.ndarray]) -> None:
+            self._show(time.perf_counter() - began, _bound(info))
+
+        yield report
+
+    def _show(self, elapsed: float, bound: str) -> None:
+        if self._bar is None:
+            return
+        number, size = len(self.left.took), len(self.left.kinds)
+        spent, left = sum(self.left.took) + elapsed, self.left.seconds(elapsed)
+        share = number / size if left is None else spent / max(spent + left, 1e-9)
+        self._bar.update(
+            self._bar.task_ids[0],
+            description=self._label,
+            completed=share,
+            done=f"fit {number + 1} of {size}",
+            bound=bound,
+            left="" if left is None else f"about {_duration(left)} left",
+        )
+
+
+class TimeLeft:
+    """Predicts the time of fits still to come from those of the same kind, or else from all before."""
+
+    def __init__(self, kinds: Sequence[str]):
+        self.kinds = list(kinds)
+        self.took: list[float] = []
+
+    def finish(self, seconds: float) -> None:
+        self.took.append(seconds)
+
+    def seconds(self, elapsed: float) -> float | None:
+        """What is left, `elapsed` seconds into the current fit; None before the first is done."""
+        if not self.took:
+            return None
+        number = len(self.took)
+        every = sum(self.took) / number
+        known: dict[str, list[float]] = {}
+        for kind, seconds in zip(self.kinds, self.took, strict=False):
+            known.setdefault(kind, []).append(seconds)
+        guess = {kind: sum(seconds) / len(seconds) for kind, seconds in known.items()}
+        coming = [guess.get(kind, every) for kind in self.kinds[number:]]
+        return max(coming[0] - elapsed, 0.0) + sum(coming[1:]) if coming else 0.0
+
+
+def _bound(info: dict[str, np.ndarray]) -> str:
+    return f"bound {np.max(info['elbo'][-1]):.4f}" if "elbo" in info and len(info["elbo"]) else ""
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

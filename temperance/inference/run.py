@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from ..errors import BoundDecreased, NumericalFailure
 from ..models import Data, Model
 from ._method import Method, Run
+from .checkpoint import Checkpoint, join
 from .progress import Progress
 from .streamed import Streamed
 
@@ -39,21 +40,24 @@ def run(
     key: Key[Array, ""],
     progress: Progress,
     start: PyTree = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Run:
     """Run all restarts side by side until each has converged or the budget is spent.
 
     Every step on a stream sees another piece of it. `start` holds the states to begin from, one for each restart,
-    if they are not the method's own.
+    if they are not the method's own. With a `checkpoint` the run goes on from what an earlier one kept there.
     """
     began = time.perf_counter()
     restarts, budget = getattr(method, "restarts", 1), getattr(method, "max_iter", 1)
     tol = jnp.asarray(getattr(method, "tol", 0.0), dtype=jnp.float64)
     compiled = method.compiled()
     keys = jax.random.split(key, restarts)
-    pieces = data.pieces() if isinstance(data, Streamed) else itertools.repeat(data)
     first = data.sample if isinstance(data, Streamed) else data
     carry = _start(compiled, model, first, keys) if start is None else _carry(start, restarts)
     history: list[dict[str, np.ndarray]] = []
+    if checkpoint is not None:
+        carry, history = _resume(checkpoint, compiled, model, data, keys, carry, tol)
+    pieces = data.pieces(int(carry.steps)) if isinstance(data, Streamed) else itertools.repeat(data)
     interrupted = False
     chunk = 4
     # Chunks of a fifth of a second: smooth progress, prompt interruption, no visible cost.
@@ -71,18 +75,42 @@ def run(
                 break
             history.append(jax.tree.map(lambda value, taken=taken: np.asarray(value)[:taken], infos))
             _check(method, model, history[-1], history[-2] if len(history) > 1 else None, before)
+            if checkpoint is not None:
+                checkpoint.save(carry, history)
             report(int(carry.steps), history[-1])
             rate = taken / max(time.perf_counter() - clock, 1e-6)
             chunk = int(np.clip(span * rate, 1, CAPACITY))
-    if method.monotone and not bool(jnp.all(carry.done)):
+    if checkpoint is not None:
+        checkpoint.save(carry, history, now=True)
+    if method.exact and not bool(jnp.all(carry.done)):
         # The budget ran out: one more look at the bound of where each restart stands.
         carry, infos = _chunk(compiled, model, first, keys, carry, carry.steps + 1, tol, jnp.asarray(True))
         last = jax.tree.map(lambda value: np.asarray(value)[:1], infos)
         _check(method, model, last, history[-1] if history else None, int(carry.steps) - 1)
-    joined = jax.tree.map(lambda *parts: np.concatenate(parts), *history) if history else {}
+    joined = join(history)
     bounds = np.asarray(carry.recent[:, -1])
     converged = np.asarray(carry.done) & ~np.isnan(bounds)
     return Run(carry.states, bounds, joined, converged, time.perf_counter() - began, interrupted)
+
+
+def _resume(
+    checkpoint: Checkpoint,
+    method: Method,
+    model: Model,
+    data: Data | Streamed,
+    keys: Key[Array, " r"],
+    carry: Carry,
+    tol: Float[Array, ""],
+) -> tuple[Carry, list[dict[str, np.ndarray]]]:
+    """The carry and the history an earlier run kept, or this one's start, kept from now on."""
+    piece = data.piece_shapes() if isinstance(data, Streamed) else data
+    no = jnp.asarray(False)
+    _, infos = eqx.filter_eval_shape(_chunk, method, model, piece, keys, carry, carry.steps, tol, no)
+    kept = checkpoint.read(carry, infos)
+    if kept is None:
+        checkpoint.begin(carry)
+        return carry, []
+    return kept[0], [] if kept[1] is None else [kept[1]]
 
 
 @contextlib.contextmanager
@@ -128,7 +156,8 @@ def _chunk(
         finished = done
         if "elbo" in info:
             recent = jnp.where(done, recent, jnp.append(recent[1:], info["elbo"]))
-            finished = done | (method.finished(recent, tol) & ~hold)
+            # A phase before the last one is never the end.
+            finished = done | (method.finished(recent, tol) & info.pop("final", jnp.asarray(True)) & ~hold)
             if method.may_fail:
                 finished = finished | jnp.isnan(recent[-1])
             info = info | {"elbo": recent[-1]}

@@ -33,9 +33,13 @@ class Streamed:
     def size(self) -> int:
         return self.stream.size
 
-    def pieces(self) -> Iterator[Data]:
-        """Shuffled, without end."""
-        return self.stream.shuffled(self.seed, lambda raw: self.wrap(self._arrays(raw)))
+    def pieces(self, skip: int = 0) -> Iterator[Data]:
+        """Shuffled, without end, from the one after the first `skip`."""
+        return self.stream.shuffled(self.seed, lambda raw: self.wrap(self._arrays(raw)), skip)
+
+    def piece_shapes(self) -> Data:
+        """A piece without its numbers."""
+        return eqx.filter_eval_shape(lambda: self.wrap(self._arrays(self.stream.take([(0, self.stream.piece_rows)]))))
 
     def in_order(self) -> Iterator[Data]:
         """All rows once; a piece that is short is filled up with rows of weight zero."""

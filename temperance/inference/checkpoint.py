@@ -1,0 +1,108 @@
+"""Checkpoints of the loop: a rerun of the same call goes on where the last one stopped, to the same bits.
+
+A checkpoint holds the carry of `run` and the history so far, as leaves; their structure comes from the call itself,
+so that nothing in the file says what to build. It belongs to one call: model, method, data and seed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import storage
+from ..errors import DamagedFile, InvalidParameter
+
+_BUDGET = ("max_iter", "tol")  # how far to go may change from one call to the next
+
+
+class Checkpoint:
+    """Where a run keeps its state, at most every so many seconds, and the call it belongs to."""
+
+    def __init__(self, path: Any, every: float, identity: str):
+        if isinstance(every, bool) or not isinstance(every, int | float) or not 0 <= every < np.inf:
+            raise InvalidParameter(f"every must be a number of seconds of at least 0, got {every!r}")
+        self.path, self.every, self.identity = Path(path), every, identity
+        self.failure: str | None = None  # why the last write failed, if it did
+        self._saved = time.monotonic()
+
+    def read(self, carry: Any, history: Any) -> tuple[Any, Any] | None:
+        """What was kept, in the structure of `carry` and `history` (shapes); None if there is nothing yet."""
+        if not self.path.exists():
+            return None
+        kept = storage.load(self.path)
+        if not isinstance(kept, dict) or "checkpoint" not in kept:
+            raise DamagedFile(f"{self.path} is not a checkpoint")
+        if kept["checkpoint"] != self.identity:
+            raise InvalidParameter(
+                f"checkpoint {str(self.path)!r} belongs to another call (its model, method, data, seed or versions "
+                "differ): give another path, or remove the file"
+            )
+        wanted = jax.tree.leaves(carry)
+        if [(leaf.shape, leaf.dtype) for leaf in kept["carry"]] != [(leaf.shape, leaf.dtype) for leaf in wanted]:
+            raise DamagedFile(f"{self.path} does not hold the state of this run")
+        whole = jax.tree.unflatten(jax.tree.structure(carry), [jnp.asarray(leaf) for leaf in kept["carry"]])
+        return whole, jax.tree.unflatten(jax.tree.structure(history), kept["history"]) if kept["history"] else None
+
+    def begin(self, carry: Any) -> None:
+        """Keep the start: a folder that cannot be written to is an error now, not after hours."""
+        try:
+            self._save(carry, [])
+        except OSError as error:
+            raise InvalidParameter(f"checkpoint {str(self.path)!r} cannot be written: {error.strerror}") from error
+
+    def save(self, carry: Any, history: list[Any], now: bool = False) -> None:
+        """Keep the state if it is time. A disk that is full costs the checkpoint, not the run."""
+        if not now and time.monotonic() - self._saved < self.every:
+            return
+        try:
+            self._save(carry, history)
+            self.failure = None
+        except OSError as error:
+            self.failure = f"the checkpoint {self.path} could not be written at the end: {error.strerror}"
+
+    def _save(self, carry: Any, history: list[Any]) -> None:
+        joined = join(history)
+        kept = {
+            "checkpoint": self.identity,
+            "carry": [leaf if _is_key(leaf) else np.asarray(leaf) for leaf in jax.tree.leaves(carry)],
+            "history": [np.asarray(leaf) for leaf in jax.tree.leaves(joined)],
+        }
+        storage.save(kept, self.path)
+        self._saved = time.monotonic()
+
+
+def join(history: list[Any]) -> Any:
+    """Parts of a history, one after the other in time, as one."""
+    return jax.tree.map(lambda *parts: np.concatenate(parts), *history) if history else {}
+
+
+def identity(model: Any, method: Any, data: Any, key: Any) -> str:
+    """A fingerprint of a call, the same in every process."""
+    digest = hashlib.sha256()
+    fields = {
+        field.name: getattr(method, field.name) for field in dataclasses.fields(method) if field.name not in _BUDGET
+    }
+    versions = (jax.__version__, jax.default_backend())
+    for tree in (versions, type(method).__name__, fields, model, data, jax.random.key_data(key)):
+        leaves, structure = jax.tree.flatten(tree)
+        # The address of a function (a user's features) says nothing about it.
+        digest.update(re.sub(r" at 0x[0-9a-f]+", "", str(structure)).encode())
+        for leaf in leaves:
+            if eqx.is_array_like(leaf) or isinstance(leaf, np.ndarray):
+                digest.update(np.ascontiguousarray(leaf).tobytes())
+            else:
+                digest.update(re.sub(r" at 0x[0-9a-f]+", "", repr(leaf)).encode())
+    return digest.hexdigest()
+
+
+def _is_key(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
