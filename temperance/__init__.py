@@ -14,6 +14,12 @@ from .families import *  # noqa: E402, F403
 from .families import __all__ as _families  # noqa: E402
 from .fit import Fit, fit, load  # noqa: E402
 from .inference.messages.alpha_divergence import EP, MessagePassing  # noqa: E402
+from .inference.monte_carlo.annealed_importance import AIS  # noqa: E402
+from .inference.monte_carlo.collapsed import CollapsedGibbs  # noqa: E402
+from .inference.monte_carlo.gibbs import Gibbs  # noqa: E402
+from .inference.monte_carlo.importance import ImportanceSampling  # noqa: E402
+from .inference.monte_carlo.parallel_tempering import ParallelTempering  # noqa: E402
+from .inference.monte_carlo.variational_kernel import VariationalKernel  # noqa: E402
 from .inference.point.em import EM  # noqa: E402
 from .inference.point.laplace import Laplace  # noqa: E402
 from .inference.variational.coordinate import VB  # noqa: E402
@@ -31,22 +37,28 @@ from .models import (  # noqa: E402
 from .models.topics_report import Completion, document_completion, perplexity  # noqa: E402
 
 __all__ = [
+    "AIS",
     "EM",
     "EP",
     "LDA",
     "SVI",
     "VB",
+    "CollapsedGibbs",
     "Completion",
     "DirichletProcessMixture",
     "FactorialMixture",
     "Fit",
     "GaussianMixture",
+    "Gibbs",
+    "ImportanceSampling",
     "Laplace",
     "LinearRegression",
     "MessagePassing",
     "Mixture",
+    "ParallelTempering",
     "Polynomial",
     "Prediction",
+    "VariationalKernel",
     "coherence",
     "Stream",
     "datasets",

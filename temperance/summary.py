@@ -16,7 +16,7 @@ def summarise(fit: Fit) -> str:
     table = fit.table()
     lines = [
         f"{type(fit.model).__name__} fitted to {fit.data.size:,} data by {fit.method.name} in {fit.seconds:.2f} s",
-        f"log evidence {fit.log_evidence:.4f}{_bracket(fit)}",
+        f"log evidence {_evidence(fit)}{_bracket(fit)}",
         _verdict(fit),
         *_held(fit, table),
         *(f"note: {note}" for note in fit.notes),
@@ -24,6 +24,13 @@ def summarise(fit: Fit) -> str:
     if table:
         lines += ["", *_layout(table)]
     return "\n".join(lines)
+
+
+def _evidence(fit: Fit) -> str:
+    if not np.isfinite(fit.log_evidence):
+        return "not estimated"
+    error = "" if fit.standard_error is None else f" ± {fit.standard_error:.4f}"
+    return f"{fit.log_evidence:.4f}{error}"
 
 
 def _bracket(fit: Fit) -> str:

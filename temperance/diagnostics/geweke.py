@@ -9,7 +9,7 @@ thrown away; and the averages of independent chains have an error that no autoco
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,6 +18,9 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ..models import Data, Model
+
+if TYPE_CHECKING:
+    from ..inference._method import Method
 
 Draws = dict[str, Any]
 # (model, key, draws of the globals, data, draws of the local blocks) → draws of both
@@ -56,7 +59,29 @@ def joint_test(
     A model with local blocks must use those it finds in the draws given to `simulate`.
     """
     keys = jax.random.split(key, chains)
-    first, rest = map(np.asarray, _simulate(kernel, model, data, keys, steps))
+    return _compare(model, key, *map(np.asarray, _simulate(kernel, model, data, keys, steps)))
+
+
+def calibration_test(
+    key: Key[Array, ""],
+    model: Model,
+    data: Data,
+    method: Method,
+    chains: int = 1000,
+    warmup: int = 64,
+    steps: int = 8,
+) -> JointTest:
+    """Simulation-based calibration of a method that draws: data are simulated with draws of the prior, and the
+    posteriors of many data sets must average to the prior.
+
+    The chains start where the method starts them, so `warmup` steps are dropped.
+    """
+    keys = jax.random.split(key, chains)
+    return _compare(model, key, *map(np.asarray, _posteriors(method, model, data, keys, warmup, steps)))
+
+
+def _compare(model: Model, key: Key[Array, ""], first: np.ndarray, rest: np.ndarray) -> JointTest:
+    """Statistics of the prior (chains, s) and of the chains (chains, steps, s)."""
     centre, scale = first.mean(axis=0), first.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     start, later = (first - centre) / scale, (rest - centre) / scale
@@ -82,15 +107,10 @@ def _scores(start: np.ndarray, later: np.ndarray) -> np.ndarray:
 def _simulate(
     kernel: Kernel, model: Model, data: Data, keys: Key[Array, " chains"], steps: int
 ) -> tuple[Float[Array, "chains s"], Float[Array, "chains steps s"]]:
-    def observe(key: Key[Array, ""], draws: Draws, local: Draws) -> Data:
-        values = model.simulate(key, draws | local, data.weights.shape[0])
-        seen = jax.tree.map(_hide, data.values, values)
-        return eqx.tree_at(lambda d: d.values, data, seen)
-
     def step(carry: tuple[Draws, Draws], key: Key[Array, ""]) -> tuple[tuple[Draws, Draws], Array]:
         draws, local = carry
         key_data, key_kernel = jax.random.split(key)
-        draws, local = kernel(model, key_kernel, draws, observe(key_data, draws, local), local)
+        draws, local = kernel(model, key_kernel, draws, _observe(key_data, model, data, draws | local), local)
         return (draws, local), _features(model, draws)
 
     def chain(key: Key[Array, ""]) -> tuple[Array, Array]:
@@ -100,6 +120,33 @@ def _simulate(
         return _features(model, draws), jax.lax.scan(step, (draws, local), jax.random.split(key_steps, steps))[1]
 
     return jax.vmap(chain)(keys)
+
+
+@eqx.filter_jit
+def _posteriors(
+    method: Method, model: Model, data: Data, keys: Key[Array, " chains"], warmup: int, steps: int
+) -> tuple[Float[Array, "chains s"], Float[Array, "chains steps s"]]:
+    def chain(key: Key[Array, ""]) -> tuple[Array, Array]:
+        key_prior, key_local, key_data, key_start, key_steps = jax.random.split(key, 5)
+        draws = model.sample_prior(key_prior)
+        local = model.sample_local_prior(key_local, data.values, draws) if model.local_groups else {}
+        seen = _observe(key_data, model, data, draws | local)
+        complete = method.complete(model, seen)
+
+        def step(state: Any, key: Key[Array, ""]) -> tuple[Any, Array]:
+            state, info = complete.step(key, model, state, seen)
+            return state, _features(model, info["draws"])
+
+        start = complete.init(key_start, model, seen)
+        later = jax.lax.scan(step, start, jax.random.split(key_steps, warmup + steps))[1]
+        return _features(model, draws), later[warmup:]
+
+    return jax.vmap(chain)(keys)
+
+
+def _observe(key: Key[Array, ""], model: Model, data: Data, draws: Draws) -> Data:
+    values = model.simulate(key, draws, data.weights.shape[0])
+    return eqx.tree_at(lambda d: d.values, data, jax.tree.map(_hide, data.values, values))
 
 
 def _hide(pattern: Array, values: Array) -> Array:

@@ -40,8 +40,8 @@ def bracket(ladders: Sequence[Tempered]) -> tuple[float, float]:
 
 def outwards(below: list[Estimate], above: list[Estimate]) -> tuple[float, float]:
     """The tightest interval that the bounds, each moved outwards by its error, agree on."""
-    low = max(bound.log_evidence - WIDTH * bound.standard_error for bound in below)
-    high = min(bound.log_evidence + WIDTH * bound.standard_error for bound in above)
+    low = max((bound.log_evidence - WIDTH * bound.standard_error for bound in below), default=-np.inf)
+    high = min((bound.log_evidence + WIDTH * bound.standard_error for bound in above), default=np.inf)
     # Two bounds that cross are both wrong by more than their errors: admit it by a wider interval.
     return (low, high) if low <= high else (high, low)
 

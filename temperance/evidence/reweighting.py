@@ -29,7 +29,7 @@ def log_ratios(forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
 
     Both sets may have any number of rows (draws); columns are pairs.
     """
-    shift = np.log(len(forward) / len(backward))
+    shift = np.log(len(backward) / len(forward))
     low = -logsumexp(-backward, axis=0) - np.abs(shift) - 60.0
     high = logsumexp(forward, axis=0) + np.abs(shift) + 60.0
     c = 0.5 * (np.median(forward, axis=0) + np.median(backward, axis=0))

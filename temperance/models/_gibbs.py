@@ -45,10 +45,12 @@ def draw_slices(
     data: Data,
     powers: Powers,
     local: dict[str, Any],
+    backwards: bool = False,
 ) -> Any:
     size = model._family(group.block, model.statistics(draws)[group.block]).batch_shape[group.axis]
 
-    def body(index: Array, block: Any) -> Any:
+    def body(step: Array, block: Any) -> Any:
+        index = size - 1 - step if backwards else step
         key_data, key_draw = jax.random.split(jax.random.fold_in(key, index))
         natural = conditional(model, key_data, draws | {group.block: block}, data, powers, local)
         fresh = model._family(group.block, natural[group.block]).sample(key_draw)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from temperance.diagnostics.geweke import JointTest, joint_test
-from temperance.models import Data, Model
+from temperance.models import Data, Model, Powers
+from temperance.models._gibbs import conditional
 from tests.matrix.effects import Effects, Together, problem
 from tests.matrix.registry import ENTRIES, Entry
 
@@ -40,3 +41,15 @@ def test_reused_key_fails() -> None:
         return model.gibbs(jax.random.key(0), draws, data, local=local)
 
     assert examine(*problem(Effects, np.random.default_rng(5)), kernel=stuck).worst > 2 * LIMIT
+
+
+def test_key_shared_by_groups_fails() -> None:
+    """The same randomness for every block: each conditional alone is right, together they are not."""
+
+    def shared(model: Model, key: Any, draws: Any, data: Data, local: Any) -> Any:
+        for group in model.groups:
+            natural = conditional(model, key, draws, data, Powers(), local)
+            draws = draws | {name: model._family(name, natural[name]).sample(key) for name in group}
+        return draws, local
+
+    assert examine(*problem(Effects, np.random.default_rng(5)), kernel=shared).worst > 2 * LIMIT

@@ -11,9 +11,11 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ...errors import UnsupportedMethod
-from ...models import Model
+from ...models import Conditional, Data, Mixture, Model, Posterior
+from .labels import align, aligned, exchangeable
 
 _AT_ONCE = 16  # draws treated side by side in a predictive average
+_MOST = 1000  # draws that a summary looks at
 
 
 class Draws(eqx.Module):
@@ -42,6 +44,19 @@ class Draws(eqx.Module):
             return self
         return Draws(jax.tree.map(lambda leaf: leaf[:, every - 1 :: every], self.blocks))
 
+    def resampled(self, key: Key[Array, ""], n: int) -> Draws:
+        """n draws of equal weight, in one chain; each is there about as often as its weight says."""
+        blocks, log_weights = self.flat()
+        return Draws(jax.tree.map(lambda leaf: leaf[None], _resample(jax.random.uniform(key), blocks, log_weights, n)))
+
+    def equally_weighted(self) -> Draws:
+        """The draws themselves, or in place of weighted ones as many that can be averaged as they are."""
+        if self.log_weights is None:
+            return self
+        chains, draws = self.shape
+        picked = _resample(jnp.asarray(0.5), *self.flat(), chains * draws)
+        return Draws(jax.tree.map(lambda leaf: leaf.reshape(chains, draws, *leaf.shape[1:]), picked))
+
     def log_predictive(self, model: Model, x: Any) -> Float[Array, " n"]:
         """log of the average over draws of p(x_new | θ)."""
         if model.local_groups:
@@ -49,20 +64,116 @@ class Draws(eqx.Module):
                 f"{type(model).__name__} has latents of its own for each datum that cannot be summed out, so draws "
                 "of its globals give no predictive density; use tp.VB"
             )
+
+        def one(draw: dict[str, Any]) -> Float[Array, " n"]:
+            return model.log_evidence(model.statistics(draw), x)
+
         blocks, log_weights = self.flat()
+        return _log_average(one, blocks, log_weights)
 
-        def one(part: tuple[dict[str, Any], Array]) -> Float[Array, " n"]:
-            draw, log_weight = part
-            return log_weight + model.log_evidence(model.statistics(draw), x)
+    def responsibilities(self, model: Mixture, x: Any) -> Float[Array, "n k"]:
+        """The average over draws of p(z | x_new, θ); for this the components must keep their places (`aligned`)."""
 
-        each = jax.lax.map(one, (blocks, log_weights), batch_size=_AT_ONCE)
-        return jax.nn.logsumexp(each, axis=0)
+        def one(draw: dict[str, Any]) -> Float[Array, "n k"]:
+            return jax.nn.log_softmax(model.log_joint_z(model.statistics(draw), x), axis=-1)
+
+        blocks, log_weights = self.flat()
+        return jnp.exp(_log_average(one, blocks, log_weights))
 
     def sample(self, key: Key[Array, ""], model: Model, n: int) -> np.ndarray:
         """n new data in the user's coordinates, each with its own draw of the globals."""
+        if type(model).predict is not Model.predict:
+            raise UnsupportedMethod(
+                f"{type(model).__name__} does not describe its inputs, so it cannot sample new data; "
+                "fit.predict(X) gives the mean and variance of y at inputs of your choice"
+            )
         blocks, log_weights = self.flat()
         key_pick, key_data = jax.random.split(key)
         index = jax.random.categorical(key_pick, log_weights, shape=(n,))
-        picked = jax.tree.map(lambda leaf: leaf[index], model.draws_to_user(blocks))
-        rows = jax.vmap(lambda key, draw: model.simulate(key, draw, 1))(jax.random.split(key_data, n), picked)
+        picked = jax.tree.map(lambda leaf: jnp.asarray(leaf)[index], model.draws_to_user(blocks))
+        rows = _simulate(model, jax.random.split(key_data, n), picked)
         return jax.tree.map(lambda leaf: np.asarray(leaf)[:, 0], rows)
+
+    # ---- summaries ----------------------------------------------------------------------------------------
+
+    def aligned(self, model: Model, data: Data) -> Draws:
+        """A copy of at most about a thousand draws with the components of every draw in the order of one pivot.
+
+        Without it an average over a posterior whose components can be exchanged is the same for all of them.
+        """
+        thin = self.thinned(_MOST)
+        if not exchangeable(model):
+            return thin
+        assert isinstance(model, Mixture)
+        blocks, log_weights = thin.flat()
+        best = int(jnp.argmax(log_weights + _log_joints(model, blocks, data)))
+        orders = align(model, blocks, jax.tree.map(lambda leaf: leaf[best], blocks), data.values)
+        shape = thin.shape
+        ordered = jax.tree.map(lambda leaf: leaf.reshape(shape + leaf.shape[1:]), aligned(blocks, orders))
+        return Draws(ordered, thin.log_weights)
+
+    def matched(self, model: Model, data: Data) -> Posterior:
+        """Families with the draws' averages of t(θ): what the tables of a fit are made from.
+
+        Chains of a model whose labels cannot be aligned may differ in them: of several chains the first counts.
+        """
+        here = self.aligned(model, data)
+        if model.local_groups:
+            here = Draws(jax.tree.map(lambda leaf: leaf[:1], here.blocks))
+        return Posterior(_match(model, *here.flat()), {})
+
+
+def _log_average(one: Any, blocks: dict[str, Any], log_weights: Float[Array, " draw"]) -> Array:
+    """log Σ_draws weight · exp(one(draw)), a few draws at a time."""
+    shape = jax.eval_shape(one, jax.tree.map(lambda leaf: leaf[0], blocks)).shape
+
+    def weighted(part: tuple[dict[str, Any], Array]) -> Array:
+        draw, log_weight = part
+        return log_weight + one(draw)
+
+    size = log_weights.shape[0]
+    pieces = -(-size // _AT_ONCE)
+    padding = pieces * _AT_ONCE - size
+
+    def pad(leaf: Any) -> Array:
+        rows = jnp.concatenate([leaf, jnp.repeat(leaf[-1:], padding, axis=0)])
+        return rows.reshape((pieces, _AT_ONCE, *rows.shape[1:]))
+
+    weights = jnp.concatenate([log_weights, jnp.full(padding, -jnp.inf)]).reshape(pieces, _AT_ONCE)
+
+    def piece(total: Array, part: Any) -> tuple[Array, None]:
+        # Added up as it goes: memory does not grow with the number of draws.
+        return jnp.logaddexp(total, jax.nn.logsumexp(jax.vmap(weighted)(part), axis=0)), None
+
+    parts = (jax.tree.map(pad, blocks), weights)
+    return jax.lax.scan(piece, jnp.full(shape, -jnp.inf), parts)[0]
+
+
+def _resample(offset: Array, blocks: dict[str, Any], log_weights: Float[Array, " draw"], n: int) -> dict[str, Any]:
+    """Systematic: the cumulative weights are read off at n equally spaced places."""
+    places = (jnp.arange(n) + offset) / n
+    index = jnp.searchsorted(jnp.cumsum(jnp.exp(log_weights)), places)
+    index = jnp.minimum(index, log_weights.shape[0] - 1)
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[index], blocks)
+
+
+@eqx.filter_jit
+def _simulate(model: Model, keys: Key[Array, " n"], draws: dict[str, Any]) -> Any:
+    return jax.vmap(lambda key, draw: model.simulate(key, draw, 1))(keys, draws)
+
+
+@eqx.filter_jit
+def _log_joints(model: Model, blocks: dict[str, Any], data: Data) -> Float[Array, " draw"]:
+    return jax.lax.map(lambda draw: model.log_joint(draw, data), blocks, batch_size=_AT_ONCE)
+
+
+@eqx.filter_jit
+def _match(model: Model, blocks: dict[str, Any], log_weights: Float[Array, " draw"]) -> dict[str, Any]:
+    share = jnp.exp(log_weights)
+    each = jax.vmap(model.statistics)(blocks)
+    m = jax.tree.map(lambda leaf: jnp.tensordot(share, leaf, axes=(0, 0)), each)
+    families = {}
+    for name, p in model.prior.items():
+        family = p.family(p.natural(m)) if isinstance(p, Conditional) else p
+        families[name] = family.match(m[name])
+    return families

@@ -37,6 +37,7 @@ class Gibbs(Method):
     thin: int = 1
 
     budget: ClassVar[tuple[str, ...]] = ("draws", "warmup", "chains")
+    one_mode: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_counts(draws=(self.draws, 4), warmup=(self.warmup, 0), chains=(self.chains, 1), thin=(self.thin, 1))
@@ -78,6 +79,7 @@ class Gibbs(Method):
             log_evidence=float("-inf"),
             history=history,
             converged=not run.interrupted and split_r_hat(history["log_joint"].T) < MIXED,
+            notes=(f"{self.name} draws from the posterior and has no evidence to report: see tp.ParallelTempering",),
         )
 
 

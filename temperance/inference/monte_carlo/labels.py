@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
 from ...families import Dirichlet
 from ...families._family import Family
@@ -44,13 +45,17 @@ def align(model: Mixture, draws: dict[str, Any], pivot: dict[str, Any], x: Any) 
     """
     from scipy.optimize import linear_sum_assignment
 
-    target = np.asarray(_responsibilities(model, pivot, x))
-    each = np.asarray(jax.lax.map(lambda draw: target.T @ _responsibilities(model, draw, x), draws, batch_size=16))
+    each = np.asarray(_overlaps(model, draws, pivot, x))
     return np.stack([linear_sum_assignment(overlap, maximize=True)[1] for overlap in each])
 
 
-def _responsibilities(model: Mixture, draw: dict[str, Any], x: Any) -> Any:
-    return jax.nn.softmax(model.log_joint_z(model.statistics(draw), x), axis=-1)
+@eqx.filter_jit
+def _overlaps(model: Mixture, draws: dict[str, Any], pivot: dict[str, Any], x: Any) -> Float[Array, "draw k k"]:
+    def responsibilities(draw: dict[str, Any]) -> Float[Array, "n k"]:
+        return jax.nn.softmax(model.log_joint_z(model.statistics(draw), x), axis=-1)
+
+    target = responsibilities(pivot)
+    return jax.lax.map(lambda draw: target.T @ responsibilities(draw), draws, batch_size=16)
 
 
 def aligned(draws: dict[str, Any], orders: np.ndarray) -> dict[str, Any]:

@@ -62,6 +62,7 @@ class ParallelTempering(Method):
     path: Path = dataclasses.field(default=Path({}), repr=False)
 
     budget: ClassVar[tuple[str, ...]] = ("draws", "chains")
+    one_mode: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_counts(

@@ -60,12 +60,23 @@ class Path(eqx.Module):
         draws = self._prior_at(model, jnp.zeros(())).sample_prior(key_global)
         return State(draws, model.sample_local_prior(key_local, data.values, draws))
 
-    def sweep(self, key: Key[Array, ""], model: Model, state: State, data: Data, beta: Float[Array, ""]) -> State:
-        """One Gibbs sweep that leaves p_β unchanged."""
-        prior = self._prior_at(model, beta)
-        draws, local = prior.gibbs(key, state.draws, data, self._powers(beta), state.local)
-        if self.move_labels:
-            draws = self._exchange_labels(jax.random.fold_in(key, 0x1ABE1), draws, beta)
+    def sweep(
+        self,
+        key: Key[Array, ""],
+        model: Model,
+        state: State,
+        data: Data,
+        beta: Float[Array, ""],
+        backwards: bool = False,
+    ) -> State:
+        """One Gibbs sweep that leaves p_β unchanged; `backwards`, the same in the opposite order."""
+        prior, draws, local = self._prior_at(model, beta), state.draws, state.local
+        key_labels = jax.random.fold_in(key, 0x1ABE1)
+        if self.move_labels and backwards:
+            draws = self._exchange_labels(key_labels, draws, beta)
+        draws, local = prior.gibbs(key, draws, data, self._powers(beta), local, backwards)
+        if self.move_labels and not backwards:
+            draws = self._exchange_labels(key_labels, draws, beta)
         return State(draws, local)
 
     def potential(self, model: Model, state: State, data: Data, beta: Float[Array, ""]) -> Float[Array, ""]:

@@ -11,14 +11,16 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ...errors import InvalidParameter, UnsupportedMethod
 from ...families import Independent
 from ...families._family import Family
-from ...families.translate import translate
+from ...families.translate import translate, translate_draw
 from ...models import Data, Mixture, Model
 from ...models.likelihoods import stack_prior
+from .draws import Draws
 from .labels import exchangeable, symmetric
 from .path import Path
 from .pinned import pin
@@ -43,6 +45,23 @@ def as_path(reference: Reference, widen: float, model: Model, data: Data) -> Pat
     raise InvalidParameter(
         'reference must be "narrowed", "prior", a dict of families by block, a fit of tp.VB or tp.EP, or a list of '
         f"rows, got {reference!r}"
+    )
+
+
+def inside(model: Model, posterior: Any, data: Data) -> dict[str, Any]:
+    """Draws of the posterior (leading axis) in the model's own coordinates."""
+    state = getattr(posterior, "state", None)
+    if isinstance(state, Draws):
+        if not eqx.tree_equal(posterior.data.values, data.values):
+            raise InvalidParameter("posterior must be a fit of the same data")
+        return state.equally_weighted().flat()[0]
+    if isinstance(posterior, dict) and set(posterior) == set(model.prior):
+        if isinstance(model, Mixture) and model.shift is not None:
+            posterior = posterior | {"components": translate_draw(posterior["components"], -model.shift)}
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], posterior)
+    raise InvalidParameter(
+        "posterior must be a fit by a method that draws, such as tp.ParallelTempering, or the draw that the data were "
+        f"simulated with (a dict of {', '.join(map(repr, model.prior))}), got {posterior!r}"
     )
 
 

@@ -38,6 +38,7 @@ def tempered_result(run: Run, warmup: int, log_start: float) -> Result:
         bracket=bracket(ladders),
         details={
             "standard_error": best.standard_error,
+            "log_start": log_start,
             "estimates": estimates,
             "ladder": ladders[0].betas,
             "rejection": rejection,

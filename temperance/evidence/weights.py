@@ -1,0 +1,75 @@
+"""The log evidence from independent importance weights, upwards (prior to posterior), downwards, or both.
+
+An upward weight w has E[w] = p(x), so its log average is too low on average; a downward weight, from a posterior
+draw, has E[1/w] = 1/p(x), and its estimate is too high. Both together are two sets of draws of one ratio, for which
+Bennett's estimate is the best there is (Crooks, 2000).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit, logsumexp
+
+from .reweighting import log_ratios
+from .tempered import Estimate
+
+
+def upwards(log_weights: np.ndarray) -> Estimate:
+    """log of the average weight."""
+    n = len(log_weights)
+    value = float(logsumexp(log_weights) - np.log(n))
+    return Estimate(value, float(np.std(np.exp(log_weights - value), ddof=1) / np.sqrt(n)))
+
+
+def downwards(log_weights: np.ndarray) -> Estimate:
+    """Minus the log of the average inverse weight."""
+    below = upwards(-np.asarray(log_weights))
+    return Estimate(-below.log_evidence, below.standard_error)
+
+
+def both_ways(forward: np.ndarray, backward: np.ndarray) -> Estimate:
+    """Bennett's estimate from independent weights of both directions."""
+    value = float(log_ratios(forward[:, None], backward[:, None])[0])
+    shift = np.log(len(backward) / len(forward))
+    above, below = expit(forward - value + shift), expit(value - backward - shift)
+    curvature = np.sum(above * (1.0 - above)) + np.sum(below * (1.0 - below))
+    spread = len(above) * np.var(above, ddof=1) + len(below) * np.var(below, ddof=1)
+    return Estimate(value, float(np.sqrt(spread) / max(curvature, 1e-300)))
+
+
+def effective_draws(log_weights: np.ndarray) -> float:
+    """(Σw)² / Σw²: as many draws of equal weight would be worth the same."""
+    return float(np.exp(2.0 * logsumexp(log_weights) - logsumexp(2.0 * np.asarray(log_weights))))
+
+
+def pareto_khat(log_weights: np.ndarray) -> float:
+    """The shape of a generalised Pareto distribution fitted to the largest weights (Vehtari et al., 2024).
+
+    Below 0.5 the weights have a finite variance, below 0.7 averages over them can be trusted; above, the proposal
+    misses a part of the posterior that matters.
+    """
+    log_weights = np.asarray(log_weights)
+    n = len(log_weights)
+    size = int(np.ceil(min(0.2 * n, 3.0 * np.sqrt(n))))
+    ordered = np.sort(log_weights - log_weights.max())
+    if size < 5 or n <= size + 1:
+        return float("inf")
+    cutoff = max(ordered[-size - 1], np.log(np.finfo(float).tiny))
+    tail = ordered[ordered > cutoff]
+    if len(tail) < 5:
+        # Nearly all weights are the same: nothing hides in the tail.
+        return float("-inf") if np.ptp(ordered) < 1e-12 else float("inf")
+    return _pareto_shape(np.exp(tail) - np.exp(cutoff))
+
+
+def _pareto_shape(excess: np.ndarray) -> float:
+    """The estimate of Zhang and Stephens (2009) for sorted values, shrunk towards ½ by a weak prior."""
+    n = len(excess)
+    m = 30 + int(np.sqrt(n))
+    b = 1.0 / excess[-1] + (1.0 - np.sqrt(m / (np.arange(1, m + 1) - 0.5))) / (3.0 * excess[int(n / 4 + 0.5) - 1])
+    k = np.mean(np.log1p(-b[:, None] * excess), axis=1)
+    profile = n * (np.log(-b / k) - k - 1.0)
+    share = np.exp(profile - logsumexp(profile))
+    best = float(np.sum(b * share))
+    shape = float(np.mean(np.log1p(-best * excess)))
+    return (n * shape + 10 * 0.5) / (n + 10)

@@ -1,0 +1,233 @@
+"""Annealed importance sampling (Neal, 2001; thesis 4.6), upwards, and downwards from posterior draws.
+
+A particle starts with an exact draw at β = 0 and is swept at every temperature on the way to the posterior; its
+weight is the product of the ratios of neighbouring densities (thesis 4.53). A particle that starts with a draw of
+the posterior and takes the same way down, every sweep run backwards in time, bounds the evidence from above (Grosse,
+Ghahramani and Adams, 2015). Upwards and downwards together enclose it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar, NamedTuple, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from ...errors import InvalidParameter, NumericalFailure
+from ...evidence.bracket import outwards
+from ...evidence.weights import both_ways, downwards, effective_draws, upwards
+from ...models import Data, Model
+from .._method import Again, Info, Method, Result, Run
+from ..schedules import as_ladder, power_ladder
+from ._support import check_counts, require_distributions, require_unweighted
+from .draws import Draws
+from .gibbs import State
+from .path import Path
+from .reference import Reference, as_path, inside
+
+CERTAIN = 0.02  # of the particles: with fewer effective ones the weights say little
+POWER = 3.0  # β = s³: from a narrowed prior less of the ladder is needed near zero
+
+
+class Particle(NamedTuple):
+    """On the way up."""
+
+    state: State
+    log_weight: Float[Array, ""]
+    rung: Int[Array, ""]  # the temperature it stands at
+
+
+class Returning(NamedTuple):
+    """On the way down; a type of its own, so that a step knows its direction when it is compiled."""
+
+    state: State
+    log_weight: Float[Array, ""]
+    rung: Int[Array, ""]
+
+
+@dataclasses.dataclass(frozen=True)
+class AIS(Method):
+    """`particles` independent runs over `temperatures`, with `sweeps` Gibbs sweeps at each.
+
+    `reference` and `widen` say where the path starts, as in `ParallelTempering`. With `reverse` as many particles
+    go back from posterior draws: those of `posterior` (a fit by a method that draws, or the draw that data were
+    simulated with, by block), or, if there is none, the particles themselves, resampled: the upper side of the
+    bracket is then an approximation. `ladder` is a fixed ladder of inverse temperatures.
+    """
+
+    particles: int = 200
+    temperatures: int = 200
+    sweeps: int = 1
+    reverse: bool = True
+    posterior: Any = None
+    reference: Reference = "narrowed"
+    widen: float = 4.0
+    ladder: Any = None
+    max_iter: int = dataclasses.field(default=0, repr=False)  # from the ladder
+    path: Path = dataclasses.field(default=Path({}), repr=False)
+    draws: Any = dataclasses.field(default=None, repr=False)  # of the posterior, where they are given
+
+    budget: ClassVar[tuple[str, ...]] = ("particles", "max_iter", "posterior", "draws", "reverse")
+    one_mode: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_counts(particles=(self.particles, 2), temperatures=(self.temperatures, 2), sweeps=(self.sweeps, 1))
+        if not isinstance(self.reverse, bool):
+            raise InvalidParameter(f"reverse must be True or False, got {self.reverse!r}")
+        if not self.widen >= 1:
+            raise InvalidParameter(f"widen must be at least 1, got {self.widen!r}")
+        if self.ladder is not None:
+            object.__setattr__(self, "ladder", as_ladder(self.ladder))
+            object.__setattr__(self, "temperatures", len(self.ladder))
+
+    @property
+    def name(self) -> str:
+        return "AIS"
+
+    @property
+    def restarts(self) -> int:
+        return self.particles
+
+    def prepare(self, model: Model) -> Model:
+        return require_distributions(model, self.name)
+
+    def complete(self, model: Model, data: Data) -> Self:
+        require_unweighted(data, self.name)
+        return dataclasses.replace(
+            self,
+            path=as_path(self.reference, self.widen, model, data),
+            reference="prior",
+            draws=None if self.posterior is None else inside(model, self.posterior, data),
+            posterior=None,
+            max_iter=self.temperatures - 1,
+        )
+
+    def init(self, key: Key[Array, ""], model: Model, data: Data) -> Particle:
+        return Particle(self.path.start(key, model, data), jnp.zeros(()), jnp.asarray(0))
+
+    def step(
+        self, key: Key[Array, ""], model: Model, state: Particle | Returning, data: Data
+    ) -> tuple[Particle | Returning, Info]:
+        betas = jnp.asarray(power_ladder(self.temperatures, POWER) if self.ladder is None else self.ladder)
+        up = isinstance(state, Particle)
+        low = state.rung if up else state.rung - 1
+        lower, upper = betas[low], betas[low + 1]
+
+        def sweep(particle: State) -> State:
+            def one(number: Array, particle: State) -> State:
+                return self.path.sweep(jax.random.fold_in(key, number), model, particle, data, upper, backwards=not up)
+
+            return jax.lax.fori_loop(0, self.sweeps, one, particle)
+
+        def weight(particle: State) -> Float[Array, ""]:
+            potentials = jax.vmap(lambda beta: self.path.potential(model, particle, data, beta))
+            below, above = potentials(jnp.stack([lower, upper]))
+            return above - below
+
+        # Up: the weight of a step, then a sweep where it leads. Down, the same in the opposite order.
+        if up:
+            log_weight, moved = state.log_weight + weight(state.state), sweep(state.state)
+            return Particle(moved, log_weight, low + 1), {"log_weight": log_weight}
+        moved = sweep(state.state)
+        log_weight = state.log_weight + weight(moved)
+        return Returning(moved, log_weight, low), {"log_weight": log_weight}
+
+    def result(self, model: Model, data: Data, run: Run) -> Result:
+        log_weights = _finite(np.asarray(run.states.log_weight), "up")
+        start = float(self.path.log_start)
+        estimate = upwards(start + log_weights)
+        particles = effective_draws(log_weights)
+        blocks = jax.tree.map(lambda leaf: np.asarray(leaf)[None], run.states.state.draws)
+        trusted = particles >= CERTAIN * self.particles
+        notes = [] if trusted else [_few(particles, self.particles)]
+        return Result(
+            state=Draws(blocks, jnp.asarray(log_weights)[None]),
+            log_evidence=estimate.log_evidence,
+            history={"log_weight": run.history["log_weight"]},
+            converged=trusted and not run.interrupted,
+            bracket=outwards([estimate], []),
+            details={
+                "standard_error": estimate.standard_error,
+                "log_start": start,
+                "effective_draws": particles,
+                "log_weights": start + log_weights,
+                "estimates": {"upwards": estimate},
+                "local": run.states.state.local,
+            },
+            notes=tuple(notes),
+        )
+
+    def improve(self, key: Key[Array, ""], model: Model, data: Data, result: Result, again: Again) -> Result:
+        """The way down."""
+        details = dict(result.details)
+        local = details.pop("local")
+        result = result._replace(details=details)
+        if not self.reverse:
+            return result
+        if model.local_groups:
+            note = f"there is no upper bound: the latents of {type(model).__name__} cannot be swept backwards in time"
+            return result._replace(notes=(*result.notes, note))
+        draws, approximate = self.draws, self.draws is None
+        if approximate:
+            draws = result.state.resampled(key, self.particles).flat()[0]
+        chosen = _spread(draws, self.particles)
+        states = Returning(
+            State(chosen, local), jnp.zeros(self.particles), jnp.full(self.particles, self.temperatures - 1)
+        )
+        done = again(states, self.temperatures - 1)
+        if done.interrupted:
+            return result._replace(converged=False)
+        forward = details["log_weights"]
+        backward = details["log_start"] + _finite(np.asarray(done.states.log_weight), "down")
+        below, above, best = upwards(forward), downwards(backward), both_ways(forward, backward)
+        notes = list(result.notes)
+        if approximate:
+            notes.append(
+                "the upper side of the bracket is approximate: its particles came from resampled weights; give "
+                "posterior=, a fit by tp.ParallelTempering, for draws that are closer to the posterior"
+            )
+        return result._replace(
+            log_evidence=best.log_evidence,
+            bracket=outwards([below], [above]),
+            details=details
+            | {
+                "standard_error": best.standard_error,
+                "reverse_log_weights": backward,
+                "estimates": {"both ways": best, "upwards": below, "downwards": above},
+                "upper_is_approximate": approximate,
+            },
+            notes=tuple(notes),
+        )
+
+
+def _finite(log_weights: np.ndarray, way: str) -> np.ndarray:
+    if not np.isfinite(log_weights).all():
+        raise NumericalFailure(
+            f"AIS met a weight that is not finite on the way {way}: the prior may be so wide that its draws overflow; "
+            "give a narrower one, or a `reference`"
+        )
+    return log_weights
+
+
+def _few(effective: float, particles: int) -> str:
+    return (
+        f"the weights are worth {effective:.1f} of {particles} particles: use more temperatures, or a `reference` "
+        "closer to the posterior"
+    )
+
+
+def _spread(draws: Any, count: int) -> Any:
+    """`count` of the draws, evenly spaced; fewer are repeated."""
+    size = jax.tree.leaves(draws)[0].shape[0]
+    index = np.arange(count) % size if size < count else np.linspace(0, size - 1, count).astype(int)
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[index], draws)
+
+
+jax.tree_util.register_dataclass(
+    AIS,
+    data_fields=["path", "draws"],
+    meta_fields=[field.name for field in dataclasses.fields(AIS) if field.name not in ("path", "draws")],
+)

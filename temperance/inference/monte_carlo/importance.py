@@ -1,0 +1,151 @@
+"""Importance sampling with a fitted posterior as the proposal: evidence, weighted draws, and a verdict on the fit."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from ...errors import InvalidParameter, UnsupportedMethod
+from ...evidence.weights import effective_draws, pareto_khat, upwards
+from ...families import Point
+from ...models import Data, Model, Posterior
+from .._method import Info, Method, Result, Run
+from ..progress import Progress
+from ..run import run as run_loop
+from ._support import check_counts, require_distributions
+from .draws import Draws
+from .proposal import Proposal, propose
+
+TRUSTED = 0.7  # k̂ up to which averages over the weights can be trusted (Vehtari et al., 2024)
+ALIKE = 0.8  # of the draws: with as many effective ones the proposal is as good as the posterior
+BATCH = 64  # draws in one step
+
+
+@dataclasses.dataclass(frozen=True)
+class ImportanceSampling(Method):
+    """`draws` of a fitted posterior, weighted to the true one.
+
+    `proposal` is a fit by a method with families as its posterior (`tp.VB`, `tp.EP`, …), or such a method, to be run
+    first (default: `tp.VB(restarts=10)`). A part `defensive` of the draws comes from the prior instead, so that
+    weights are bounded. For mixtures the labels of the proposal are exchanged (up to ten components).
+    """
+
+    draws: int = 4096
+    proposal: Any = None
+    defensive: float = 0.05
+    density: Proposal | None = dataclasses.field(default=None, repr=False)
+    notes: tuple[str, ...] = dataclasses.field(default=(), repr=False)
+
+    budget: ClassVar[tuple[str, ...]] = ("draws", "notes")
+    one_mode: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_counts(draws=(self.draws, 2))
+        if isinstance(self.defensive, bool) or not 0 < self.defensive < 1:
+            raise InvalidParameter(f"defensive must be between 0 and 1, got {self.defensive!r}")
+
+    @property
+    def name(self) -> str:
+        return "importance sampling"
+
+    @property
+    def max_iter(self) -> int:
+        return -(-self.draws // BATCH)
+
+    def prepare(self, model: Model) -> Model:
+        if model.local_groups:
+            raise UnsupportedMethod(
+                f"importance sampling needs the latents of {type(model).__name__} to be summed out, and they are not; "
+                "use tp.AIS or tp.ParallelTempering"
+            )
+        return require_distributions(model, self.name)
+
+    def complete(self, model: Model, data: Data) -> Self:
+        blocks = self._fitted(model, data)
+        density, notes = propose(model, blocks, self.defensive)
+        return dataclasses.replace(self, density=density, proposal=None, notes=tuple(notes))
+
+    def _fitted(self, model: Model, data: Data) -> dict[str, Any]:
+        from ..variational.coordinate import VB
+
+        given = VB(restarts=10) if self.proposal is None else self.proposal
+        if isinstance(given, Method):
+            method = given.complete(given.prepare(model), data)
+            done = run_loop(method, model, data, jax.random.key(0), Progress(False))
+            state = method.result(model, data, done).state
+        else:
+            state = getattr(given, "state", None)
+        blocks = state.blocks if isinstance(state, Posterior) else {}
+        if set(blocks) != set(model.prior) or any(isinstance(b, Point) for b in blocks.values()):
+            raise InvalidParameter(
+                "proposal must be a fit whose posterior is families, such as tp.VB's, or a method that gives one, got "
+                f"{self.proposal!r}"
+            )
+        shapes = [np.shape(leaf) for leaf in jax.tree.leaves(blocks)]
+        if shapes != [np.shape(leaf) for leaf in jax.tree.leaves(self._like(model))]:
+            raise InvalidParameter("proposal must be a fit of the same model and data")
+        return blocks
+
+    def _like(self, model: Model) -> dict[str, Any]:
+        from ..point.laplace import families
+
+        return {name: family for name, family in families(model).items()}
+
+    def init(self, key: Key[Array, ""], model: Model, data: Data) -> tuple[()]:
+        return ()
+
+    def step(self, key: Key[Array, ""], model: Model, state: tuple[()], data: Data) -> tuple[tuple[()], Info]:
+        density = self.density
+        assert density is not None
+
+        def one(key: Key[Array, ""]) -> tuple[Any, Array]:
+            draws = density.sample(key, model)
+            return draws, model.log_joint(draws, data) - density.log_prob(model, draws)
+
+        draws, log_weight = jax.vmap(one)(jax.random.split(key, BATCH))
+        return state, {"draws": draws, "log_weight": log_weight}
+
+    def result(self, model: Model, data: Data, run: Run) -> Result:
+        def one_chain(leaf: Any) -> np.ndarray:
+            # (steps, 1, batch, …) → (1, draws, …)
+            leaf = np.swapaxes(np.asarray(leaf), 0, 1)
+            return leaf.reshape((1, -1, *leaf.shape[3:]))[:, : self.draws]
+
+        log_weights = one_chain(run.history["log_weight"])
+        # A draw of the prior may lie where the likelihood underflows: its weight is zero.
+        log_weights = np.where(np.isnan(log_weights), -np.inf, log_weights)
+        estimate, khat = upwards(log_weights[0]), pareto_khat(log_weights[0])
+        # Where nearly all weights are alike the shape of their tail says nothing.
+        draws = effective_draws(log_weights[0])
+        trusted = khat <= TRUSTED or draws >= ALIKE * self.draws
+        notes = list(self.notes)
+        if not trusted:
+            notes.append(
+                f"the largest weights have a Pareto shape of {khat:.2f}, above {TRUSTED}: the proposal misses a part "
+                "of the posterior, and the estimate is more likely too low than its error says"
+            )
+        return Result(
+            state=Draws(jax.tree.map(one_chain, run.history["draws"]), jnp.asarray(log_weights)),
+            log_evidence=estimate.log_evidence,
+            history={"log_weight": log_weights[0]},
+            converged=trusted and not run.interrupted,
+            details={
+                "standard_error": estimate.standard_error,
+                "khat": khat,
+                "effective_draws": draws,
+                "log_weights": log_weights[0],
+            },
+            notes=tuple(notes),
+        )
+
+
+jax.tree_util.register_dataclass(
+    ImportanceSampling,
+    data_fields=["density"],
+    meta_fields=[field.name for field in dataclasses.fields(ImportanceSampling) if field.name != "density"],
+)

@@ -1,0 +1,126 @@
+"""Estimates of the log evidence from a ladder, against a path that is known in closed form."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+from temperance.evidence.bracket import bracket, intersect, riemann
+from temperance.evidence.reweighting import bar, log_ratios
+from temperance.evidence.stepping_stone import reverse_stepping_stone, stepping_stone
+from temperance.evidence.tempered import Estimate, combine
+from temperance.evidence.thermodynamic import fit_tail, integrate, thermodynamic
+from tests.evidence import toy
+
+COARSE = np.linspace(0, 1, 6) ** 3
+FINE = np.linspace(0, 1, 24) ** 3
+REPEATS = 120
+
+
+def test_toy_is_right() -> None:
+    exact, _ = quad(lambda t: np.exp(toy.log_likelihood(np.asarray(t)) - t**2 / 18) / np.sqrt(18 * np.pi), -30, 30)
+    assert toy.log_evidence() == pytest.approx(np.log(exact), abs=1e-9)
+    step = 1e-5
+    slope = (toy.log_evidence(0.3 + step) - toy.log_evidence(0.3 - step)) / (2 * step)
+    assert toy.average(np.asarray(0.3)) == pytest.approx(slope, rel=1e-6)
+
+
+def scores(estimator: Callable[..., Estimate], betas: np.ndarray, draws: int, memory: float) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    found = [estimator(toy.ladder(rng, betas, draws, memory)) for _ in range(REPEATS)]
+    return np.array([(one.log_evidence - toy.log_evidence()) / one.standard_error for one in found])
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.7])
+@pytest.mark.parametrize(
+    ("estimator", "betas"),
+    [(bar, COARSE), (stepping_stone, FINE), (reverse_stepping_stone, FINE), (thermodynamic, FINE)],
+    ids=["reweighting", "stepping stone", "reverse stepping stone", "thermodynamic"],
+)
+def test_standard_errors_are_calibrated(estimator: Any, betas: np.ndarray, memory: float) -> None:
+    z = scores(estimator, betas, 400, memory)
+    assert abs(z.mean()) < 0.35
+    assert 0.6 < z.var() < 1.6
+    assert np.abs(z).max() < 4.5
+
+
+def test_autocorrelation_forgotten_is_noticed() -> None:
+    """A standard error for independent draws would fail the test above."""
+
+    def naive(tempered: Any) -> Estimate:
+        value = bar(tempered)
+        shuffled = np.random.default_rng(1).permutation(len(tempered.forward))
+        apart = tempered._replace(forward=tempered.forward[shuffled], backward=tempered.backward[shuffled])
+        return Estimate(value.log_evidence, bar(apart).standard_error)
+
+    assert scores(naive, COARSE, 400, 0.7).var() > 2
+
+
+def test_ratio_from_unequal_numbers_of_draws() -> None:
+    """Two Gaussians of known normalisers, 300 draws of one and 1500 of the other."""
+    rng = np.random.default_rng(0)
+
+    def ratio(x: np.ndarray) -> np.ndarray:
+        return (-0.5 * np.square((x - 1) / 2)) - (-0.5 * np.square(x))
+
+    found = []
+    for _ in range(200):
+        forward, backward = ratio(rng.normal(size=300)), ratio(1 + 2 * rng.normal(size=1500))
+        found.append(log_ratios(forward[:, None], backward[:, None])[0])
+    assert np.mean(found) == pytest.approx(np.log(2), abs=4 * np.std(found) / np.sqrt(200))
+
+
+def test_sums_enclose_the_answer() -> None:
+    tempered = toy.ladder(np.random.default_rng(0), COARSE, 4000)
+    left, right = riemann(tempered)
+    exact = toy.average(COARSE)
+    assert left.log_evidence == pytest.approx(exact[:-1] @ np.diff(COARSE), abs=4 * left.standard_error)
+    assert right.log_evidence == pytest.approx(exact[1:] @ np.diff(COARSE), abs=4 * right.standard_error)
+    assert left.log_evidence < toy.log_evidence() < right.log_evidence
+
+
+def test_brackets_hold_and_are_tight() -> None:
+    rng = np.random.default_rng(2)
+    found = np.array([bracket([toy.ladder(rng, COARSE, 1000, 0.5)]) for _ in range(REPEATS)])
+    held = (found[:, 0] <= toy.log_evidence()) & (toy.log_evidence() <= found[:, 1])
+    assert held.mean() >= 0.97
+    assert np.median(found[:, 1] - found[:, 0]) < 0.5
+
+
+def test_intersection_of_brackets() -> None:
+    assert intersect((-3.0, np.inf), (-4.0, -1.0)) == (-3.0, -1.0)
+    assert intersect((-1.0, 0.0), (-4.0, -2.0)) == (-2.0, -1.0)  # both wrong: what lies between them
+
+
+def test_tail_is_the_fixed_point_of_the_thesis() -> None:
+    """Iterations (4.17)–(4.19) from c = L_k."""
+    betas, averages = np.array([0.0, 1e-3, 5e-3]), np.array([-1.7e5, -1.9e3, -7e2])
+    (_, second, third), (one, two, three) = betas, averages
+    c = three
+    for _ in range(5000):
+        a = (1 / (c - one) - 1 / (c - two)) / (0.0 - second)
+        b = 1 / (c - two) - a * second
+        c = three + 1 / (a * third + b)
+    tail = fit_tail(betas, averages)
+    assert tail is not None
+    assert tail == pytest.approx((a, b, c), rel=1e-6)
+    assert tail(betas) == pytest.approx(averages, rel=1e-9)
+    assert tail.integral(second) == pytest.approx(quad(tail, 0, second, epsabs=0, epsrel=1e-9)[0], rel=1e-8)
+
+
+def test_no_tail_through_a_convex_curve() -> None:
+    assert fit_tail(np.array([0.0, 0.1, 0.2]), np.array([-3.0, -2.9, -2.0])) is None
+
+
+def test_interpolation_of_exact_averages() -> None:
+    fine = np.linspace(0, 1, 200) ** 2
+    assert integrate(fine, toy.average(fine)) == pytest.approx(toy.log_evidence(), abs=1e-4)
+
+
+def test_ensembles_that_disagree_have_a_larger_error() -> None:
+    together = combine([Estimate(value, 0.1) for value in (0.0, 1.0, 2.0, 3.0)])
+    assert together.log_evidence == 1.5
+    assert together.standard_error == pytest.approx(np.std([0, 1, 2, 3], ddof=1) / 2)
+    assert combine([Estimate(0.0, 0.1), Estimate(0.1, 0.1)]).standard_error == pytest.approx(0.1 / np.sqrt(2))

@@ -1,0 +1,67 @@
+"""Estimates from independent weights of both directions, and the Pareto shape of their tail."""
+
+import numpy as np
+import pytest
+from scipy.stats import genpareto
+
+from temperance.evidence.weights import both_ways, downwards, effective_draws, pareto_khat, upwards
+
+TRUE = 1.7
+
+
+def weights(rng: np.random.Generator, n: int, spread: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Gaussian work obeys Crooks's theorem: log w ~ N(log Z ∓ s²/2, s²) upwards and downwards."""
+    noise = rng.normal(size=(2, n)) * spread
+    return TRUE - spread**2 / 2 + noise[0], TRUE + spread**2 / 2 + noise[1]
+
+
+def test_errors_are_calibrated_and_both_ways_is_best() -> None:
+    rng = np.random.default_rng(0)
+    found: dict[str, list[tuple[float, float]]] = {"up": [], "down": [], "both": []}
+    for _ in range(500):
+        forward, backward = weights(rng, 300)
+        found["up"].append(upwards(forward))
+        found["down"].append(downwards(backward))
+        found["both"].append(both_ways(forward, backward))
+    spread = {}
+    for name, estimates in found.items():
+        value, error = np.array(estimates).T
+        z = (value - TRUE) / error
+        spread[name] = value.std()
+        assert abs(z.mean()) < 0.4, name
+        assert 0.7 < z.var() < 1.5, name
+    assert spread["both"] < 0.75 * min(spread["up"], spread["down"])
+
+
+def test_bounds_are_on_their_sides() -> None:
+    """With weights that vary a lot, few of them miss the average on the side that Jensen's inequality says."""
+    rng = np.random.default_rng(0)
+    forward, backward = np.array([weights(rng, 20, 3.0) for _ in range(300)]).swapaxes(0, 1)
+    assert np.mean([upwards(row)[0] for row in forward]) < TRUE - 0.5
+    assert np.mean([downwards(row)[0] for row in backward]) > TRUE + 0.5
+
+
+def test_effective_draws() -> None:
+    assert effective_draws(np.zeros(50)) == pytest.approx(50)
+    assert effective_draws(np.array([0.0, -np.inf, -np.inf])) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("shape", [0.2, 0.6, 1.1])
+def test_pareto_shape_is_found(shape: float) -> None:
+    sizes = genpareto.rvs(shape, size=(40, 4000), random_state=1)
+    found = [pareto_khat(np.log(row)) for row in sizes]
+    assert np.mean(found) == pytest.approx(shape, abs=0.08)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_pareto_shape_is_that_of_arviz() -> None:
+    arviz = pytest.importorskip("arviz")
+    rng = np.random.default_rng(0)
+    for scale in (0.5, 2.0, 5.0):
+        log_weights = rng.normal(size=2000) * scale
+        assert pareto_khat(log_weights) == pytest.approx(float(arviz.psislw(log_weights)[1]), abs=0.01)
+
+
+def test_weights_that_are_all_alike_have_no_tail() -> None:
+    assert pareto_khat(np.zeros(100)) == -np.inf
+    assert pareto_khat(np.zeros(4)) == np.inf  # too few to tell

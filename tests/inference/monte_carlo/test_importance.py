@@ -1,0 +1,107 @@
+"""Importance sampling from fitted posteriors, and the verdict on them."""
+
+import itertools
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import temperance as tp
+from temperance.errors import InvalidParameter, UnsupportedMethod
+from temperance.evidence.weights import upwards
+from temperance.inference.monte_carlo.proposal import log_permanent
+from tests.inference.monte_carlo import tiny
+
+
+@cache
+def variational() -> tp.Fit:
+    return tp.fit(tiny.MODEL, tiny.X, tp.VB(restarts=5), seed=0)
+
+
+@cache
+def fitted() -> tp.Fit:
+    return tp.fit(tiny.MODEL, tiny.X, tp.ImportanceSampling(draws=2048, proposal=variational()), seed=0)
+
+
+def test_evidence_is_that_of_enumeration() -> None:
+    fit = fitted()
+    assert 0 < fit.standard_error < 0.2
+    assert fit.log_evidence == pytest.approx(tiny.LOG_EVIDENCE, abs=4 * fit.standard_error)
+    assert fit.khat == fit.details["khat"]
+    assert 0.3 < fit.khat < 1.0
+    assert 100 < fit.details["effective_draws"] < 2048
+
+
+def test_weighted_draws_average_to_the_posterior() -> None:
+    exact = tiny.same_component()
+    share = np.exp(np.asarray(fitted().state.flat()[1]))
+    for i, j in [(0, 1), (0, 3)]:
+        assert share @ tiny.together(fitted(), i, j)[0] == pytest.approx(exact[i, j], abs=0.08)
+    # Labels are exchanged, as in the posterior.
+    assert np.asarray(fitted().posterior["weights"]).mean(axis=1)[0] == pytest.approx([0.5, 0.5], abs=0.08)
+
+
+@pytest.mark.slow
+def test_errors_are_calibrated_over_fifty_runs() -> None:
+    fit = tp.fit(tiny.MODEL, tiny.X, tp.ImportanceSampling(draws=50 * 2048, proposal=variational()), seed=1)
+    found = [upwards(row) for row in fit.details["log_weights"].reshape(50, 2048)]
+    z = np.array([(one.log_evidence - tiny.LOG_EVIDENCE) / one.standard_error for one in found])
+    assert np.abs(z).max() < 4
+    assert 0.6 < z.var() < 1.6
+
+
+def test_permanent_is_the_sum_over_permutations() -> None:
+    logs = np.random.default_rng(0).normal(size=(4, 4)) * 3
+    orders = itertools.permutations(range(4))
+    direct = np.logaddexp.reduce([sum(logs[order[k], k] for k in range(4)) for order in orders])
+    assert float(jax.jit(log_permanent)(jnp.asarray(logs))) == pytest.approx(direct, abs=1e-12)
+
+
+@pytest.mark.slow
+def test_a_proposal_that_is_too_narrow_is_found_out() -> None:
+    """The posterior of ten times the data, used as a proposal for them once."""
+    wrong = tp.fit(tiny.MODEL, tiny.X, tp.VB(restarts=5), seed=0, weights=np.full(6, 10.0))
+    fit = tp.fit(tiny.MODEL, tiny.X, tp.ImportanceSampling(draws=2048, proposal=wrong, defensive=1e-6), seed=0)
+    assert fit.khat > 0.7
+    assert not fit.converged
+    assert any("Pareto shape" in note for note in fit.notes)
+
+
+@pytest.mark.slow
+def test_nearly_equal_weights_are_trusted_whatever_their_tail() -> None:
+    x = np.array([-2.1, -1.7, -1.9, 0.9, 1.4, 1.2, 1.1])[:, None]
+    prior = tp.NormalWishart(mean=[0.0], pseudo_count=0.01, dof=2.0, scatter=[[0.22]])
+    model = tp.GaussianMixture(2, prior=prior)
+    vb = tp.fit(model, x, tp.VB(restarts=5), seed=0)
+    fit = tp.fit(model, x, tp.ImportanceSampling(proposal=vb), seed=0)
+    assert fit.details["effective_draws"] > 3700
+    assert fit.converged
+    assert fit.log_evidence == pytest.approx(-11.082783, abs=4 * fit.standard_error)
+    assert "trust it" in str(vb.diagnose())
+
+
+@pytest.mark.slow
+def test_diagnosis() -> None:
+    found = variational().diagnose()
+    assert 0.3 < found.khat < 1.0
+    assert found.bracket[0] < tiny.LOG_EVIDENCE < found.bracket[1]
+    assert -2 < found.gap <= 0
+    assert f"{variational().log_evidence:.2f}" in str(found)
+
+
+@pytest.mark.parametrize("defensive", [0.0, 1.0, -0.1, True])
+def test_bad_arguments(defensive: Any) -> None:
+    with pytest.raises(InvalidParameter, match="defensive must be between 0 and 1"):
+        tp.ImportanceSampling(defensive=defensive)
+
+
+def test_bad_proposals() -> None:
+    with pytest.raises(InvalidParameter, match="proposal must be a fit whose posterior is families"):
+        tp.fit(tiny.MODEL, tiny.X, tp.ImportanceSampling(proposal="vb"))
+    with pytest.raises(InvalidParameter, match="proposal must be a fit of the same model"):
+        tp.fit(tp.GaussianMixture(3), tiny.X, tp.ImportanceSampling(proposal=variational()))
+    with pytest.raises(UnsupportedMethod, match="diagnose is for deterministic approximations"):
+        fitted().diagnose()
