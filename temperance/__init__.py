@@ -10,6 +10,7 @@ configure()
 from . import datasets  # noqa: E402
 from .data.stream import Stream  # noqa: E402
 from .diagnostics.coherence import coherence  # noqa: E402
+from .evidence.selection import Comparison, compare  # noqa: E402
 from .families import *  # noqa: E402, F403
 from .families import __all__ as _families  # noqa: E402
 from .fit import Fit, fit, load  # noqa: E402
@@ -44,6 +45,7 @@ __all__ = [
     "SVI",
     "VB",
     "CollapsedGibbs",
+    "Comparison",
     "Completion",
     "DirichletProcessMixture",
     "FactorialMixture",
@@ -60,6 +62,7 @@ __all__ = [
     "Prediction",
     "VariationalKernel",
     "coherence",
+    "compare",
     "Stream",
     "datasets",
     "document_completion",

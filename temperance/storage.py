@@ -32,10 +32,10 @@ FORMAT, VERSION = "temperance", 1
 
 def save(value: Any, path: str | os.PathLike[str]) -> None:
     """Write a tree of this package's objects to `path`."""
-    arrays: list[np.ndarray] = []
+    arrays = _Arrays()
     tree = json.dumps(_encode(value, arrays), separators=(",", ":")).encode()
     entries = {"tree.json": tree}
-    for number, array in enumerate(arrays):
+    for number, array in enumerate(arrays.stored):
         buffer = io.BytesIO()
         np.lib.format.write_array(buffer, array, allow_pickle=False)
         entries[f"arrays/{number}.npy"] = buffer.getvalue()
@@ -85,7 +85,23 @@ def _write(path: Path, entries: dict[str, bytes]) -> None:
         raise
 
 
-def _encode(value: Any, arrays: list[np.ndarray]) -> Any:
+class _Arrays:
+    """The arrays of a file; equal ones (the data that many fits share) are stored once."""
+
+    def __init__(self) -> None:
+        self.stored: list[np.ndarray] = []
+        self._numbers: dict[tuple[Any, ...], int] = {}
+
+    def add(self, array: np.ndarray) -> int:
+        """The number of an array."""
+        content = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+        number = self._numbers.setdefault((content, array.shape, array.dtype.str), len(self.stored))
+        if number == len(self.stored):
+            self.stored.append(array)
+        return number
+
+
+def _encode(value: Any, arrays: _Arrays) -> Any:
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int | float) and not isinstance(value, np.generic):
@@ -94,10 +110,10 @@ def _encode(value: Any, arrays: list[np.ndarray]) -> Any:
         implementation = str(jax.random.key_impl(value))
         return {"key": implementation, "value": _encode(np.asarray(jax.random.key_data(value)), arrays)}
     if isinstance(value, jax.Array | np.ndarray | np.generic):
-        arrays.append(np.asarray(value))
-        if arrays[-1].dtype == object:
+        array = np.asarray(value)
+        if array.dtype == object:
             raise InvalidParameter("an array of Python objects cannot be saved")
-        return {"array": len(arrays) - 1, "on": "device" if isinstance(value, jax.Array) else "host"}
+        return {"array": arrays.add(array), "on": "device" if isinstance(value, jax.Array) else "host"}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return {"class": _name(type(value)), "items": [_encode(item, arrays) for item in value]}
     if isinstance(value, tuple | list):

@@ -22,7 +22,7 @@ def summarise(fit: Fit) -> str:
         *(f"note: {note}" for note in fit.notes),
     ]
     if table:
-        lines += ["", *_layout(table)]
+        lines += ["", *layout(table)]
     return "\n".join(lines)
 
 
@@ -49,15 +49,16 @@ def _verdict(fit: Fit) -> str:
     return f"converged after {steps} steps{runs}" if fit.converged else f"not converged after {steps} steps{runs}"
 
 
-def _layout(table: dict[str, list[Any]]) -> list[str]:
+def layout(table: dict[str, list[Any]], most: int = _ROWS) -> list[str]:
+    """Lines of a table with aligned columns, cut after `most` rows."""
     columns = {name: [_cell(value) for value in values] for name, values in table.items()}
     widths = {name: max(len(name), *(len(cell) for cell in cells)) for name, cells in columns.items()}
     size = len(next(iter(columns.values())))
     rows = ["  ".join(name.rjust(widths[name]) for name in columns)]
-    for index in range(min(size, _ROWS)):
+    for index in range(min(size, most)):
         rows.append("  ".join(cells[index].rjust(widths[name]) for name, cells in columns.items()))
-    if size > _ROWS:
-        rows.append(f"… and {size - _ROWS} more")
+    if size > most:
+        rows.append(f"… and {size - most} more")
     return rows
 
 

@@ -1,0 +1,314 @@
+"""Files as users have them: csv, parquet, npy, npz, Matrix Market and corpora, from a path, standard input ("-") or
+the name of a data set. What a file is, its first bytes say; the name only decides between kinds of text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import DamagedFile, InvalidData, InvalidParameter
+from .corpus import Corpus, as_corpus
+
+_MISSING = {"", "na", "n/a", "nan", "null", "none"}
+_DELIMITERS = (",", ";", "\t", "|")
+_LOOK = 20  # lines that are looked at to find the delimiter
+
+
+class Table(NamedTuple):
+    """Columns of numbers, NaN where a cell is empty."""
+
+    values: np.ndarray  # (n, d) float64
+    columns: tuple[str, ...]
+    left_out: tuple[str, ...] = ()  # columns of text
+    name: str = "data"
+
+    def choose(self, columns: str | Sequence[str] | None) -> Table:
+        """Some of the columns, by name, number (from 1) or range of numbers such as "2:4"."""
+        if columns is None:
+            return self
+        asked = columns.split(",") if isinstance(columns, str) else list(columns)
+        chosen = [index for item in asked for index in self._find(item.strip())]
+        return self._replace(values=self.values[:, chosen], columns=tuple(self.columns[i] for i in chosen), left_out=())
+
+    def _find(self, item: str) -> list[int]:
+        if item in self.columns:
+            return [self.columns.index(item)]
+        first, colon, last = item.partition(":")
+        if first.isdigit() and (last.isdigit() or not colon):
+            low, high = int(first), int(last or first)
+            if 1 <= low <= high <= len(self.columns):
+                return list(range(low - 1, high))
+        why = "holds text" if item in self.left_out else "is not there"
+        names = ", ".join(self.columns[:12]) + (", …" if len(self.columns) > 12 else "")
+        raise InvalidParameter(f"column {item!r} of {self.name} {why}; its {len(self.columns)} columns are {names}")
+
+
+def load_table(
+    source: str | Path, *, columns: str | Sequence[str] | None = None, array: str | None = None, delimiter: str = ""
+) -> Table:
+    """A table of numbers. `array` names one of several arrays in an npz file, `delimiter` what is between the cells
+    of a text file (found by itself unless given)."""
+    from .. import datasets
+
+    if _dataset_name(source):
+        values = datasets.load(str(source))
+        if isinstance(values, np.ndarray):
+            description = datasets.describe(str(source))
+            return Table(values, description.columns, (), str(source)).choose(columns)
+        return _dense(values, str(source), array).choose(columns)
+    content, name = _content(source)
+    try:
+        return _parse(content, name, array, delimiter).choose(columns)
+    except UnicodeDecodeError as error:
+        raise InvalidData(
+            f"{name} is neither text nor a known kind of file (byte {error.start} is no UTF-8)"
+        ) from error
+
+
+def load_corpus(source: str | Path, *, vocabulary: str | Path | None = None) -> Corpus:
+    """Documents as counts of words: LDA-C, UCI, Matrix Market, a sparse npz, or a table of counts, a column a word."""
+    from .. import datasets
+    from .corpus_files import read_corpus, read_vocabulary
+
+    words = None if vocabulary is None else read_vocabulary(_existing(vocabulary))
+    if _dataset_name(source):
+        name = str(source)
+        if words is None and f"{name}.vocab" in datasets.names():
+            words = datasets.load(f"{name}.vocab")
+        return as_corpus(datasets.load(name), vocabulary=words)
+    if str(source) != "-" and Path(source).is_dir():
+        return read_corpus(source, vocabulary=words)
+    content, name = _content(source)
+    if _is_table(content, name):
+        table = _parse(content, name, None, "")
+        named = not table.columns[0].startswith("column ")
+        return as_corpus(table.values, vocabulary=words or (table.columns if named else None))
+    if str(source) != "-":
+        return read_corpus(source, vocabulary=words)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / ("input.npz" if content[:2] == b"PK" else "input.txt")
+        copy.write_bytes(content)
+        return read_corpus(copy, vocabulary=words)
+
+
+def _dataset_name(source: str | Path) -> bool:
+    from .. import datasets
+
+    return str(source) != "-" and not Path(source).exists() and str(source) in datasets.names()
+
+
+def _existing(source: str | Path) -> Path:
+    path = Path(source)
+    if path.is_dir():
+        raise InvalidData(f"{str(path)!r} is a folder, not a file")
+    if not path.is_file():
+        from .. import datasets
+
+        bundled = ", ".join(datasets.names()[:8])
+        raise InvalidData(f"there is no file {str(path)!r}, and no data set of that name (there are {bundled})")
+    return path
+
+
+def _content(source: str | Path) -> tuple[bytes, str]:
+    if str(source) == "-":
+        content, name = sys.stdin.buffer.read(), "standard input"
+    else:
+        path = _existing(source)
+        content, name = path.read_bytes(), path.name
+    if content[:2] == b"\x1f\x8b":
+        import gzip
+
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError) as error:
+            raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
+    if not content.strip():
+        raise InvalidData(f"{name} is empty")
+    return content, name
+
+
+def _is_table(content: bytes, name: str) -> bool:
+    """Whether a file for a corpus is a table of counts instead."""
+    if content[:4] in (b"PAR1", b"\x93NUM"):
+        return True
+    if content[:2] == b"PK" or content.startswith(b"%%MatrixMarket"):
+        return False
+    return name.removesuffix(".gz").endswith((".csv", ".tsv"))
+
+
+def _parse(content: bytes, name: str, array: str | None, delimiter: str) -> Table:
+    if content.startswith(b"\x93NUMPY"):
+        return _dense(_npy(content, name), name, array)
+    if content[:4] == b"PK\x03\x04":
+        return _dense(_npz(content, name), name, array)
+    if content[:4] == b"PAR1":
+        return _parquet(content, name)
+    if content.startswith(b"%%MatrixMarket"):
+        return _dense(_market(content, name), name, array)
+    return _read_csv(content, name, delimiter)
+
+
+def _npy(content: bytes, name: str) -> np.ndarray:
+    try:
+        return np.load(io.BytesIO(content), allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
+
+
+def _npz(content: bytes, name: str) -> Any:
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            if not set(archive.files) >= {"data", "format", "shape"}:
+                return {key: archive[key] for key in archive.files}
+        from scipy import sparse
+
+        return sparse.load_npz(io.BytesIO(content))
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
+
+
+def _market(content: bytes, name: str) -> Any:
+    from scipy.io import mmread
+
+    try:
+        return mmread(io.BytesIO(content))
+    except (ValueError, OverflowError) as error:
+        raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
+
+
+def _dense(found: Any, name: str, array: str | None) -> Table:
+    """A matrix from whatever a binary file holds."""
+    from .arrays import _numbers
+
+    if isinstance(found, dict):
+        if array is None and len(found) > 1:
+            raise InvalidParameter(f"{name} holds several arrays: name one of {', '.join(found)} with --array")
+        if array is not None and array not in found:
+            raise InvalidParameter(f"{name} holds no array {array!r}, only {', '.join(found)}")
+        found = next(iter(found.values())) if array is None else found[array]
+    if hasattr(found, "toarray"):
+        found = found.toarray()
+    values = _numbers(found, name)
+    if values.ndim > 2:
+        values = values.reshape((len(values), -1))
+    if values.ndim < 2:
+        values = values.reshape((-1, 1))
+    return Table(values, tuple(f"column {i}" for i in range(1, values.shape[1] + 1)), (), name)
+
+
+def _parquet(content: bytes, name: str) -> Table:
+    try:
+        import pyarrow as arrow
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise InvalidData(f"{name} is a parquet file, which needs one more package: pip install pyarrow") from error
+    try:
+        table = parquet.read_table(io.BytesIO(content))
+    except arrow.ArrowException as error:
+        raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
+    kinds = arrow.types
+    numeric: list[str] = []
+    text: list[str] = []
+    for field in table.schema:
+        number = kinds.is_integer(field.type) or kinds.is_floating(field.type) or kinds.is_boolean(field.type)
+        (numeric if number else text).append(field.name)
+    if not numeric:
+        raise InvalidData(f"no column of {name} holds numbers")
+    columns = [table[column].cast(arrow.float64()).to_numpy(zero_copy_only=False) for column in numeric]
+    return Table(np.stack(columns, axis=1), tuple(numeric), tuple(text), name)
+
+
+def _read_csv(content: bytes, name: str, delimiter: str) -> Table:
+    text = content.decode("utf-8-sig")
+    lines = text.splitlines()
+    between = delimiter or _find_delimiter(lines[:_LOOK])
+    if len(between) != 1:
+        raise InvalidParameter(f"delimiter must be one character, got {delimiter!r}")
+    first = next(csv.reader([next(line for line in lines if line.strip())], delimiter=between))
+    named = any(_number(cell) is None for cell in first)
+    columns = tuple(cell.strip() for cell in first) if named else tuple(f"column {i + 1}" for i in range(len(first)))
+    if named and sum(bool(line.strip()) for line in lines[:_LOOK]) == 1:
+        if len(first) == 1 and any(other in first[0] for other in _DELIMITERS):
+            raise InvalidData(f"{name} has a single line, {first[0]!r}, and no rows")
+        raise InvalidData(f"{name} has a header and no rows")
+    try:
+        # Fast, and right whenever every cell is a number.
+        rows = lines[next(i for i, line in enumerate(lines) if line.strip()) + 1 :] if named else lines
+        values = np.loadtxt(rows, delimiter=between, ndmin=2, comments=None, quotechar='"')
+        if values.shape[1] == len(columns):
+            return Table(values, columns, (), name)
+    except ValueError:
+        pass
+    return _careful_csv(text, between, columns, named, name)
+
+
+def _find_delimiter(lines: list[str]) -> str:
+    """The one that splits the first lines into equally many cells, the most of them."""
+    lines = [line for line in lines if line.strip()]
+    best, most = ",", 1
+    for candidate in _DELIMITERS:
+        counts = {len(row) for row in csv.reader(lines, delimiter=candidate)}
+        if len(counts) == 1 and (size := counts.pop()) > most:
+            best, most = candidate, size
+    if most == 1 and len({len(line.split()) for line in lines}) == 1 and all(" " in line for line in lines):
+        return " "
+    return best
+
+
+def _careful_csv(text: str, between: str, columns: tuple[str, ...], named: bool, name: str) -> Table:
+    """Cell by cell: empty cells, columns of text, and what exactly is wrong."""
+    reader = csv.reader(io.StringIO(text), delimiter=between, skipinitialspace=True)
+    cells: list[list[str]] = []
+    skipped = not named
+    try:
+        for row in reader:
+            if not any(cell.strip() for cell in row) and len(row) < 2:
+                continue
+            if not skipped:
+                skipped = True
+                continue
+            if between == " ":
+                row = [cell for cell in row if cell]
+            if len(row) != len(columns):
+                raise InvalidData(
+                    f"line {reader.line_num} of {name} has {len(row)} cells where the first line has {len(columns)}"
+                    + (f"; is {between!r} the right delimiter?" if len(columns) == 1 else "")
+                )
+            cells.append(row)
+    except csv.Error as error:
+        raise InvalidData(f"line {reader.line_num} of {name} cannot be read: {error}") from error
+    numeric, left_out, values = [], [], []
+    for column, entries in zip(columns, zip(*cells, strict=True), strict=True):
+        numbers = [_number(entry) for entry in entries]
+        wrong = [index for index, number in enumerate(numbers) if number is None]
+        if not wrong:
+            numeric.append(column)
+            values.append(numbers)
+        elif any(number is not None and not np.isnan(number) for number in numbers):
+            entry = entries[wrong[0]]
+            raise InvalidData(f"column {column!r} of {name} holds numbers, but {entry!r} in row {wrong[0] + 1}")
+        else:
+            left_out.append(column)
+    if not numeric:
+        hint = f"; is {between!r} the right delimiter?" if len(columns) == 1 else ""
+        raise InvalidData(f"no column of {name} holds numbers: the first cell is {cells[0][0]!r}{hint}")
+    return Table(np.array(values, dtype=np.float64).T.copy(), tuple(numeric), tuple(left_out), name)
+
+
+def _number(cell: str) -> float | None:
+    """NaN for an empty cell, None for text."""
+    cell = cell.strip()
+    if cell.lower() in _MISSING:
+        return float("nan")
+    try:
+        return float(cell)
+    except ValueError:
+        return None

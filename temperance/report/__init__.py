@@ -1,0 +1,23 @@
+"""What was found, for people: plots, and one HTML page."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..evidence.selection import Comparison
+    from ..fit import Fit
+
+
+def report(
+    result: Fit | Comparison, path: str | os.PathLike[str], *, title: str | None = None, code: Any = None
+) -> Path:
+    """Write one self-contained HTML page about a fit or a comparison to `path`; it opens offline.
+
+    `title` heads the page, `code` is the program (or command) that made the result, shown at its end.
+    """
+    from .page import write_page
+
+    return write_page(result, Path(path), title=title, code=code)

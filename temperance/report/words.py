@@ -1,0 +1,198 @@
+"""Results in plain sentences: the same ones on the terminal and on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..evidence.selection import NOT_REACHED, Cell, Comparison, size_of, sized
+from ..summary import layout
+
+if TYPE_CHECKING:
+    from ..fit import Fit
+
+_SURE, _CLEAR = 0.99, 0.9
+
+
+def conclusion(comparison: Comparison) -> list[str]:
+    """Three sentences: what is best and how sure that is, whether the methods agree, and what comes next."""
+    return [_choice(comparison), _agreement(comparison), _second(comparison)]
+
+
+def _choice(comparison: Comparison) -> str:
+    probability = float(comparison.probabilities.max())
+    best = _capital(sized(comparison.best, comparison.size_name))
+    verb = "is" if comparison.best == 1 or not comparison.size_name.endswith("s") else "are"
+    if len(comparison.models) == 1:
+        return f"{best} {verb} all that was fitted."
+    sure = (
+        "almost certain"
+        if probability > _SURE
+        else "likely"
+        if probability > _CLEAR
+        else "the most probable, but not certain"
+    )
+    among = f"among {_range(comparison)}, by {comparison.decided_by}"
+    return f"{best} {verb} {sure}: probability {percent(probability)} {among}."
+
+
+def _agreement(comparison: Comparison) -> str:
+    choices = {name: choice for name, choice in comparison.choices.items() if choice is not None}
+    if len(choices) == 1:
+        return f"Only one method was asked ({next(iter(choices))}): another would show whether it can be trusted."
+    if len(set(choices.values())) == 1:
+        return f"All {len(choices)} methods agree on that: {join(list(choices))}."
+    by_choice: dict[Any, list[str]] = {}
+    for name, choice in choices.items():
+        by_choice.setdefault(choice, []).append(name)
+    said = [f"{join(names)} prefer{'s' if len(names) == 1 else ''} {choice}" for choice, names in by_choice.items()]
+    return f"The methods do not agree: {join(said)}."
+
+
+def _second(comparison: Comparison) -> str:
+    probabilities = comparison.probabilities
+    if len(probabilities) == 1:
+        return "Compare it with other models to learn whether it is a good one."
+    order = np.argsort(-probabilities)
+    second, best = int(order[1]), int(order[0])
+    row = comparison.cells[comparison.methods.index(comparison.decided_by)]
+    behind = row[best].total + comparison.log_prior[best] - row[second].total - comparison.log_prior[second]
+    name = _capital(sized(comparison.models[second], comparison.size_name))
+    verb = "comes" if comparison.models[second] == 1 or not comparison.size_name.endswith("s") else "come"
+    if not np.isfinite(behind):
+        return "No other model has a usable result."
+    return f"{name} {verb} next, {behind:.1f} nats behind (odds of {odds(behind)} to one)."
+
+
+def warnings(comparison: Comparison) -> list[str]:
+    """What a reader should know before believing the table."""
+    cells = [cell for row in comparison.cells for cell in row]
+    sentences = []
+    reached = [cell for cell in cells if cell.failure != NOT_REACHED]
+    if len(reached) < len(cells):
+        sentences.append(f"The comparison was interrupted: {len(reached)} of {len(cells)} fits were made.")
+    failed = [cell for cell in reached if cell.fit is None]
+    sentences += [f"{_who(comparison, cell)} failed: {cell.failure}." for cell in failed]
+    left_out = [cell for cell in reached if cell.fit is not None and not cell.usable]
+    if left_out:
+        sentences.append(
+            f"{join([_who(comparison, cell) for cell in left_out])} did not converge, so what "
+            f"{'they say' if len(left_out) > 1 else 'it says'} about the evidence was left out."
+        )
+    slow = [cell for cell in reached if cell.fit is not None and cell.usable and not cell.fit.converged]
+    if slow:
+        sentences.append(
+            f"{join([_who(comparison, cell) for cell in slow])} had not fully converged when the budget was spent."
+        )
+    ends = (comparison.models[0], comparison.models[-1])
+    if len(comparison.models) > 2 and comparison.size_name.endswith("s") and comparison.best == max(ends, key=_number):
+        sentences.append(f"The best number of {comparison.size_name} is the largest that was tried: try more of them.")
+    notes = {note: None for cell in cells if cell.fit is not None for note in cell.fit.notes}
+    return sentences + [_sentence(note) for note in notes if "no restart converged" not in note]
+
+
+def about_labels(comparison: Comparison) -> str | None:
+    """What the label correction does here; None where there is none."""
+    if not np.any(comparison.label_correction):
+        return None
+    corrected = [
+        name
+        for name, row in zip(comparison.methods, comparison.cells, strict=True)
+        if any(cell.label_correction for cell in row)
+    ]
+    by_raw = {name: _raw_choice(comparison, name) for name in corrected}
+    same = all(by_raw[name] == comparison.choice(name) for name in corrected)
+    verb = "see" if len(corrected) > 1 else "sees"
+    return (
+        f"{join(corrected)} {verb} one of the equivalent ways to number the {comparison.size_name}, so the log of "
+        "their number is added before models are compared: log K! when all K hold data, less when some are empty. "
+        + (
+            "Without it the choice would be the same."
+            if same
+            else "Without it the choice would be "
+            + join([f"{by_raw[name]} by {name}" for name in corrected if by_raw[name] != comparison.choice(name)])
+            + "."
+        )
+    )
+
+
+def _raw_choice(comparison: Comparison, method: str) -> Any:
+    row = comparison.cells[comparison.methods.index(method)]
+    values = [cell.log_evidence if cell.usable else -np.inf for cell in row]
+    return comparison.models[int(np.argmax(values))]
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """The table, the conclusion and the warnings."""
+    rows = comparison.rows()
+    table = {name: [shown(name, row[name]) for row in rows] for name in rows[0] if name not in ("seconds", "failure")}
+    lines = [*layout(table, len(rows)), "", *conclusion(comparison)]
+    labels = about_labels(comparison)
+    return "\n".join([*lines, *([labels] if labels else []), *(f"note: {line}" for line in warnings(comparison))])
+
+
+def fit_sentences(fit: Fit) -> list[str]:
+    """What was fitted, how well, and what to think of it."""
+    size = size_of(fit.model)
+    what = f" with {sized(size[1], size[0])}" if size else ""
+    lines = [f"A {type(fit.model).__name__}{what} was fitted to {fit.data.size:,} data by {fit.method.name}."]
+    if np.isfinite(fit.log_evidence):
+        between = "" if fit.bracket is None else f", between {fit.bracket[0]:.2f} and {fit.bracket[1]:.2f}"
+        lines.append(f"The log evidence is {fit.log_evidence:.2f}{between}.")
+    table = fit.table()
+    held = len(table.get("component", ()))
+    if size and 0 < held < size[1]:
+        lines.append(f"{held} of the {size[1]} {size[0]} hold data; the others stayed empty.")
+    lines.append("The run converged." if fit.converged else "The run did not converge: do not trust the numbers yet.")
+    return lines
+
+
+def percent(probability: float) -> str:
+    if probability > 0.9995:
+        return "above 99.9%"
+    return f"{probability:.1%}" if probability >= 0.001 else "below 0.1%"
+
+
+def odds(nats: float) -> str:
+    ratio = np.exp(min(nats, 50.0))
+    return f"{ratio:.1f}" if ratio < 10 else f"{ratio:,.0f}" if ratio < 1e6 else "more than a million"
+
+
+def join(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _who(comparison: Comparison, cell: Cell) -> str:
+    return f"{cell.method} with {sized(cell.model, comparison.size_name)}"
+
+
+def _range(comparison: Comparison) -> str:
+    if not comparison.size_name.endswith("s"):
+        return f"{len(comparison.models)} models"
+    low, high = min(comparison.models, key=_number), max(comparison.models, key=_number)
+    return f"{low} to {high}"
+
+
+def _number(label: Any) -> float:
+    return label if isinstance(label, int) else 0.0
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _sentence(note: str) -> str:
+    return _capital(note) + ("" if note.endswith(".") else ".")
+
+
+def shown(name: str, value: Any) -> str:
+    """A cell of the table, as text."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.4f}" if name == "probability" else f"{value:.2f}"
