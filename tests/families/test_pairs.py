@@ -337,3 +337,29 @@ def constrain(name: str, theta: Any) -> Any:
 
 def expected_slope(name: str, family: tp.Family) -> float:
     return 0.0
+
+
+def test_simulated_data_have_the_moments_of_their_likelihood() -> None:
+    n = 20_000
+    key = jax.random.key(0)
+
+    def simulate(pair: tp.Pair, draw: Any) -> np.ndarray:
+        repeated = jax.tree.map(lambda leaf: jnp.broadcast_to(jnp.asarray(leaf), (n, *np.shape(leaf))), draw)
+        return np.asarray(pair.sample(key, repeated), dtype=float)
+
+    def check(x: np.ndarray, mean: Any, covariance: Any) -> None:
+        x = x.reshape(n, -1)
+        mean, covariance = np.atleast_1d(mean), np.atleast_2d(covariance)
+        assert np.all(np.abs(x.mean(0) - mean) <= 5 * np.sqrt(np.diag(covariance) / n))
+        products = np.einsum("ni,nj->nij", x - mean, x - mean)
+        assert np.all(np.abs(products.mean(0) - covariance) <= 5 * products.std(0) / np.sqrt(n) + 1e-12)
+
+    normal = NORMAL_WISHART[0].mode()
+    check(simulate(tp.Gaussian(), normal), normal.mean, np.linalg.inv(normal.precision))
+    check(simulate(tp.KnownCovarianceGaussian(NOISE), np.array([1.0, -2.0])), [1.0, -2.0], NOISE)
+    check(simulate(tp.Poisson(), 3.5), 3.5, 3.5)
+    check(simulate(tp.Bernoulli(), 0.3), 0.3, 0.21)
+    p = np.array([0.2, 0.5, 0.3])
+    values = np.arange(3.0)
+    check(simulate(tp.Categorical(3), p), p @ values, p @ values**2 - (p @ values) ** 2)
+    check(simulate(tp.Multinomial(total=7), p), 7 * p, 7 * (np.diag(p) - np.outer(p, p)))
