@@ -90,6 +90,7 @@ class LDA(Model):
     local_tol: float = eqx.field(static=True)
     engine: str = eqx.field(static=True)
     length: int = eqx.field(static=True)  # tokens of a simulated document
+    collapsed: bool = eqx.field(static=True)  # whether documents are inferred by collapsed updates
 
     def __init__(
         self,
@@ -131,6 +132,7 @@ class LDA(Model):
         self.local_tol = float(local_tol)
         self.engine = check_choice("engine", engine, {name: name for name in _ENGINES})
         self.length = check_count("length", length)
+        self.collapsed = False
         self.prior = {} if self.n_words is None else self._prior(self.n_words)
 
     def _prior(self, n_words: int) -> dict[str, Any]:
@@ -260,12 +262,13 @@ class LDA(Model):
         rows: Int[Array, "t b"],
         weights: Float[Array, "t b"],
         rates: Float[Array, " t"],
+        powers: Float[Array, " t"],
         local_steps: int,
     ) -> dict[str, Any]:
         assert self.n_words is not None and x.rows is not None
         eta = self.eta if self.eta.ndim == 2 else jnp.broadcast_to(self.eta, (1, self.n_words))
         topics = blocks["topics"].concentration
-        steps = (jnp.take(x.rows, rows), weights, rates)
+        steps = (jnp.take(x.rows, rows), weights, rates, powers)
         found = online_steps(topics, eta, self.alpha, local_steps, self.local_tol, *steps)
         return {"topics": Dirichlet.from_natural(DirichletVector(found - 1.0))}
 
@@ -295,13 +298,19 @@ class LDA(Model):
     def complete(self, corpus: Any) -> Self:
         """The model with the sizes, words and document length of a corpus."""
         vocabulary = self.vocabulary or (None if corpus.vocabulary is None else Vocabulary(corpus.vocabulary))
+        length = max(1, round(corpus.n_tokens / len(corpus)))
+        prior = self._prior(corpus.n_words)
+        return self._with(n_words=corpus.n_words, vocabulary=vocabulary, length=length, prior=prior)
+
+    def as_collapsed(self) -> Self:
+        """The model as CVB0 sees it."""
+        return self._with(collapsed=True)
+
+    def _with(self, **changed: Any) -> Self:
         model = object.__new__(type(self))
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        length = max(1, round(corpus.n_tokens / len(corpus)))
-        fields |= {"n_words": corpus.n_words, "vocabulary": vocabulary, "length": length}
-        for name, value in fields.items():
+        for name, value in (fields | changed).items():
             object.__setattr__(model, name, value)
-        object.__setattr__(model, "prior", self._prior(corpus.n_words))
         return model
 
     def new_corpus(self, data: Any) -> Corpus:

@@ -143,8 +143,9 @@ def online_steps(
     rows: Int[Array, "t b"],
     weights: Float[Array, "t b"],
     rates: Float[Array, " t"],
+    powers: Float[Array, " t"],
 ) -> Float[Array, "k v"]:
-    """Concentrations of the topics after t minibatch steps on the host."""
+    """Concentrations of the topics after t minibatch steps on the host, each at its power 1/T."""
     shape = jax.ShapeDtypeStruct(topics.shape, jnp.float64)
     given = (
         topics,
@@ -155,6 +156,7 @@ def online_steps(
         rows,
         weights,
         rates,
+        powers,
     )
     return jax.pure_callback(_call_online, shape, *given, vmap_method="sequential")
 
@@ -163,11 +165,12 @@ def _call_online(*given: Array) -> np.ndarray:
     from .topics_documents import rows_of_corpus
     from .topics_online import Online
 
-    topics, topic_prior, document_prior, local_steps, tolerance, rows, weights, rates = map(np.asarray, given)
-    online = Online(topics, topic_prior)
-    ones = np.ones(rows.shape[1])
-    for here, weight, rate in zip(rows, weights, rates, strict=True):
+    topics, topic_prior, document_prior, local_steps, tolerance, rows, weights, rates, powers = map(np.asarray, given)
+    online = Online(topics, topic_prior, float(powers[0]))
+    following = np.append(powers[1:], powers[-1:])
+    for here, weight, rate, power, after in zip(rows, weights, rates, powers, following, strict=True):
         if rate > 0:
-            documents = rows_of_corpus(*find_rows(here), weight, ones, ones)
-            online.step(documents, float(rate), document_prior, int(local_steps), float(tolerance))
+            same = np.full(rows.shape[1], power)
+            documents = rows_of_corpus(*find_rows(here), weight, same, same)
+            online.step(documents, float(rate), document_prior, int(local_steps), float(tolerance), float(after))
     return online.concentrations()

@@ -7,14 +7,15 @@ others. What no statistics reach decays by itself: λ = scale · stored + drift,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 from numba import njit
 
-from ..numerics.host import exp_digamma
+from ..numerics.host import exp, exp_digamma
 from ..numerics.threads import in_threads
-from .topics_documents import OPTIONS, Found, Layout, Rows, add_word, sort_by_word, step_documents
+from .topics_documents import OPTIONS, TINY, Found, Layout, Rows, add_word, sort_by_word, step_documents
 
 Minibatch = tuple[float, Callable[[], Rows]]  # step size, and what brings the documents
 
@@ -28,8 +29,11 @@ _RESCALE = 1e-100
 class Online:
     """Concentrations (words × topics) on their way through minibatches."""
 
-    def __init__(self, topics: np.ndarray, topic_prior: np.ndarray):
-        """From concentrations (topics × words); the prior may be the same for all topics, (1 × words)."""
+    def __init__(self, topics: np.ndarray, topic_prior: np.ndarray, power: float = 1.0):
+        """From concentrations (topics × words); the prior may be the same for all topics, (1 × words).
+
+        `power` is that of the first step, 1/T.
+        """
         self.stored = np.ascontiguousarray(topics.T)
         self.prior = np.ascontiguousarray(topic_prior.T)
         self.n_words, self.n_topics = self.stored.shape
@@ -40,11 +44,22 @@ class Online:
         self.widths = np.full(self.n_words, self.n_topics, dtype=np.int32)
         self.shift = np.zeros(self.n_words)
         self.sparse = False
-        self._in_words(lambda *piece: _spread_all(*piece, self.stored, self.spread))
+        self.power = power  # that the spread has
+        self._in_words(lambda *piece: _spread_all(*piece, self.stored, self.spread, power))
 
-    def step(self, rows: Rows, rate: float, document_prior: np.ndarray, steps: int, tolerance: float) -> None:
-        """One natural-gradient step."""
-        column = 1.0 / _exp_digamma(self.totals)
+    def step(
+        self,
+        rows: Rows,
+        rate: float,
+        document_prior: np.ndarray,
+        steps: int,
+        tolerance: float,
+        following: float = 1.0,
+    ) -> None:
+        """One natural-gradient step, at the power the step before (or the start) was told would be `following`."""
+        power, self.power = self.power, following
+        rows = rows._replace(weights=power * rows.weights)
+        column = _exp_digamma(self.totals) ** -power
         layout = Layout(self.spread, self.topics, self.widths, self.shift, column, True)
         gamma = document_prior + _lengths(rows.starts, rows.ends, rows.counts)[:, None] / self.n_topics
         found = step_documents(layout, rows, document_prior, gamma, np.empty(0), steps, tolerance)
@@ -66,12 +81,12 @@ class Online:
 
         def work(start: int, stop: int) -> None:
             piece = slice(start // _GRAIN, start // _GRAIN + 1)
-            rest = (weights, rate, self.prior, self.stored, self.spread, gained[piece], seen[piece])
+            rest = (weights, rate, self.prior, self.stored, self.spread, gained[piece], seen[piece], self.power)
             _step_all(start, stop, *by_word, *found, *rest)
 
         self._in_words(work)
         # With a prior of its own for each topic, what decays would not be the same for all of a word.
-        if self.prior.shape[1] == 1 and seen.sum() <= _SPARSE * self.stored.size:
+        if self.prior.shape[1] == 1 and self.power == 1.0 and seen.sum() <= _SPARSE * self.stored.size:
             self.sparse = True
             self._in_words(lambda *piece: _make_lists(*piece, self.stored, self.spread, self.topics, self.widths))
 
@@ -104,9 +119,17 @@ def _lengths(starts, ends, counts):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def _spread_all(start, stop, lam, spread):  # type: ignore[no-untyped-def]
+def _spread_all(start, stop, lam, spread, power):  # type: ignore[no-untyped-def]
     for v in range(start, stop):
         _spread_row(lam[v], spread[v])
+        _temper_row(spread[v], power)
+
+
+@njit(**OPTIONS)
+def _temper_row(spread, power):  # type: ignore[no-untyped-def]
+    if power != 1.0:
+        for k in range(len(spread)):
+            spread[k] = exp(power * math.log(max(spread[k], TINY)))
 
 
 @njit(**OPTIONS)
@@ -124,7 +147,7 @@ def _spread_row(lam, spread):  # type: ignore[no-untyped-def]
 @njit(**OPTIONS)
 def _step_all(  # type: ignore[no-untyped-def]
     start, stop, entries, documents, ends, ratios, shares, actives, n_active, weights, rate, prior,
-    lam, spread, gained, seen,
+    lam, spread, gained, seen, power,
 ):  # fmt: skip
     """λ ← (1 − ρ) λ + ρ (η + statistics), and exp ψ(λ); counts the pairs of word and topic not forgotten."""
     n_topics = lam.shape[1]
@@ -147,6 +170,7 @@ def _step_all(  # type: ignore[no-untyped-def]
             known += here[k] >= _FORGOTTEN
         seen[0] += known
         _spread_row(here, here_spread)
+        _temper_row(here_spread, power)
 
 
 @njit(**OPTIONS)

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from ...models import Data
 from ...numerics.shuffle import shuffled
+from ..cooling import Cooling
 from ..step_sizes import StepSize
 
 
@@ -28,6 +29,7 @@ class Batches(Data):
     plan: Plan | None = None
     stands_for: Float[Array, ""] | None = None
     held_out: Data | None = None
+    cooling: Cooling | None = None
 
 
 def rows_of_step(key: Key[Array, ""], step: Int[Array, ""], size: int, n: int, replacement: bool) -> Int[Array, " b"]:

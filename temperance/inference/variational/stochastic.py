@@ -23,6 +23,7 @@ from ...models import Data, Model, Posterior, Powers
 from ...models._data import make_data, over_blocks
 from ...models._model import entropy, means
 from .._method import Info, Method, Result, Run
+from ..cooling import make_cooling
 from ..step_sizes import as_step_size
 from ..streamed import Streamed
 from .minibatches import Batches, Plan, minibatch, rows_of_step
@@ -174,7 +175,9 @@ class SVI(Method):
             jnp.asarray(self.tol),
         )
         total = jnp.asarray(float(stands_for))
-        return Batches(data.values, data.weights, data.size, data.blocks, plan, total, held_out)
+        # Cold, but by the same compiled steps as when annealed: T = 1 throughout gives the same bits.
+        cold = make_cooling(np.ones(0))
+        return Batches(data.values, data.weights, data.size, data.blocks, plan, total, held_out, cold)
 
     # ---- the run --------------------------------------------------------------------------------------------
 
@@ -187,8 +190,8 @@ class SVI(Method):
 
     def step(self, key: Key[Array, ""], model: Model, state: Walk, data: Data) -> tuple[Walk, Info]:
         """The minibatches from one report to the next, and the report."""
-        assert isinstance(data, Batches) and data.plan is not None
-        plan = data.plan
+        assert isinstance(data, Batches) and data.plan is not None and data.cooling is not None
+        plan, cooling = data.plan, data.cooling
         if model.quick and not self._whole(data):
             # All but the last step of this report, whose bound is the one reported.
             last = jnp.minimum(state.steps + plan.round, plan.steps) - 1
@@ -202,7 +205,7 @@ class SVI(Method):
             active = t < plan.steps
             rate = jnp.where(active, plan.step_size(t + 1), 0.0)
             batch = self._batch(state.seed, t, data)
-            blocks, bound = stochastic_step(model, blocks, batch, rate, self.local_steps or 1)
+            blocks, bound = stochastic_step(model, blocks, batch, rate, self.local_steps or 1, cooling.powers(t))
             return blocks, total + jnp.where(active, bound, 0.0)
 
         blocks, total = jax.lax.fori_loop(0, plan.round, body, (state.blocks, jnp.zeros(())))
@@ -210,18 +213,27 @@ class SVI(Method):
         info = {"step": steps, "rate": plan.step_size(steps), "batch_elbo": total / (steps - state.steps)}
         if self.elbo:
             info["elbo"] = global_terms(model, blocks) + local_terms(model, blocks, data)
+        return self._watch(model, state, blocks, steps, data, info)
+
+    def _watch(
+        self, model: Model, state: Walk, blocks: Blocks, steps: Int[Array, ""], data: Batches, info: Info
+    ) -> tuple[Walk, Info]:
+        """Keep the blocks that predict the held-out data best, if there are any."""
+        assert data.plan is not None
         if data.held_out is None:
             return state._replace(blocks=blocks, steps=steps), info
         score = mean_log_predictive(model, blocks, data.held_out)
-        better, progress = score > state.score, score > state.score + plan.tol
+        better, progress = score > state.score, score > state.score + data.plan.tol
         waited = jnp.where(progress, 0, state.waited + 1)
         best = jax.tree.map(lambda old, new: jnp.where(better, new, old), state.best, blocks)
         fresh = Walk(blocks, steps, state.seed, best, jnp.maximum(score, state.score), waited)
-        return fresh, info | {"held_out": score, "done": waited >= plan.patience}
+        return fresh, info | {"held_out": score, "done": waited >= data.plan.patience}
 
     def _quick(self, model: Model, state: Walk, last: Int[Array, ""], data: Batches) -> Blocks:
         """The steps before the `last`, by the model's own way of taking many at once."""
         assert self.batch_size is not None and data.plan is not None and data.stands_for is not None
+        assert data.cooling is not None
+        temperatures = jax.vmap(data.cooling.temperature)
         plan, key, size = data.plan, jax.random.wrap_key_data(state.seed), min(self.batch_size, data.size)
         scale = data.stands_for / size
 
@@ -230,7 +242,8 @@ class SVI(Method):
             rates = jnp.where(t < last, plan.step_size(t + 1), 0.0)
             rows = jax.vmap(lambda step: rows_of_step(key, step, size, data.size, self.replacement))(t)
             weights = scale * jnp.take(data.weights, rows)
-            return model.quick_steps(blocks, data.values, rows, weights, rates, self.local_steps or 1)
+            powers = 1.0 / temperatures(t)
+            return model.quick_steps(blocks, data.values, rows, weights, rates, powers, self.local_steps or 1)
 
         return jax.lax.fori_loop(0, -((state.steps - last) // _TOGETHER), some, state.blocks)
 
@@ -257,9 +270,7 @@ class SVI(Method):
     def result(self, model: Model, data: Data | Streamed, run: Run) -> Result:
         watched = self.held_out is not None
         blocks = run.states.best if watched else run.states.blocks
-        bounds = np.asarray(_global_terms(model, blocks))
-        for piece in data.in_order() if isinstance(data, Streamed) else [data]:
-            bounds = bounds + np.asarray(_local_terms(model, blocks, piece))
+        bounds = bound_of_all(model, blocks, data)
         best = int(np.argmax(np.asarray(run.states.score) if watched else bounds))
         # A restart that is done goes on reporting, about steps it does not take, while others go on.
         taken = run.history["step"][:, best] <= run.states.steps[best]
@@ -284,6 +295,14 @@ def stochastic_step(
     local = model.initial_local(means(blocks), batch.values)
     posterior, bound = model.sweep(Posterior(blocks, local), batch, powers, rate, local_steps)
     return posterior.blocks, bound
+
+
+def bound_of_all(model: Model, blocks: Blocks, data: Data | Streamed) -> np.ndarray:
+    """The bound of all the data, for each restart (the leading axis of the blocks)."""
+    bounds = np.asarray(_global_terms(model, blocks))
+    for piece in data.in_order() if isinstance(data, Streamed) else [data]:
+        bounds = bounds + np.asarray(_local_terms(model, blocks, piece))
+    return bounds
 
 
 def global_terms(model: Model, blocks: Blocks) -> Float[Array, ""]:

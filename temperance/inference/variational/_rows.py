@@ -1,0 +1,20 @@
+"""Some of the rows, weighted to stand for all: what quick looks at large data are taken at."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from ...models import Data
+from ...models._data import make_data
+
+
+def some_rows(data: Data, count: int, rng: np.random.Generator, blocks: int | None = None) -> Data:
+    """At most `count` rows, with the same total weight."""
+    size = min(count, data.size)
+    rows = np.arange(size) if size == data.size else np.sort(rng.permutation(data.size)[:size])
+    weights = np.asarray(data.weights)[rows]
+    weights = weights * (float(data.total_weight) / weights.sum())
+    values = jax.tree.map(lambda leaf: np.asarray(leaf)[rows], data.values)
+    block = None if blocks == 1 else data.weights.shape[0] // data.blocks
+    return make_data(values, weights, block)

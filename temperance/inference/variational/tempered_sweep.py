@@ -1,0 +1,130 @@
+"""A sweep of coordinate ascent at any temperature, with the energy that temperature acts on.
+
+At power s = 1/T what the data add to the bound is V(s) = max_q(z) { s E + H }, with the energy E = Σ_n E log p(x_n,
+z_n | θ) and the entropy H of the latents. By the envelope theorem dV/ds = E, which the backward pass that gives the
+messages yields too; and V + (1 − s) E is the bound at T = 1 of the same q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float
+
+from ...families._family import Family
+from ...models import LDA, Data, Each, Model, Posterior, Powers
+from ...models._blocks import move, rows_sum
+from ...models._data import over_blocks
+from ...models._model import Means, add, entropy, means
+
+Power = Float[Array, ""] | Float[Array, " n"]
+Respond = Callable[[Power], Float[Array, ""]]
+
+
+class Energy(NamedTuple):
+    """Σ_n E log p(x_n, z_n | θ), and E log p(x_n | z_n, θ) in it; or for each datum, where each has its own power."""
+
+    joint: Power
+    observed: Power
+
+
+class Walked(NamedTuple):
+    """What one walk over the data gives."""
+
+    value: Float[Array, ""]
+    messages: Means
+    energy: Energy
+    local: dict[str, Family]
+
+
+class Swept(NamedTuple):
+    posterior: Posterior
+    bound: Float[Array, ""]  # at the start, after the first local step, at the temperature
+    energy: Energy  # at the same place
+    power: Power  # after it
+
+
+def walk_with_energy(
+    model: Model,
+    m: Means,
+    data: Data,
+    power: Power,
+    local: dict[str, Family],
+    local_steps: int,
+) -> Walked:
+    """`Model.walk`, and the derivatives of its value in the powers."""
+    if isinstance(model, LDA) and model.engine != "autodiff":
+        return _walk_topics(model, m, data, power, local, local_steps)
+    each = jnp.ndim(power) == 1
+
+    def block(part: Any, _: Array) -> tuple[Any, Any]:
+        x, weights, rows, q_local = part
+        here = rows.get("power", power)
+        q_local = model._local_ascent(m, x, Powers(here, here), q_local or model.initial_local(m, x), local_steps)
+        m_local = means(q_local)
+
+        def total(m_global: Means, observation: Power, latent: Power) -> Float[Array, ""]:
+            return jnp.sum(weights * model._datum(m_global | m_local, x, Powers(observation, latent), None))
+
+        value, (messages, observed, latent) = jax.value_and_grad(total, argnums=(0, 1, 2))(m, here, here)
+        spread = sum((rows_sum(q.entropy()) for q in q_local.values()), start=jnp.zeros(()))
+        energy = Energy(observed + latent, observed)
+        sums = (value + jnp.sum(weights * spread), messages, {} if each else {"energy": energy})
+        return sums, (q_local, {"energy": energy} if each else {})
+
+    rows = (data.values, data.weights, {"power": power} if each else {}, local)
+    (value, messages, of_all), (fresh, by_row) = over_blocks(block, rows, data.blocks)
+    return Walked(value, messages, (by_row | of_all)["energy"], fresh)
+
+
+def _walk_topics(model: LDA, m: Means, data: Data, power: Power, local: dict[str, Family], local_steps: int) -> Walked:
+    """The walk in closed form has no derivative. Its energy is ⟨messages, E log β⟩ / s + Σ (γ − α) E log θ / s, exact
+    where the local steps have converged."""
+    terms, fresh = model.walk(m, data, Powers(power, power), local, local_steps)
+    proportions = fresh["proportions"]
+    counts = proportions.concentration - model.concentration(m)[None]  # type: ignore[attr-defined]
+    documents = data.weights @ jnp.sum(counts * proportions.mean().log, axis=1)
+    words = jnp.sum(terms.messages["topics"].dot(m["topics"]))
+    return Walked(terms.value, terms.messages, Energy((words + documents) / power, words / power), fresh)
+
+
+def tempered_sweep(
+    model: Model,
+    q: Posterior,
+    data: Data,
+    power: Power,
+    local_steps: int = 1,
+    respond: Respond | None = None,
+    rate: ArrayLike = 1.0,
+) -> Swept:
+    """`Model.sweep` at a power.
+
+    `respond` makes a new power out of the energy, once the latents and before the globals are updated: the
+    messages, proportional to the power at fixed latents, follow it.
+    """
+    blocks, local = dict(q.blocks), q.locals
+    first: tuple[Array, Energy] | None = None
+    for group in model.groups:
+        names = (group.block,) if isinstance(group, Each) else group
+        m = means(blocks)
+        value, target = jax.value_and_grad(model.log_prior)(m)
+        if first is None or not (set(names) <= set(model.apart) or isinstance(group, Each)):
+            walked = walk_with_energy(model, m, data, power, local, local_steps)
+            local, messages = walked.local, walked.messages
+            if first is None:
+                first = (value + walked.value + entropy(blocks), walked.energy)
+                if respond is not None:
+                    fresh = respond(walked.energy.joint)
+                    messages = jax.tree.map(lambda leaf, ratio=fresh / power: leaf * ratio, messages)
+                    power = fresh
+            target = add(target, messages)
+        if isinstance(group, Each):
+            powers = Powers(power, power)
+            blocks, local = model._sweep_slices(group, blocks, local, data, powers, rate, local_steps)
+        else:
+            blocks |= {name: move(blocks[name], target[name], rate) for name in names}
+    assert first is not None
+    return Swept(Posterior(blocks, local), *first, power)
