@@ -24,6 +24,7 @@ from .inference.monte_carlo.variational_kernel import VariationalKernel  # noqa:
 from .inference.point.em import EM  # noqa: E402
 from .inference.point.laplace import Laplace  # noqa: E402
 from .inference.variational.coordinate import VB  # noqa: E402
+from .inference.variational.cvb0 import CVB0  # noqa: E402
 from .inference.variational.stochastic import SVI  # noqa: E402
 from .models import (  # noqa: E402
     LDA,
@@ -39,6 +40,7 @@ from .models.topics_report import Completion, document_completion, perplexity  #
 
 __all__ = [
     "AIS",
+    "CVB0",
     "EM",
     "EP",
     "LDA",

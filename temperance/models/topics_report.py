@@ -77,6 +77,8 @@ def mean_topics(q: Posterior) -> Float[np.ndarray, "k v"]:
 
 def proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.ndarray, "n k"]:
     """E[θ] of each document given the mean topics."""
+    if model.collapsed:
+        return _collapsed_proportions(model, q, corpus)
     log_beta = jnp.log(mean_topics(q))
     parts = []
     for first in range(0, len(corpus), _ROWS):
@@ -87,6 +89,20 @@ def proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.ndarray, "n k
             rows = jax.tree.map(lambda leaf, again=again: leaf[again], rows)
         gamma = np.asarray(_infer(model, q.blocks, rows, log_beta))[:size]
         parts.append(gamma / gamma.sum(axis=1, keepdims=True))
+    return np.concatenate(parts)
+
+
+def _collapsed_proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.ndarray, "n k"]:
+    from .topics_collapsed import fold_in
+
+    by_word = np.ascontiguousarray(mean_topics(q).T)
+    m = {name: block.mean() for name, block in q.blocks.items() if name == "document_prior"}
+    alpha = np.asarray(model.concentration(m))
+    parts = []
+    for first in range(0, len(corpus), _ROWS):
+        part = corpus.take(slice(first, first + _ROWS))
+        found = fold_in(part.starts[:-1], part.starts[1:], part.words, part.counts, by_word, alpha, 200, 1e-4).counts
+        parts.append(found / found.sum(axis=1, keepdims=True))
     return np.concatenate(parts)
 
 

@@ -1,0 +1,266 @@
+"""Collapsed variational Bayes to zeroth order (CVB0) for topic models: proportions and topics integrated out.
+
+What is left are responsibilities φ, one distribution over topics for each word of each document, refreshed in turn
+from the counts of all others (`models/topics_collapsed.py`). The stochastic form keeps none of them: it takes the
+steps of SVI with collapsed responsibilities of a minibatch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from ...errors import InvalidParameter, UnsupportedMethod
+from ...families.concentration import Concentration
+from ...families.dirichlet import Dirichlet, DirichletVector
+from ...families.point import Point
+from ...models import LDA, Data, Model, Posterior
+from ...models.topics_data import find_rows
+from .._method import Info, Method, Result, Run
+from ..streamed import Streamed
+from .minibatches import Batches, rows_of_step
+from .stochastic import SVI, Walk, bound_of_all
+
+_TOGETHER = 64  # minibatches taken at once
+
+
+class Entries(Data):
+    """A corpus as the kernels want it: entries of each document sorted by groups of words."""
+
+    bounds: Int[Array, "d g"] | None = None
+    words: Int[Array, " e"] | None = None
+    counts: Float[Array, " e"] | None = None
+    plan: Int[Array, " 2"] | None = None  # passes in all, and from one report to the next
+    tol: Float[Array, ""] | None = None
+
+
+class Assignments(NamedTuple):
+    """Where one restart stands."""
+
+    phi: Float[Array, "e k"]  # the last axis filled up with topics that stay empty
+    document_prior: Float[Array, " k"]
+    topic_prior: Float[Array, "_ v"]
+    passes: Int[Array, ""]
+    score: Float[Array, ""]
+
+
+@dataclasses.dataclass(frozen=True)
+class CVB0(Method):
+    """At most `passes` over the corpus, until a token's log probability given all the others gains less than `tol`
+    nats on average from one report (every `report` passes) to the next.
+
+    With `batch_size` it is the stochastic form, which keeps nothing of a document: `step_size`, `local_steps`,
+    `held_out` and `patience` are those of `tp.SVI`, and the corpus may be a stream.
+    """
+
+    passes: float | None = None
+    batch_size: int | None = None
+    step_size: Any = None
+    local_steps: int | None = None
+    held_out: Any = None
+    patience: int = 5
+    tol: float = 1e-4
+    report: int | None = None
+    restarts: int = 1
+    max_iter: int = dataclasses.field(default=1, repr=False)  # reports, worked out from the rest
+
+    budget: ClassVar[tuple[str, ...]] = (
+        "restarts", "max_iter", "tol", "passes", "step_size", "held_out", "patience", "report",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        self._stochastic()  # checks what they share
+        if self.batch_size is None:
+            for name in ("step_size", "local_steps", "held_out"):
+                if getattr(self, name) is not None:
+                    raise InvalidParameter(f"{name} belongs to the stochastic form: give batch_size too")
+            if self.passes is not None and (self.passes != int(self.passes) or self.passes < 1):
+                raise InvalidParameter(f"passes must be a whole number of at least 1, got {self.passes!r}")
+
+    @property
+    def name(self) -> str:
+        return "CVB0"
+
+    @property
+    def streams(self) -> bool:  # type: ignore[override]
+        return self.batch_size is not None
+
+    def prepare(self, model: Model) -> Model:
+        if not isinstance(model, LDA):
+            raise UnsupportedMethod(f"CVB0 is for topic models (tp.LDA), not for {type(model).__name__}")
+        if self.batch_size is not None and model.learn:
+            raise UnsupportedMethod("the stochastic form of CVB0 learns no priors; leave batch_size out, or learn")
+        return model.as_collapsed()
+
+    def complete(self, model: Model, data: Any) -> Any:
+        if self.batch_size is not None:
+            return self._stochastic().complete(model, data)
+        passes = 200 if self.passes is None else int(self.passes)
+        report = min(passes, self.report or 10)
+        return dataclasses.replace(self, passes=passes, report=report, max_iter=-(-passes // report))
+
+    def _stochastic(self) -> StochasticCVB0:
+        names = ("batch_size", "step_size", "local_steps", "held_out", "patience", "tol", "report", "restarts")
+        return StochasticCVB0(passes=self.passes, **{name: getattr(self, name) for name in names})
+
+    def arrange(self, key: Key[Array, ""], model: Model, data: Data) -> Data:
+        """The entries of all documents, in the order of the kernels."""
+        from ...models.topics_collapsed import deal
+        from ...models.topics_documents import padded_rows, rows_of_corpus
+
+        assert isinstance(model, LDA)
+        n, x = data.size, data.values
+        if x.rows is not None:
+            rows = rows_of_corpus(*find_rows(np.asarray(x.rows[:n])), *3 * [np.ones(n)])
+        else:
+            words, counts = x.padded()
+            rows = padded_rows(np.asarray(words[:n]), np.asarray(counts[:n]), *3 * [np.ones(n)])
+        place, bounds = deal(rows.starts, rows.ends, rows.words)
+        kind = jnp.float32 if model.single else jnp.float64
+        return Entries(
+            values=data.values,
+            weights=data.weights,
+            size=data.size,
+            blocks=data.blocks,
+            bounds=jnp.asarray(bounds),
+            words=jnp.asarray(rows.words[place]),
+            counts=jnp.asarray(rows.counts[place], dtype=kind),
+            plan=jnp.asarray([int(self.passes or 1), self.report]),
+            tol=jnp.asarray(self.tol, dtype=jnp.float64),
+        )
+
+    def init(self, key: Key[Array, ""], model: Model, data: Data) -> Assignments:
+        """Every word of a document given to one topic at random."""
+        from ...models.topics_collapsed import padded_width
+
+        assert isinstance(model, LDA) and isinstance(data, Entries) and data.counts is not None
+        size = data.counts.shape[0]
+        topic = jax.random.randint(key, (size,), 0, model.n_topics)
+        phi = jnp.zeros((size, padded_width(model.n_topics)), data.counts.dtype).at[jnp.arange(size), topic].set(1.0)
+        eta = jnp.broadcast_to(model.eta, (1, model.n_words)) if model.eta.ndim < 2 else model.eta
+        worst = jnp.full((), -jnp.inf, dtype=jnp.float64)
+        return Assignments(phi, model.alpha, eta, jnp.zeros((), dtype=jnp.int64), worst)
+
+    def step(self, key: Key[Array, ""], model: Model, state: Assignments, data: Data) -> tuple[Assignments, Info]:
+        """The passes from one report to the next."""
+        assert isinstance(model, LDA) and isinstance(data, Entries) and data.plan is not None
+        passes = jnp.minimum(data.plan[1], data.plan[0] - state.passes)
+        weights = data.weights[: data.size].astype(state.phi.dtype)
+        given = (*state[:3], passes, data.bounds, data.words, data.counts, weights)
+        shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), (*state[:3], state.score))
+        call = partial(_take_passes, model.learn)
+        phi, alpha, eta, score = jax.pure_callback(call, shapes, *given, vmap_method="sequential")
+        fresh = Assignments(phi, alpha, eta, state.passes + passes, score)
+        done = score - state.score < data.tol
+        return fresh, {"passes": fresh.passes, "log_predictive": score, "done": done}
+
+    def result(self, model: Model, data: Data, run: Run) -> Result:
+        assert isinstance(model, LDA) and isinstance(data, Entries)
+        scores = np.asarray(run.states.score)
+        best = int(np.argmax(scores))
+        blocks = _posterior(model, data, jax.tree.map(lambda leaf: np.asarray(leaf[best]), run.states))
+        bound = float(bound_of_all(model, jax.tree.map(lambda leaf: leaf[None], blocks), data)[0])
+        taken = run.history["passes"][:, best] <= np.asarray(run.states.passes)[best]
+        history = {name: values[taken, best] for name, values in run.history.items()}
+        return Result(
+            state=Posterior(blocks, {}),
+            log_evidence=bound,
+            history=history | {"restarts": scores},
+            converged=bool(run.converged[best]) and not run.interrupted,
+        )
+
+
+def _take_passes(learn: tuple[str, ...], *given: Array) -> tuple[np.ndarray, ...]:
+    """Passes on the host; the last one is scored, and followed by a look at the priors that are learned."""
+    from ...models import topics_collapsed as kernel
+
+    phi, alpha, eta, passes, bounds, words, counts, weights = map(np.asarray, given)
+    x, phi = kernel.Entries(bounds, words, counts, weights), phi.copy()
+    prior = kernel.as_prior(eta, phi.shape[1], phi.dtype)
+    sums, value = kernel.count(x, phi, alpha, eta), 0.0
+    for remaining in reversed(range(int(passes))):
+        value = kernel.collapsed_pass(x, phi, sums, prior, scored=remaining == 0)
+    if "topic_prior" in learn:
+        fresh = kernel.learn_topic_prior(x, phi, sums, float(eta[0, 0]), len(alpha))
+        eta = np.full_like(eta, fresh)
+    if "document_prior" in learn:
+        alpha = kernel.learn_document_prior(x, phi, sums, alpha)
+    tokens = np.repeat(weights, bounds[:, -1] - bounds[:, 0]) @ counts.astype(np.float64)
+    return phi, alpha, eta, np.asarray(value / max(float(tokens), 1e-300))
+
+
+def _posterior(model: LDA, data: Entries, state: Assignments) -> dict[str, Any]:
+    """The topics as if the expected counts had been seen."""
+    from ...models import topics_collapsed as kernel
+
+    given = (np.asarray(part) for part in (data.bounds, data.words, data.counts, data.weights[: data.size]))
+    bounds, words, counts, weights = given
+    x = kernel.Entries(bounds, words, counts, weights.astype(counts.dtype))
+    sums = kernel.count(x, np.asarray(state.phi), np.asarray(state.document_prior), np.asarray(state.topic_prior))
+    expected = sums.words[:, : model.n_topics].T.astype(np.float64)
+    topics = jnp.asarray(np.maximum(expected, 0.0) + state.topic_prior)
+    blocks: dict[str, Any] = {"topics": Dirichlet.from_natural(DirichletVector(topics - 1.0))}
+    if "document_prior" in model.prior:
+        blocks["document_prior"] = Point(Concentration(state.document_prior))
+    if "topic_prior" in model.prior:
+        blocks["topic_prior"] = Point(Concentration(state.topic_prior[0, :1], size=model.n_words))
+    return blocks
+
+
+@dataclasses.dataclass(frozen=True)
+class StochasticCVB0(SVI):
+    """The steps of SVI, all of them by the model's own way of taking many at once."""
+
+    @property
+    def name(self) -> str:
+        return "CVB0"
+
+    def step(self, key: Key[Array, ""], model: Model, state: Walk, data: Data | Streamed) -> tuple[Walk, Info]:
+        assert isinstance(data, Batches) and data.plan is not None
+        plan = data.plan
+        steps = jnp.minimum(state.steps + plan.round, plan.steps)
+        blocks = self._minibatches(model, state, steps, data)
+        return self._watch(model, state, blocks, steps, data, {"step": steps, "rate": plan.step_size(steps)})
+
+    def _minibatches(self, model: Model, state: Walk, last: Int[Array, ""], data: Batches) -> dict[str, Any]:
+        assert isinstance(model, LDA) and model.n_words is not None
+        assert self.batch_size is not None and data.plan is not None and data.stands_for is not None
+        plan, key, size = data.plan, jax.random.wrap_key_data(state.seed), min(self.batch_size, data.size)
+        scale, x = data.stands_for / size, data.values
+        eta = model.eta if model.eta.ndim == 2 else jnp.broadcast_to(model.eta, (1, model.n_words))
+        shape = jax.ShapeDtypeStruct((model.n_topics, model.n_words), jnp.float64)
+        local = (jnp.asarray(self.local_steps), jnp.asarray(model.local_tol))
+
+        def some(i: Array, topics: Array) -> Array:
+            t = state.steps + _TOGETHER * i + jnp.arange(_TOGETHER)
+            rates = jnp.where(t < last, plan.step_size(t + 1), 0.0)
+            rows = jax.vmap(lambda step: rows_of_step(key, step, size, data.size, self.replacement))(t)
+            weights = scale * jnp.take(data.weights, rows)
+            documents = (x.words[rows], x.counts[rows]) if x.rows is None else (jnp.take(x.rows, rows),)
+            given = (topics, eta, model.alpha, *local, rates, weights, *documents)
+            return jax.pure_callback(_take_steps, shape, *given, vmap_method="sequential")
+
+        start = state.blocks["topics"].concentration  # type: ignore[attr-defined]
+        topics = jax.lax.fori_loop(0, -((state.steps - last) // _TOGETHER), some, start)
+        return {"topics": Dirichlet.from_natural(DirichletVector(topics - 1.0))}
+
+
+def _take_steps(*given: Array) -> np.ndarray:
+    from ...models.topics_collapsed import OnlineCollapsed
+    from ...models.topics_documents import padded_rows, rows_of_corpus
+
+    topics, topic_prior, document_prior, local_steps, tolerance, rates, weights, *documents = map(np.asarray, given)
+    online = OnlineCollapsed(topics, topic_prior)
+    ones = np.ones(weights.shape[1])
+    for rate, weight, *here in zip(rates, weights, *documents, strict=True):
+        if rate > 0:
+            found = find_rows(here[0]) if len(here) == 1 else here
+            rows = (rows_of_corpus if len(here) == 1 else padded_rows)(*found, weight, ones, ones)
+            online.step(rows, float(rate), document_prior, int(local_steps), float(tolerance))
+    return online.concentrations()

@@ -1,0 +1,212 @@
+"""CVB0 against a plain reference, enumeration and exact evidence."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import gammaln, logsumexp
+
+import temperance as tp
+from temperance.data import as_corpus
+from temperance.errors import InvalidParameter, UnsupportedMethod
+from temperance.models import topics_collapsed as kernel
+
+ALPHA, ETA = np.array([0.3, 0.7, 0.5]), 0.2
+
+
+@pytest.fixture(scope="module")
+def counts() -> np.ndarray:
+    matrix = np.random.default_rng(0).poisson(0.5, (30, 22))
+    matrix[4] = 0  # an empty document
+    return matrix
+
+
+def entries(matrix: np.ndarray, weights: np.ndarray) -> kernel.Entries:
+    corpus = as_corpus(matrix)
+    place, bounds = kernel.deal(corpus.starts[:-1], corpus.starts[1:], corpus.words)
+    return kernel.Entries(bounds, corpus.words[place], corpus.counts[place].astype(np.float64), weights)
+
+
+def start(size: int, n_topics: int) -> np.ndarray:
+    phi = np.zeros((size, kernel.padded_width(n_topics)))
+    phi[:, :n_topics] = np.random.default_rng(1).dirichlet(np.ones(n_topics), size)
+    return phi
+
+
+def reference_pass(x: kernel.Entries, phi: np.ndarray, alpha: np.ndarray, eta: np.ndarray) -> float:
+    """Equation 18 of Asuncion and others (2009), an entry at a time with all sums worked out afresh."""
+    owner = np.repeat(np.arange(len(x.weights)), x.bounds[:, -1] - x.bounds[:, 0])
+    weight, score = x.weights[owner], 0.0
+    for shift in range(kernel.GROUPS):
+        old = (weight * x.counts) @ phi  # of all groups, as they were when the shift began
+        mine = np.zeros((kernel.GROUPS, phi.shape[1]))
+        for group in range(kernel.GROUPS):
+            for d in range(group, len(x.weights), kernel.GROUPS):
+                words = (group + shift) % kernel.GROUPS
+                for i in range(x.bounds[d, words], x.bounds[d, words + 1]):
+                    of_document = x.counts[owner == d] @ phi[owner == d]
+                    same = x.words == x.words[i]
+                    of_word = (weight * x.counts)[same] @ phi[same]
+                    of_topic = old + mine[group] + eta.sum(axis=1)
+                    own = weight[i] * phi[i]
+                    value = (of_document - phi[i] + alpha) * (of_word - own + eta[:, x.words[i]]) / (of_topic - own)
+                    total = x.counts[owner == d].sum() - 1 + alpha.sum()
+                    score += weight[i] * x.counts[i] * np.log(value.sum() / total)
+                    fresh = value / value.sum()
+                    mine[group] += weight[i] * x.counts[i] * (fresh - phi[i])
+                    phi[i] = fresh
+    return score
+
+
+@pytest.mark.parametrize("own_prior", [False, True], ids=["one prior", "a prior for each topic"])
+def test_passes_agree_with_a_plain_reference(counts: np.ndarray, own_prior: bool) -> None:
+    generator = np.random.default_rng(2)
+    x = entries(counts, generator.uniform(0.5, 2.0, 30))
+    eta = generator.uniform(0.1, 0.5, (3 if own_prior else 1, 22))
+    phi = start(len(x.words), 3)
+    plain = phi[:, :3].copy()
+    sums, prior = kernel.count(x, phi, ALPHA, eta), kernel.as_prior(eta, phi.shape[1], phi.dtype)
+    for _ in range(3):
+        score = kernel.collapsed_pass(x, phi, sums, prior, scored=True)
+        truth = reference_pass(x, plain, ALPHA, np.broadcast_to(eta, (3, 22)))
+    assert np.allclose(phi[:, :3], plain, rtol=1e-8, atol=1e-8) and (phi[:, 3:] == 0).all()
+    assert np.isclose(score, truth, rtol=1e-8)
+    afresh = kernel.count(x, phi, ALPHA, eta)
+    assert all(np.allclose(kept, new, rtol=1e-10) for kept, new in zip(sums, afresh, strict=True))
+
+
+def test_documents_given_topics_agree_with_a_plain_reference(counts: np.ndarray) -> None:
+    by_word = np.random.default_rng(3).dirichlet(np.ones(22), 3).T.copy()
+    corpus = as_corpus(counts)
+    found = kernel.fold_in(corpus.starts[:-1], corpus.starts[1:], corpus.words, corpus.counts, by_word, ALPHA, 5, 0.0)
+    for d, document in enumerate(counts):
+        words = np.flatnonzero(document)
+        n, phi = document[words], by_word[words] / by_word[words].sum(axis=1, keepdims=True)
+        for _ in range(5):
+            for i in range(len(words)):
+                value = (n @ phi - phi[i] + ALPHA) * by_word[words[i]]
+                phi[i] = value / value.sum()
+        assert np.allclose(found.counts[d], ALPHA + n @ phi, rtol=1e-10)
+
+
+def test_threads_do_not_change_a_bit(counts: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = []
+    for threads in ("1", "3"):
+        monkeypatch.setenv("TEMPERANCE_THREADS", threads)
+        x, eta = entries(counts, np.ones(30)), np.full((1, 22), ETA)
+        phi = start(len(x.words), 3)
+        sums = kernel.count(x, phi, ALPHA, eta)
+        kernel.collapsed_pass(x, phi, sums, kernel.as_prior(eta, phi.shape[1], phi.dtype))
+        results.append(phi)
+    assert (results[0] == results[1]).all()
+
+
+def log_beta(concentration: np.ndarray) -> np.ndarray:
+    return gammaln(concentration).sum(-1) - gammaln(concentration.sum(-1))
+
+
+def test_one_topic_is_the_exact_dirichlet_multinomial(counts: np.ndarray) -> None:
+    """And the score is the probability of each token given the others."""
+    fit = tp.fit(tp.LDA(1, document_prior=0.7, topic_prior=0.3), counts, tp.CVB0(), seed=0)
+    prior, total = np.full(22, 0.3), counts.sum(0)
+    assert np.isclose(fit.log_evidence, log_beta(prior + total) - log_beta(prior), rtol=1e-12)
+    assert np.allclose(fit.posterior["topics"].concentration, prior + total)
+    left_out = total @ np.log((total - 1 + 0.3) / (total.sum() - 1 + prior.sum())) / total.sum()
+    assert np.isclose(fit.history["log_predictive"][-1], left_out, rtol=1e-12)
+    assert fit.converged
+
+
+def test_counts_are_close_to_their_exact_expectation() -> None:
+    """Against the sum over all 2¹⁰ assignments; coordinate ascent on the bound is further away."""
+    documents = [[0, 0, 1], [1, 2, 2, 2], [0, 2, 0]]
+    alpha, eta = np.array([0.4, 2.0]), np.array([[2.0, 0.5, 0.4], [0.3, 0.6, 1.5]])
+    owner, words = np.repeat(np.arange(3), [3, 4, 3]), np.concatenate(documents)
+    logs, of_words = [], []
+    for z in itertools.product(range(2), repeat=10):
+        of_document, of_word = np.zeros((3, 2)), np.zeros((2, 3))
+        np.add.at(of_document, (owner, z), 1)
+        np.add.at(of_word, (z, words), 1)
+        logs.append(log_beta(alpha + of_document).sum() + log_beta(eta + of_word).sum())
+        of_words.append(of_word)
+    exact = np.tensordot(np.exp(logs - logsumexp(logs)), of_words, axes=1)
+    model = tp.LDA(2, document_prior=alpha, topic_prior=eta)
+    error = {}
+    for method in (tp.CVB0(tol=0.0), tp.VB(tol=1e-10)):
+        fit = tp.fit(model, documents, method, seed=0)
+        error[method.name] = np.abs(np.asarray(fit.posterior["topics"].concentration) - eta - exact).max()
+    assert error["CVB0"] < 0.5 * error["VB"]
+
+
+@pytest.fixture(scope="module")
+def subjects() -> tuple[np.ndarray, np.ndarray]:
+    """Documents of 40 tokens about three subjects with words of their own, and one word of all."""
+    generator = np.random.default_rng(4)
+    topics = np.zeros((3, 31))
+    for k in range(3):
+        topics[k, 10 * k : 10 * k + 10] = generator.dirichlet(np.ones(10)) * 0.9
+    topics[:, 30] = 0.1
+    theta = generator.dirichlet([0.2, 0.4, 0.8], 200)
+    return generator.multinomial(40, theta @ topics), topics
+
+
+@pytest.mark.parametrize(
+    ("method", "near"),
+    [(tp.CVB0(passes=60), 0.15), (tp.CVB0(batch_size=40, passes=60), 0.3)],
+    ids=["batch", "minibatches"],
+)
+def test_subjects_are_found(subjects: tuple[np.ndarray, np.ndarray], method: tp.CVB0, near: float) -> None:
+    """Summed over words, topics that share none are 1.8 apart; small steps take longer than there is time for."""
+    matrix, topics = subjects
+    fit = tp.fit(tp.LDA(3, document_prior=0.3, topic_prior=0.1), matrix[:160], method, seed=1)
+    found = np.asarray(fit.posterior["topics"].concentration)
+    found = found / found.sum(axis=1, keepdims=True)
+    nearest = [int(np.argmin(np.abs(found - topic).sum(axis=1))) for topic in topics]
+    assert sorted(nearest) == [0, 1, 2]
+    assert np.abs(found[nearest] - topics).sum(axis=1).max() < near
+    assert np.allclose(fit.transform(matrix[160:]).sum(axis=1), 1.0)
+    score = tp.document_completion(fit, matrix[160:])
+    entropy = -(topics * np.log(np.maximum(topics, 1e-300))).sum(axis=1).mean()
+    assert -entropy - 0.8 < score.log_predictive < -entropy + 0.2
+    assert np.isfinite(fit.log_evidence) and tp.perplexity(fit, matrix[160:]) < 31
+
+
+def test_priors_are_learned(subjects: tuple[np.ndarray, np.ndarray]) -> None:
+    """Near those the documents were drawn from, with or without a good start."""
+    matrix, _ = subjects
+    fit = tp.fit(tp.LDA(3, learn=("document_prior", "topic_prior")), matrix, tp.CVB0(tol=1e-6), seed=1)
+    alpha = np.asarray(fit.posterior["document_prior"].mode())
+    found = np.asarray(fit.posterior["topics"].concentration)
+    order = [int(np.argmax(found[:, 10 * k : 10 * k + 10].sum(axis=1))) for k in range(3)]
+    assert np.allclose(alpha[order], [0.2, 0.4, 0.8], rtol=0.3)
+    assert 0.05 < float(fit.posterior["topic_prior"].mode()[0]) < 0.5
+
+
+def test_the_same_seed_gives_the_same_bits_and_restarts_are_compared(counts: np.ndarray) -> None:
+    fits = [tp.fit(tp.LDA(3, precision="single"), counts, tp.CVB0(restarts=2, passes=20), seed=3) for _ in range(2)]
+    first, second = (np.asarray(fit.posterior["topics"].concentration) for fit in fits)
+    assert (first == second).all()
+    assert fits[0].history["log_predictive"][-1] == fits[0].history["restarts"].max()
+
+
+def test_a_stream_is_for_the_stochastic_form(subjects: tuple[np.ndarray, np.ndarray]) -> None:
+    corpus = as_corpus(subjects[0])
+    method = tp.CVB0(batch_size=40, passes=4)
+    fit = tp.fit(tp.LDA(3), tp.Stream(corpus, piece_rows=96), method, seed=0)
+    assert np.isfinite(fit.log_evidence)
+    with pytest.raises(UnsupportedMethod, match="all data in memory"):
+        tp.fit(tp.LDA(3), tp.Stream(corpus), tp.CVB0(), seed=0)
+
+
+def test_wrong_use_is_named(counts: np.ndarray) -> None:
+    for arguments, message in [
+        ({"passes": 0.5}, "passes must be a whole number"),
+        ({"step_size": 0.5}, "step_size belongs to the stochastic form"),
+        ({"batch_size": 0}, "batch_size must be a whole number of at least 1"),
+        ({"tol": -1.0}, "tol must be a finite number"),
+    ]:
+        with pytest.raises(InvalidParameter, match=message):
+            tp.CVB0(**arguments)
+    with pytest.raises(UnsupportedMethod, match="topic models"):
+        tp.fit(tp.GaussianMixture(2), np.zeros((3, 1)) + np.arange(3)[:, None], tp.CVB0())
+    with pytest.raises(UnsupportedMethod, match="learns no priors"):
+        tp.fit(tp.LDA(2, learn="document_prior"), counts, tp.CVB0(batch_size=10))
