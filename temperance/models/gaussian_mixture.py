@@ -28,7 +28,7 @@ class GaussianMixture(Mixture):
         covariance: str | ArrayLike = "full",
         prior: Family | None = None,
         concentration: ArrayLike = 1.0,
-        weights: str = "dirichlet",
+        weights: str | ArrayLike = "dirichlet",
         init: Any = "kmeans++",
         missing: str | None = None,
         precision: str = "double",

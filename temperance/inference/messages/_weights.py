@@ -7,6 +7,7 @@ the means ∇A(η + αW_k).
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from typing import Any
 
 import equinox as eqx
@@ -21,12 +22,26 @@ from ...numerics.linalg import total
 from ...numerics.special import digamma, log_gamma
 
 
+def weights_name(blocks: Iterable[str]) -> str | None:
+    """The block beside the components: the weights, or the sticks they are broken from."""
+    return next((name for name in blocks if name != "components"), None)
+
+
+def weights_of(blocks: dict[str, Any]) -> Any:
+    name = weights_name(blocks)
+    return None if name is None else blocks[name]
+
+
 class WeightTerms(eqx.Module):
     """The terms of the weights in one factor."""
 
     @abstractmethod
     def raised(self, weights: Family | None, power: ArrayLike) -> tuple[Float[Array, " k"], Any]:
         """(A(η + power·W_k) − A(η) + power·c_k for every k, what `mixed_mean` needs)."""
+
+    @abstractmethod
+    def raised_twice(self, weights: Family | None) -> Float[Array, "k k"]:
+        """A(η + W_k + W_l) − A(η) + c_k + c_l for every pair: two data at once."""
 
     @abstractmethod
     def mixed_mean(self, parts: Any, r: Float[Array, " k"]) -> Any:
@@ -49,6 +64,9 @@ class KnownWeights(WeightTerms):
     def raised(self, weights: Family | None, power: ArrayLike) -> tuple[Float[Array, " k"], Any]:
         return jnp.asarray(power) * self.log, None
 
+    def raised_twice(self, weights: Family | None) -> Float[Array, "k k"]:
+        return self.log[:, None] + self.log[None, :]
+
     def mixed_mean(self, parts: Any, r: Float[Array, " k"]) -> Any:
         return None
 
@@ -67,18 +85,27 @@ class LinearWeights(WeightTerms):
 
     def raised(self, weights: Family | None, power: ArrayLike) -> tuple[Float[Array, " k"], Any]:
         assert weights is not None
-        moved = weights.with_natural(_broadcast_add(weights.natural, self.terms * power))
+        moved = weights.with_natural(jax.tree.map(lambda a, b: a[None] + power * b, weights.natural, self.terms))
         value, means = moved.value_and_mean()
-        return value - weights.log_normaliser()[None] + power * self.constants, means
+        gained = value - weights.log_normaliser()[None]
+        return _rows(gained) + power * self.constants, means
+
+    def raised_twice(self, weights: Family | None) -> Float[Array, "k k"]:
+        assert weights is not None
+        pairs = jax.tree.map(lambda leaf: leaf[:, None] + leaf[None, :], self.terms)
+        moved = weights.with_natural(jax.tree.map(lambda a, b: a[None, None] + b, weights.natural, pairs))
+        gained = moved.log_normaliser() - weights.log_normaliser()[None, None]
+        gained = jnp.sum(gained.reshape((*gained.shape[:2], -1)), axis=-1)
+        return gained + self.constants[:, None] + self.constants[None, :]
 
     def mixed_mean(self, parts: Any, r: Float[Array, " k"]) -> Any:
-        return (parts * r).sum(0)
+        return _weighted(parts, r)
 
     def expected(self, mean: Any) -> Float[Array, " k"]:
-        return self.terms.dot(mean.expand(0)) + self.constants
+        return _rows(self.terms.dot(mean.expand(0))) + self.constants
 
     def message(self, r: Float[Array, " k"]) -> Any:
-        return (self.terms * r).sum(0)
+        return _weighted(self.terms, r)
 
 
 class DirichletWeights(WeightTerms):
@@ -93,6 +120,14 @@ class DirichletWeights(WeightTerms):
         grown = log_gamma(delta + power) - log_gamma(delta)
         shared = log_gamma(whole + power) - log_gamma(whole)
         return grown - shared, (delta, power)
+
+    def raised_twice(self, weights: Family | None) -> Float[Array, "k k"]:
+        """log E[π_k π_l]."""
+        assert isinstance(weights, Dirichlet)
+        delta = weights.concentration
+        whole = total(delta)
+        second = delta[None, :] + jnp.eye(delta.shape[0])
+        return jnp.log(delta)[:, None] + jnp.log(second) - jnp.log(whole) - jnp.log(whole + 1.0)
 
     def mixed_mean(self, parts: Any, r: Float[Array, " k"]) -> DirichletVector:
         delta, power = parts
@@ -111,19 +146,25 @@ class DirichletWeights(WeightTerms):
 
 def weight_terms(model: Enumerable) -> WeightTerms:
     """The terms of this model, by differentiating its log weights unless they are those of a Dirichlet."""
-    weights = model.prior.get("weights")
-    if weights is None:
+    name = weights_name(model.prior)
+    if name is None:
         return KnownWeights(model.log_weights({}))
+    weights = model.prior[name]
     assert isinstance(weights, Family)
     zero = jax.tree.map(jnp.zeros_like, weights.natural)
 
     def log_weights(vector: Any) -> Float[Array, " k"]:
-        return model.log_weights({"weights": vector})
+        return model.log_weights({name: vector})
 
     if isinstance(weights, Dirichlet) and type(model).log_weights is Mixture.log_weights:
         return DirichletWeights()
     return LinearWeights(jax.jacobian(log_weights)(zero), log_weights(zero))
 
 
-def _broadcast_add(vector: Any, terms: Any) -> Any:
-    return jax.tree.map(lambda a, b: a[None] + b, vector, terms)
+def _rows(values: Float[Array, "k *b"]) -> Float[Array, " k"]:
+    """Summed over the batch axes of the weights' family, if it has any."""
+    return jnp.sum(values.reshape((values.shape[0], -1)), axis=-1)
+
+
+def _weighted(vectors: Any, r: Float[Array, " k"]) -> Any:
+    return jax.tree.map(lambda leaf: jnp.tensordot(r, leaf, axes=1), vectors)

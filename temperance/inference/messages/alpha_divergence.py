@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -18,9 +19,12 @@ from jaxtyping import Array, Bool, Float, Key
 
 from ...errors import InvalidData, InvalidParameter, NumericalFailure, UnsupportedMethod
 from ...families import Family, GaussianWithMissing, Point, SphericalWithMissing
-from ...models import Data, Model
+from ...models import Data, Model, Posterior
 from ...models.enumerable import Enumerable
 from .._method import Info, Method, Result, Run
+from ..streamed import Streamed
+from .corrections import corrected_log_evidence
+from .filtering import Filtering
 from .projection import Blocks, is_proper, log_normaliser, naturals, with_naturals
 from .start import exact_prior, wrong_prior
 from .sweep import Factors, Passed, Sites, empty_sites, factor_order, factors_of, one_pass
@@ -29,7 +33,7 @@ LEAST_ALPHA = 1e-4  # below this, differences of log normalisers divided by α a
 
 
 class Approximation(eqx.Module):
-    """s·q(θ) as a product of factors. Like a `Posterior`, it has `blocks` and `locals`."""
+    """s·q(θ) as a product of factors."""
 
     blocks: Blocks  # q
     prior: Blocks  # the prior's factor: a wrong one at first
@@ -37,10 +41,6 @@ class Approximation(eqx.Module):
     sites: Sites
     log_evidence: Float[Array, ""]  # ln s
     warm: Info  # what the first passes reported, where they ran at another α
-
-    @property
-    def locals(self) -> dict[str, Family]:
-        return {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +51,8 @@ class MessagePassing(Method):
     is checked. A factor whose cavity is improper is skipped; a run that skipped one in its last pass has not
     converged. `damping` (0 to 1) is the share of the old message kept in each update. `schedule` is "random", a new
     order of the factors for each pass, or "sequential". At α = 0 the first `warm_passes` are at α = 1, so that no
-    component is pruned by the first datum. With `trace` the history has ln s after every single update.
+    component is pruned by the first datum. With `trace` the history has ln s after every single update. One pass
+    (`max_passes=1`) is assumed-density filtering; the data may then be a `tp.Stream`.
     """
 
     alpha: float = 1.0
@@ -93,7 +94,14 @@ class MessagePassing(Method):
         require_enumerable(self.name, model)
         return model
 
-    def complete(self, model: Model, data: Data) -> Self:
+    @property
+    def streams(self) -> bool:  # type: ignore[override]
+        return self.max_passes == 1
+
+    def complete(self, model: Model, data: Any) -> Any:
+        if isinstance(data, Streamed):
+            pieces = -(-data.size // data.stream.piece_rows)
+            return Filtering(1.0 if self._warm else self.alpha, self.restarts, pieces, self.schedule)
         require_whole(self.name, data)
         # What compiles must not depend on the budget: the warm passes are what is left of them.
         return dataclasses.replace(self, warm_passes=self._warm)
@@ -105,13 +113,13 @@ class MessagePassing(Method):
         wrong = wrong_prior(key_prior, model, data, factors.each)
         sites = empty_sites(wrong, data.weights.shape[0])
         state = Approximation(wrong, wrong, jnp.asarray(False), sites, jnp.zeros(()), {})
-        if self.alpha != 0 or self.warm_passes == 0:
+        if self._warm == 0:
             return state
 
         def warm(state: Approximation, key: Key[Array, ""]) -> tuple[Approximation, Info]:
             return self._pass(1.0, key, model, factors, state)
 
-        state, infos = jax.lax.scan(warm, state, jax.random.split(key_order, self.warm_passes))
+        state, infos = jax.lax.scan(warm, state, jax.random.split(key_order, self._warm))
         return eqx.tree_at(lambda state: state.warm, state, infos)
 
     def step(self, key: Key[Array, ""], model: Model, state: Approximation, data: Data) -> tuple[Approximation, Info]:
@@ -141,12 +149,12 @@ class MessagePassing(Method):
     def result(self, model: Model, data: Data, run: Run) -> Result:
         return conclude(self, data, run)
 
-
-@dataclasses.dataclass(frozen=True)
-class EP(MessagePassing):
-    """Expectation propagation: message passing with α = 1."""
-
-    alpha: float = dataclasses.field(default=1.0, init=False, repr=False)
+    def corrected_log_evidence(self, model: Model, data: Data, q: Posterior, details: Mapping[str, Any]) -> float:
+        """`Fit.corrected_log_evidence`."""
+        assert isinstance(model, Enumerable)
+        if "sites" not in details:
+            raise UnsupportedMethod("the correction needs the message of every datum, which a stream does not keep")
+        return corrected_log_evidence(model, data, q.blocks, details["sites"])
 
 
 def put_together(model: Enumerable, state: Approximation, passed: Passed) -> Approximation:
@@ -195,12 +203,19 @@ def conclude(method: MessagePassing, data: Data, run: Run) -> Result:
     best = int(np.lexsort((evidence if kinds.max() > 0 else -change, kinds))[-1])
     passes = _passes_taken(method, history, best) if converged[best] else history["change"].shape[0]
     notes = () if converged[best] else (_not_converged(method, int(skipped[best]), float(change[best])),)
+    state = jax.tree.map(lambda leaf: leaf[best], run.states)
     return Result(
-        state=jax.tree.map(lambda leaf: leaf[best], run.states),
+        state=Posterior(state.blocks, {}),
         log_evidence=float(evidence[best]),
         history={name: values[:passes, best] for name, values in history.items()} | {"restarts": evidence},
         converged=bool(converged[best]) and not run.interrupted,
-        details={"restarts_converged": converged},
+        details={
+            "restarts_converged": converged,
+            "restarts_skipped": skipped,
+            "skipped": int(skipped[best]),
+            "change": float(change[best]),
+            "sites": state.sites,
+        },
         notes=notes,
     )
 
@@ -220,6 +235,8 @@ def _passes_taken(method: MessagePassing, history: dict[str, np.ndarray], restar
 
 
 def _not_converged(method: MessagePassing, skipped: int, change: float) -> str:
+    if method.max_passes == 1:
+        return "one pass is assumed-density filtering, not iterated to convergence: ln s depends on the order"
     return (
         f"no restart converged in {method.max_passes} passes (in the last one q moved by {change:.2g} and {skipped} "
         "factors were skipped), so ln s is not that of a fixed point: try damping=0.5, more restarts, fewer "

@@ -20,7 +20,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ...families import Family
 from ...numerics.linalg import total
-from ._weights import WeightTerms
+from ._weights import WeightTerms, weights_name, weights_of
 
 Blocks = dict[str, Family]  # "components", and "weights" unless they are known
 Natural = dict[str, Any]  # a vector for each block
@@ -88,18 +88,19 @@ class Tilted(NamedTuple):
     def match(self, terms: WeightTerms, r: Float[Array, " k"], guess: Blocks) -> Blocks:
         """The member with the moments of the mixture, weighted by r (3.23–3.26, 3.77)."""
         blocks = {"components": self.without.mix_means(self.with_datum, r)}
-        if "weights" in guess:
-            blocks["weights"] = guess["weights"].match(terms.mixed_mean(self.weights, r))
+        name = weights_name(guess)
+        if name is not None:
+            blocks[name] = guess[name].match(terms.mixed_mean(self.weights, r))
         return blocks
 
 
 def tilt(terms: WeightTerms, blocks: Blocks, factor: Factor, power: float) -> Tilted:
-    without, weights = blocks["components"], blocks.get("weights")
+    without, weights = blocks["components"], weights_of(blocks)
     with_datum = without + factor.statistics.expand(0) * power
     value = without.log_normaliser()
     chosen, parts = terms.raised(weights, power)
     log_terms = chosen + with_datum.log_normaliser() - value + power * factor.log_base
-    whole = total(value) + (0.0 if weights is None else weights.log_normaliser())
+    whole = total(value) + (0.0 if weights is None else _sum(weights.log_normaliser()))
     return Tilted(whole, log_terms, parts, without, with_datum)
 
 
@@ -184,24 +185,24 @@ def _variational_step(
 ) -> tuple[Blocks, Bool[Array, ""]]:
     """α = 0: the E and the M step of one datum (2.28–2.34)."""
     mean = {name: family.mean() for name, family in blocks.items()}
-    r = jax.nn.softmax(_expected_terms(terms, mean, factor))
-    message = {"components": factor.statistics.expand(0) * r, "weights": terms.message(r)}
-    return {name: family + message[name] for name, family in cavity.items()}, jnp.asarray(True)
+    r = jax.nn.softmax(expected_terms(terms, mean, factor))
+    messages = {"components": factor.statistics.expand(0) * r, weights_name(cavity): terms.message(r)}
+    return {name: family + messages[name] for name, family in cavity.items()}, jnp.asarray(True)
 
 
 def _variational_scale(
     alpha: float, terms: WeightTerms, cavity: Blocks, blocks: Blocks, factor: Factor
 ) -> tuple[Float[Array, ""], Float[Array, " k"]]:
     """The bound with q(z) at its best: ln Σ_k exp E log p(x, z = k) − KL(q ‖ cavity) (2.35)."""
-    log_terms = _expected_terms(terms, {name: family.mean() for name, family in blocks.items()}, factor)
+    log_terms = expected_terms(terms, {name: family.mean() for name, family in blocks.items()}, factor)
     divergence = sum((jnp.sum(blocks[name].kl(cavity[name])) for name in blocks), start=jnp.zeros(()))
     return jax.nn.logsumexp(log_terms) - divergence, jax.nn.softmax(log_terms)
 
 
-def _expected_terms(terms: WeightTerms, mean: Natural, factor: Factor) -> Float[Array, " k"]:
+def expected_terms(terms: WeightTerms, mean: Natural, factor: Factor) -> Float[Array, " k"]:
     """E log p(x, z = k | θ)."""
     likelihood = factor.statistics.expand(0).dot(mean["components"])
-    return terms.expected(mean.get("weights")) + likelihood + factor.log_base
+    return terms.expected(weights_of(mean)) + likelihood + factor.log_base
 
 
 def _move(blocks: Blocks, target: Blocks, rate: Float[Array, ""], furthest: float) -> Blocks:

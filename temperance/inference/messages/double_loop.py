@@ -1,0 +1,266 @@
+"""The double loop: the free energy of EP minimised with a guarantee (thesis 2.9.1; Opper and Winther 2005).
+
+With cavities λ_n = η − η̃_n, whose sum is (N−1)η + η₀, and Z_n(λ) = ∫ f_n(θ) exp⟨λ, t(θ)⟩ dθ,
+
+    −ln s = (N−1) A(η) − Σ_n ln Z_n(λ_n) + A(η₀).
+
+Inner loop: at fixed η this is concave in the cavities, and its maximum, where all Z_n have the same means μ, is
+found by Newton's method; what is left is G(η) = (N−1)A(η) − φ((N−1)η + η₀) + A(η₀) with a convex φ of gradient μ.
+Outer loop: the member with means μ never has a larger G (the convex–concave procedure). That step is short, of the
+order of 1/N of the way, so Newton's step for G is tried first and taken only where it lowers G as well.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from ...models import Data, Model
+from ...models.enumerable import Enumerable
+from ...numerics.linalg import cholesky, explicit_inverse, solve_vector
+from .._method import Info
+from ._flat import flatten, unflatten, unflatten_mean
+from .alpha_divergence import Approximation, MessagePassing, distance
+from .projection import Blocks, Factor, Natural, is_proper, log_normaliser, naturals, tilt, with_naturals
+from .start import exact_prior
+from .sweep import Factors, Sites, factors_of
+
+INNER_STEPS = 100
+INNER_TOLERANCE = 1e-20  # of Newton's decrement, which is a squared distance in nats
+SETTLED = 1e-8  # the largest decrement at which an inner loop counts as done
+SHORTEST = 2.0**-30
+
+
+class Inner(NamedTuple):
+    """The cavities at which all factors agree, for one η."""
+
+    cavities: Float[Array, "n p"]
+    value: Float[Array, ""]  # φ
+    mean: Float[Array, " p"]  # μ
+    curvature: Float[Array, "p p"]  # φ″ at N times its argument: (Σ H_n⁻¹)⁻¹
+    decrement: Float[Array, ""]
+    steps: Int[Array, ""]
+
+
+class Search(NamedTuple):
+    """An outer step in the making."""
+
+    attempt: Int[Array, ""]
+    eta: Float[Array, " p"]
+    inner: Inner
+    energy: Float[Array, ""]
+    newton: Float[Array, " p"]
+    sure: Float[Array, " p"]
+    accepted: Bool[Array, ""]
+
+
+@dataclasses.dataclass(frozen=True)
+class DoubleLoop(MessagePassing):
+    """EP by the double loop, from where `warm_passes` passes of plain EP end; a pass is one outer step."""
+
+    alpha: float = dataclasses.field(default=1.0, init=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        return "EP (double loop)"
+
+    @property
+    def _warm(self) -> int:
+        return min(self.warm_passes, self.max_passes)
+
+    def step(self, key: Key[Array, ""], model: Model, state: Approximation, data: Data) -> tuple[Approximation, Info]:
+        assert isinstance(model, Enumerable)
+        problem = Problem.of(model, state.blocks, factors_of(model, data))
+        eta = flatten(naturals(state.blocks))
+        eta, inner = problem.outer_step(eta, problem.proper_start(eta, state.sites))
+        fresh = problem.approximation(eta, inner, state)
+        moved = jnp.sqrt(distance(fresh.blocks, state.blocks))
+        change = jnp.maximum(moved, jnp.abs(fresh.log_evidence - state.log_evidence))
+        info = {
+            "log_evidence": fresh.log_evidence,
+            "change": change,
+            "skipped": jnp.asarray(0),
+            "corrected": jnp.asarray(True),
+        }
+        return fresh, info | {"done": (change <= self.tol) & (inner.decrement <= SETTLED)}
+
+
+class Problem(NamedTuple):
+    """The data and the prior of one free energy, in flat coordinates."""
+
+    factors: Factors
+    like: Blocks
+    prior: Float[Array, " p"]
+    size: Float[Array, ""]  # N, without padding
+
+    @staticmethod
+    def of(model: Enumerable, blocks: Blocks, factors: Factors) -> Problem:
+        prior = flatten(naturals(exact_prior(model)))
+        return Problem(factors, blocks, prior, jnp.sum(factors.live.astype(jnp.float64)))
+
+    def blocks(self, eta: Float[Array, " p"]) -> Blocks:
+        return with_naturals(self.like, unflatten(eta, naturals(self.like)))
+
+    def normaliser(self, eta: Float[Array, " p"]) -> Float[Array, ""]:
+        return log_normaliser(self.blocks(eta))
+
+    def log_z(self, cavity: Float[Array, " p"], factor: Factor) -> Float[Array, ""]:
+        tilted = tilt(self.factors.terms, self.blocks(cavity), factor, 1.0)
+        return tilted.value + jax.nn.logsumexp(tilted.log_terms)
+
+    def value(self, cavities: Float[Array, "n p"]) -> Float[Array, ""]:
+        each = jax.vmap(self.log_z)(cavities, self.factors.each)
+        return jnp.sum(jnp.where(self.factors.live, each, 0.0))
+
+    def target(self, eta: Float[Array, " p"]) -> Float[Array, " p"]:
+        """What the cavities add up to."""
+        return (self.size - 1.0) * eta + self.prior
+
+    def free_energy(self, eta: Float[Array, " p"], inner: Inner) -> Float[Array, ""]:
+        """G = −ln s."""
+        return (self.size - 1.0) * self.normaliser(eta) - inner.value + self.normaliser(self.prior)
+
+    # ---- the inner loop -------------------------------------------------------------------------------------
+
+    def proper_start(self, eta: Float[Array, " p"], sites: Sites) -> Float[Array, "n p"]:
+        """The cavities of these messages; if one is improper, or they belong to another prior, all alike."""
+        cavities = eta[None] - jax.vmap(flatten)(sites.natural)
+        return self.feasible(cavities, self.target(eta))
+
+    def feasible(self, cavities: Float[Array, "n p"], target: Float[Array, " p"]) -> Float[Array, "n p"]:
+        """Moved to add up to `target`, if that leaves them proper; else an equal share each, which always is."""
+        live = self.factors.live[:, None]
+        missing = target - jnp.sum(jnp.where(live, cavities, 0.0), axis=0)
+        moved = cavities + (missing / self.size)[None]
+        inside = jnp.isfinite(self.value(moved))
+        return jnp.where(inside, moved, jnp.broadcast_to((target / self.size)[None], cavities.shape))
+
+    def newton(self, cavities: Float[Array, "n p"]) -> tuple[Inner, Float[Array, "n p"]]:
+        """Where this is, and Newton's step for Σ ln Z_n at a fixed sum of the cavities."""
+        live = self.factors.live[:, None]
+        slopes = jax.vmap(jax.grad(self.log_z))(cavities, self.factors.each)
+        curves = jax.vmap(jax.hessian(self.log_z))(cavities, self.factors.each)
+        inverses = jnp.where(live[..., None], jax.vmap(_inverse)(curves), 0.0)
+        curvature = _inverse(jnp.sum(inverses, axis=0))
+        mean = curvature @ jnp.einsum("npq,nq->p", inverses, slopes)
+        apart = jnp.where(live, slopes - mean[None], 0.0)
+        step = -jnp.einsum("npq,nq->np", inverses, apart)
+        decrement = jnp.maximum(-jnp.sum(step * apart), 0.0)
+        return Inner(cavities, self.value(cavities), mean, curvature, decrement, jnp.asarray(0)), step
+
+    def settle(self, cavities: Float[Array, "n p"]) -> Inner:
+        """The minimum of Σ ln Z_n over cavities of the same sum: convex, so Newton with a line search finds it."""
+
+        def unfinished(search: tuple[Inner, Any, Bool[Array, ""]]) -> Bool[Array, ""]:
+            inner, _, moving = search
+            return moving & (inner.decrement > INNER_TOLERANCE) & (inner.steps < INNER_STEPS)
+
+        def body(search: tuple[Inner, Any, Bool[Array, ""]]) -> tuple[Inner, Any, Bool[Array, ""]]:
+            inner, step, _ = search
+            length = self.line_search(inner, step)
+            fresh, next_step = self.newton(inner.cavities + length * step)
+            # Near the end only rounding is left: stop when the decrement no longer falls.
+            better = (length > 0.0) & ((fresh.decrement < inner.decrement) | (inner.decrement > 1e-8))
+            fresh = fresh._replace(steps=inner.steps + 1)
+            kept = jax.tree.map(lambda a, b: jnp.where(better, a, b), (fresh, next_step), (inner, step))
+            return *kept, better
+
+        size = cavities.shape[1]
+        # The first step goes nowhere: it only looks around.
+        nowhere = Inner(
+            cavities=cavities,
+            value=self.value(cavities),
+            mean=jnp.zeros(size),
+            curvature=jnp.zeros((size, size)),
+            decrement=jnp.asarray(jnp.inf),
+            steps=jnp.asarray(0),
+        )
+        first = (nowhere, jnp.zeros_like(cavities), jnp.asarray(True))
+        return jax.lax.while_loop(unfinished, body, first)[0]
+
+    def line_search(self, inner: Inner, step: Float[Array, "n p"]) -> Float[Array, ""]:
+        """Half as far until the sum falls enough; 0 if it never does."""
+        slack = 1e-13 * (1.0 + jnp.abs(inner.value))
+        decrement = jnp.where(jnp.isfinite(inner.decrement), inner.decrement, 0.0)
+
+        def too_long(length: Float[Array, ""]) -> Bool[Array, ""]:
+            value = self.value(inner.cavities + length * step)
+            enough = value <= inner.value - 0.1 * length * decrement + slack
+            return ~enough & (length > SHORTEST)
+
+        length = jax.lax.while_loop(too_long, lambda length: 0.5 * length, jnp.asarray(1.0))
+        return jnp.where(length > SHORTEST, length, 0.0)
+
+    # ---- the outer loop -------------------------------------------------------------------------------------
+
+    def outer_step(self, eta: Float[Array, " p"], cavities: Float[Array, "n p"]) -> tuple[Float[Array, " p"], Inner]:
+        """Newton's step for G, a quarter and a sixteenth of it, then the sure one; the first that lowers G."""
+
+        def unfinished(search: Search) -> Bool[Array, ""]:
+            return ~search.accepted & (search.attempt < 5)
+
+        def body(search: Search) -> Search:
+            # Attempt 0 goes nowhere: it settles the cavities and finds the directions.
+            looking, sure = search.attempt == 0, search.attempt == 4
+            newton = 0.25 ** (search.attempt - 1) * search.newton
+            step = jnp.where(looking, 0.0, jnp.where(sure, search.sure, newton))
+            usable = jnp.all(jnp.isfinite(step)) & is_proper(self.blocks(search.eta + step))
+            there = jnp.where(usable, search.eta + step, search.eta)
+            found = self.settle(self.feasible(search.inner.cavities, self.target(there)))
+            energy = self.free_energy(there, found)
+            lower = energy <= search.energy + 1e-12 * (1.0 + jnp.abs(search.energy))
+            accepted = ~looking & usable & lower & (found.decrement <= SETTLED)
+            directions = self.directions(there, found)
+            fresh = Search(search.attempt + 1, there, found, energy, *directions, accepted)
+            kept = search._replace(attempt=search.attempt + 1)
+            return jax.tree.map(lambda a, b: jnp.where(looking | accepted, a, b), fresh, kept)
+
+        none, size = jnp.zeros_like(eta), eta.shape[0]
+        nothing = Inner(cavities, none[0], none, jnp.zeros((size, size)), jnp.asarray(jnp.inf), jnp.asarray(0))
+        first = Search(jnp.asarray(0), eta, nothing, jnp.asarray(jnp.inf), none, none, jnp.asarray(False))
+        search = jax.lax.while_loop(unfinished, body, first)
+        return search.eta, search.inner
+
+    def directions(self, eta: Float[Array, " p"], inner: Inner) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
+        """Newton's step for G (NaN where G is not convex), and the step to the member with means μ."""
+        slope = jax.grad(self.normaliser)(eta) - inner.mean
+        curve = jax.hessian(self.normaliser)(eta) - (self.size - 1.0) * inner.curvature
+        blocks, means = self.blocks(eta), unflatten_mean(inner.mean, naturals(self.like))
+        matched = {name: blocks[name].match(mean) for name, mean in means.items()}
+        return -_solve(curve, slope), flatten(naturals(matched)) - eta
+
+    def approximation(self, eta: Float[Array, " p"], inner: Inner, state: Approximation) -> Approximation:
+        """The messages that belong to η and its cavities."""
+        like = naturals(self.like)
+
+        def message(cavity: Float[Array, " p"], live: Bool[Array, ""]) -> Natural:
+            return unflatten(jnp.where(live, eta - cavity, 0.0), like)
+
+        natural = jax.vmap(message)(inner.cavities, self.factors.live)
+        each = jax.vmap(self.log_z)(inner.cavities, self.factors.each) - self.normaliser(eta)
+        sites = Sites(natural, jnp.where(self.factors.live, each, 0.0))
+        prior = with_naturals(self.like, unflatten(self.prior, like))
+        log_s = -self.free_energy(eta, inner)
+        return Approximation(self.blocks(eta), prior, jnp.asarray(True), sites, log_s, state.warm)
+
+
+def _inverse(matrix: Float[Array, "p p"]) -> Float[Array, "p p"]:
+    """Of a positive-definite matrix, scaled to a unit diagonal first; NaN if it is not. A coordinate without any
+    variance (the weight of a single component) stays out."""
+    unit, scale = _unit(matrix)
+    return explicit_inverse(cholesky(unit)) * scale[:, None] * scale[None, :]
+
+
+def _solve(matrix: Float[Array, "p p"], right: Float[Array, " p"]) -> Float[Array, " p"]:
+    unit, scale = _unit(matrix)
+    return scale * solve_vector(cholesky(unit), scale * right)
+
+
+def _unit(matrix: Float[Array, "p p"]) -> tuple[Float[Array, "p p"], Float[Array, " p"]]:
+    diagonal = jnp.diagonal(matrix)
+    scale = jnp.where(diagonal == 0.0, 0.0, jax.lax.rsqrt(jnp.abs(jnp.where(diagonal == 0.0, 1.0, diagonal))))
+    return matrix * scale[:, None] * scale[None, :] + jnp.diag(jnp.where(diagonal == 0.0, 1.0, 0.0)), scale

@@ -1,0 +1,53 @@
+"""Expectation propagation by its own name."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+from ...errors import InvalidParameter
+from ...models import Model
+from .alpha_divergence import MessagePassing
+from .double_loop import DoubleLoop
+
+
+@dataclasses.dataclass(frozen=True)
+class EP(MessagePassing):
+    """Expectation propagation: message passing with α = 1.
+
+    `double_loop=True` minimises the same free energy by a slower algorithm that cannot oscillate, for when the plain
+    one does not settle; `warm_passes` of the plain one come first.
+    """
+
+    alpha: float = dataclasses.field(default=1.0, init=False, repr=False)
+    double_loop: bool = False
+
+    budget: ClassVar[tuple[str, ...]] = MessagePassing.budget
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.double_loop, bool):
+            raise InvalidParameter(f"double_loop must be True or False, got {self.double_loop!r}")
+        for name, value in (("damping", self.damping), ("trace", self.trace)):
+            if self.double_loop and value:
+                raise InvalidParameter(f"{name} is for plain passes: leave it out with double_loop=True")
+
+    @property
+    def name(self) -> str:
+        return "EP (double loop)" if self.double_loop else "EP"
+
+    @property
+    def streams(self) -> bool:  # type: ignore[override]
+        return self.max_passes == 1 and not self.double_loop
+
+    def complete(self, model: Model, data: Any) -> Any:
+        if not self.double_loop:
+            return super().complete(model, data)
+        loop = DoubleLoop(
+            restarts=self.restarts,
+            max_passes=self.max_passes,
+            tol=self.tol,
+            schedule=self.schedule,
+            warm_passes=self.warm_passes,
+        )
+        return loop.complete(model, data)
