@@ -8,7 +8,6 @@ data appears, the coarsest first, and there a schedule should begin.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -22,7 +21,6 @@ from ._rows import some_rows
 
 _HOT, _HOTTEST = 100.0, 1e6
 _ROWS = 2000  # that the temperature is estimated from
-_DOCUMENTS = 200
 _MELT = 30  # sweeps at each temperature
 _ITERATIONS = 80  # of the power method, at most
 _CLOSE = 0.01  # how near to 1 the eigenvalue must come
@@ -38,7 +36,10 @@ class Growth(NamedTuple):
 
 def critical_temperature(model: Model, data: Data, seed: int = 0) -> float | None:
     """T_c, or None where the melted solution is still stable at T = 1, or where it is the local step that is not."""
-    model, data = _small(model, data, seed)
+    if isinstance(model, LDA):
+        # With α < 1 a document settles on one of many equal topics far above any temperature of the topics.
+        return None
+    data = some_rows(data, _ROWS, np.random.default_rng(seed), 1)
     start = _initial(model, jax.random.key(seed), data)
     temperature, q, melted = _HOT, start, False
     for _ in range(30):
@@ -67,22 +68,6 @@ def critical_temperature(model: Model, data: Data, seed: int = 0) -> float | Non
 def _local_rate(model: Model, q: Posterior, data: Data, temperature: float, start: Posterior) -> float:
     """The eigenvalue of the local step alone, with the globals as they are."""
     return float(_growth(model, q, data, jnp.asarray(1.0 / temperature), start, True).rate)
-
-
-def _small(model: Model, data: Data, seed: int) -> tuple[Model, Data]:
-    """Some rows, weighted to stand for all."""
-    rng = np.random.default_rng(seed)
-    if isinstance(model, LDA):
-        # What is differentiated cannot be a kernel on the host.
-        return _on_device(model), some_rows(data, _DOCUMENTS, rng, 1)
-    return model, some_rows(data, _ROWS, rng, 1)
-
-
-def _on_device(model: LDA) -> LDA:
-    copy = object.__new__(LDA)
-    for field in dataclasses.fields(model):
-        object.__setattr__(copy, field.name, "device" if field.name == "engine" else getattr(model, field.name))
-    return copy
 
 
 @eqx.filter_jit

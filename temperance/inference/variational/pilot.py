@@ -20,9 +20,10 @@ from .stochastic import SVI
 
 _ABOVE = 1.1  # times the critical temperature: where a schedule begins
 _STARTS = (1.5, 3.0)  # linear schedules to try
-_ROWS = 1000
-_RESTARTS = 4
-_SWEEPS = 60
+_ROWS = (200, 1000)  # of the sample: a quarter of the data, but not fewer and not more than these
+_RESTARTS = 3
+_SWEEPS = 60  # of VB
+_PASSES = 6  # of SVI
 
 
 class Found(NamedTuple):
@@ -70,7 +71,8 @@ def _pilot(model: Model, data: Data, method: VB | SVI) -> dict[str, np.ndarray]:
     """The bounds at T = 1 of a few short runs of each schedule, on the same rows from the same starts."""
     from .annealed import Annealed
 
-    data = some_rows(data, _ROWS, np.random.default_rng(0))
+    count = int(np.clip(data.size // 4, *_ROWS))
+    data = some_rows(data, count, np.random.default_rng(0))
     short: Any
     if isinstance(method, VB):
         short = dataclasses.replace(method, restarts=_RESTARTS, max_iter=_SWEEPS)
@@ -78,16 +80,13 @@ def _pilot(model: Model, data: Data, method: VB | SVI) -> dict[str, np.ndarray]:
     else:
         batch = max(1, min(method.batch_size or data.size, data.size // 8))
         short = dataclasses.replace(
-            method, batch_size=batch, steps=None, passes=10.0, report=None, held_out=None, restarts=_RESTARTS
+            method, batch_size=batch, steps=None, passes=_PASSES, report=None, held_out=None, restarts=_RESTARTS
         )
-        length = 5.0
+        length = _PASSES / 2
+    linear = {f"linear from {start}": {"schedule": "linear", "start": start, "length": length} for start in _STARTS}
+    schedules: dict[str, dict[str, Any]] = {"cold": {"schedule": [1.0]}} | linear
     bounds = {}
-    for name, schedule in {"cold": [1.0]} | {f"linear from {start}": start for start in _STARTS}.items():
-        named: dict[str, Any] = (
-            {"schedule": schedule}
-            if isinstance(schedule, list)
-            else {"schedule": "linear", "start": schedule, "length": length}
-        )
+    for name, named in schedules.items():
         here = Annealed(short, **named).complete(model, data)
         arranged = here.arrange(jax.random.key(0), model, data)
         done = run(here, model, arranged, jax.random.key(0), Progress(False))

@@ -1,0 +1,52 @@
+"""Topic models, cold and annealed: held-out predictive by document completion (the paper's figure 2, small).
+
+    TEMPERANCE_DATA=folder python -m benchmarks.tempering_topics [topics [seeds [corpus ...]]]
+
+Nats a token on a fifth of the documents, after 10 passes: SVI at several numbers of local iterations, linear schedules
+over one and five passes, and what `tp.Annealed` does by itself; means over seeds with standard errors.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+
+import temperance as tp
+
+CORPORA = ("ap", "kos", "nips_uci1500", "20news")
+PASSES = 10
+
+
+def methods() -> dict[str, object]:
+    svi = tp.SVI(passes=PASSES)
+    cold = {f"SVI, {steps} local steps": tp.SVI(passes=PASSES, local_steps=steps) for steps in (2, 3, 5, 20)}
+    hot = {
+        f"linear from {start:g}, {length} passes": tp.Annealed(svi, "linear", start=start, length=length)
+        for start in (1.5, 3.0)
+        for length in (1, 5)
+    }
+    return cold | hot | {"default (pilot)": tp.Annealed(svi)}
+
+
+def main(topics: int = 50, seeds: int = 5, names: tuple[str, ...] = CORPORA) -> None:
+    for name in names:
+        corpus = tp.datasets.load(name)
+        order = np.random.default_rng(0).permutation(corpus.shape[0])
+        test, train = (corpus[np.sort(part)] for part in np.split(order, [corpus.shape[0] // 5]))
+        print(f"{name}: {train.shape[0]} documents, {train.shape[1]} words, {topics} topics", flush=True)
+        for label, method in methods().items():
+            began, scores, notes = time.perf_counter(), [], ()
+            for seed in range(seeds):
+                fit = tp.fit(tp.LDA(topics), train, method, seed=seed, progress=False)
+                scores.append(tp.document_completion(fit, test)[0])
+                notes = fit.notes
+            error = np.std(scores, ddof=1) / np.sqrt(seeds) if seeds > 1 else np.nan
+            took = (time.perf_counter() - began) / seeds
+            print(f"  {label:28s} {np.mean(scores):8.4f} ± {error:.4f}   {took:5.1f} s  {' '.join(notes)}", flush=True)
+
+
+if __name__ == "__main__":
+    given = sys.argv[1:]
+    main(int(given[0]) if given else 50, int(given[1]) if given[1:] else 5, tuple(given[2:]) or CORPORA)

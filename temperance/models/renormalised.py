@@ -1,0 +1,174 @@
+"""The normaliser of a tempered joint, C(T) = ∫ p(θ) Π_n [Σ_z ∫ p(x, z | θ)^(1/T) dx] dθ, for variational tempering.
+
+Exact where the integral over θ factorises. For N data the bracket is raised to the power N, so plain Monte Carlo over
+θ is a last resort; a variance with a prior of its own makes C infinite, because tempered tails add up without end.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from scipy.special import betaln, gammaln, logsumexp
+
+from ..errors import UnsupportedMethod
+from ..families import Beta, Dirichlet, Gamma, Independent, IndependentPair, KnownCovarianceGaussian
+from ..families.beta import Bernoulli
+from ._data import Data
+from .factorial import FactorialMixture
+from .mixture import Mixture
+
+_SAMPLES, _MOST = 2**13, 2**18
+_STABLE = 0.02  # how far the implied temperature may move when the samples are halved
+
+
+class Normaliser(NamedTuple):
+    """log C at each temperature, its standard error (0 where it is exact), and the samples it took."""
+
+    log: np.ndarray
+    error: np.ndarray
+    samples: int = 0
+
+
+@singledispatch
+def log_tempered_normaliser(model: Any, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+    """log C(T) for as many data as these."""
+    raise UnsupportedMethod(
+        f"{type(model).__name__} has no tempered normaliser, which tp.VT needs; use tp.Annealed or tp.VB"
+    )
+
+
+@log_tempered_normaliser.register
+def _(model: FactorialMixture, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+    """Errata to eq. 22–24: (ND/2) [log T + (1 − 1/T) log 2πσ²] + N Σ_k log{π_k^(1/T) + (1 − π_k)^(1/T)}."""
+    if isinstance(model.noise, Gamma) or model.noise is None:
+        raise _infinite("noise")
+    n, d = _count(data), data.values.shape[1]
+    powers = 1.0 / temperatures
+    gaussian = _gaussian(powers, d, d * np.log(float(model.noise)))
+    if model.probability is not None:
+        p = np.asarray(model.probability)
+        on = np.logaddexp(powers[:, None] * np.log(p), powers[:, None] * np.log1p(-p)).sum(axis=1)
+        return _exact(n * (gaussian + on))
+    prior = model.prior["probability"]
+    assert isinstance(prior, Beta)
+    # E(π^s + (1 − π)^s)^N by the binomial theorem; factors are independent.
+    sums = np.array([_binomial(np.asarray(prior.a), np.asarray(prior.b), n, s) for s in powers])
+    return _exact(n * gaussian + sums)
+
+
+@log_tempered_normaliser.register
+def _(model: Mixture, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+    weights = model.prior["weights"]
+    if not isinstance(weights, Dirichlet):
+        raise UnsupportedMethod("tp.VT needs weights with a Dirichlet prior; use tp.Annealed")
+    powers, n, delta = 1.0 / temperatures, _count(data), np.asarray(weights.concentration)
+    if isinstance(model.pair, KnownCovarianceGaussian) and not model.missing:
+        covariance = np.atleast_2d(np.asarray(model.pair.covariance))
+        gaussian = _gaussian(powers, len(covariance), np.linalg.slogdet(covariance)[1])
+        return _exact(n * gaussian + np.array([_log_shares(delta, n, s) for s in powers]))
+    prior = model.prior["components"]
+    if isinstance(model.pair, IndependentPair) and isinstance(model.pair.inner, Bernoulli):
+        assert isinstance(prior, Independent)
+        return _sampled(powers, n, *_draw_bernoulli(delta, prior, seed))
+    if jax.tree.leaves(data.values)[0].dtype.kind == "f":
+        raise _infinite("covariances")
+    raise UnsupportedMethod(f"a mixture of {type(model.pair).__name__} has no tempered normaliser; use tp.Annealed")
+
+
+def _infinite(what: str) -> UnsupportedMethod:
+    return UnsupportedMethod(
+        f"tp.VT needs known {what}: with a prior on a variance the tempered normaliser is infinite; use tp.Annealed"
+    )
+
+
+def _count(data: Data) -> int:
+    return round(float(data.total_weight))
+
+
+def _exact(log: np.ndarray) -> Normaliser:
+    return Normaliser(log, np.zeros(len(log)))
+
+
+def _gaussian(powers: np.ndarray, d: int, log_determinant: float) -> np.ndarray:
+    """log ∫ N(x | μ, Σ)^s dx."""
+    return 0.5 * ((1.0 - powers) * (d * np.log(2.0 * np.pi) + log_determinant) - d * np.log(powers))
+
+
+def _binomial(a: np.ndarray, b: np.ndarray, n: int, power: float) -> float:
+    """Σ_k log E(π_k^s + (1 − π_k)^s)^n under Beta(a_k, b_k)."""
+    on = np.arange(n + 1)
+    choose = gammaln(n + 1) - gammaln(on + 1) - gammaln(n - on + 1)
+    moments = betaln(a[:, None] + power * on, b[:, None] + power * (n - on)) - betaln(a, b)[:, None]
+    return float(logsumexp(choose + moments, axis=1).sum())
+
+
+def _log_shares(delta: np.ndarray, n: int, power: float) -> float:
+    """log E(Σ_k π_k^s)^n under Dirichlet(δ).
+
+    By the multinomial theorem it is n! Γ(Σδ)/Γ(Σδ + sn) times the coefficient of xⁿ in Π_k Σ_i x^i Γ(δ_k + si) /
+    (Γ(δ_k) i!). With x tilted so that the coefficients, read as distributions, have means that add up to n, it is
+    the probability of a sum of independent counts, which a Fourier transform gives to full precision.
+    """
+    i = np.arange(n + 1)
+    terms = gammaln(delta[:, None] + power * i) - gammaln(delta)[:, None] - gammaln(i + 1)
+
+    def tilted(log_x: float) -> tuple[np.ndarray, np.ndarray]:
+        logits = terms + log_x * i
+        top = logsumexp(logits, axis=1)
+        return np.exp(logits - top[:, None]), top
+
+    low, high = -50.0, 50.0
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if (tilted(middle)[0] @ i).sum() < n else (low, middle)
+    shares, top = tilted(low)
+    size = 1 << int(np.ceil(np.log2(len(delta) * n + 1)))
+    total = np.fft.irfft(np.prod(np.fft.rfft(shares, size, axis=1), axis=0), size)[n]
+    coefficient = np.log(total) + top.sum() - low * n
+    return float(gammaln(n + 1) + gammaln(delta.sum()) - gammaln(delta.sum() + power * n) + coefficient)
+
+
+def _draw_bernoulli(delta: np.ndarray, prior: Independent, seed: int) -> tuple[Any, Any]:
+    """Draws of the parameters, and the log of one datum's bracket at a power."""
+    a, b = np.asarray(prior.inner.a), np.asarray(prior.inner.b)  # type: ignore[attr-defined]
+
+    def draw(samples: int) -> tuple[np.ndarray, np.ndarray]:
+        rng = np.random.default_rng(seed)
+        return np.log(rng.dirichlet(delta, samples)), rng.beta(a, b, (samples, *a.shape))
+
+    def bracket(draws: tuple[np.ndarray, np.ndarray], power: float) -> np.ndarray:
+        log_weights, p = draws
+        columns = np.log(p**power + (1.0 - p) ** power).sum(axis=2)
+        return logsumexp(power * log_weights + columns, axis=1)
+
+    return draw, bracket
+
+
+def _sampled(powers: np.ndarray, n: int, draw: Any, bracket: Any) -> Normaliser:
+    """Monte Carlo with the same draws at every temperature, until the temperature it implies is stable."""
+    samples = _SAMPLES
+    while True:
+        draws = draw(samples)
+        logs = n * np.array([bracket(draws, s) for s in powers])
+        value = logsumexp(logs, axis=1) - np.log(samples)
+        half = logsumexp(logs[:, : samples // 2], axis=1) - np.log(samples // 2)
+        share = np.exp(logs - value[:, None])
+        error = share.std(axis=1) / np.sqrt(samples)
+        if _moved(powers, value, half) <= _STABLE or samples >= _MOST:
+            return Normaliser(value, error, samples)
+        samples *= 4
+
+
+def _moved(powers: np.ndarray, one: np.ndarray, other: np.ndarray) -> float:
+    """The largest relative change of E[T], over energies for which each temperature in turn is the best."""
+    energies = np.gradient(one, powers)
+
+    def implied(log_c: np.ndarray) -> np.ndarray:
+        logits = energies[:, None] * powers[None] - log_c[None]
+        r = np.exp(logits - logsumexp(logits, axis=1)[:, None])
+        return r @ (1.0 / powers)
+
+    return float(np.max(np.abs(implied(other) / implied(one) - 1.0)))

@@ -1,0 +1,184 @@
+"""Variational tempering: normalisers against quadrature and enumeration, and a bound that rises."""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import roots_jacobi
+from scipy.stats import beta as beta_distribution
+from scipy.stats import norm
+
+import temperance as tp
+from temperance.errors import InvalidParameter, UnsupportedMethod
+from temperance.inference.variational.local_tempered import LVT
+from temperance.inference.variational.tempered import VT
+from temperance.models._data import make_data
+from temperance.models.renormalised import log_tempered_normaliser
+
+rng = np.random.default_rng(2)
+T = np.array([1.0, 1.3, 2.5, 9.0])
+
+
+def data(n: int, d: int) -> Any:
+    return make_data(np.zeros((n, d)))
+
+
+def test_factorial_mixture_values() -> None:
+    """Of an independent quadrature (errata to the paper)."""
+    for n, d, k, value in ((1, 1, 2, 1.109348), (3, 2, 4, 6.656090)):
+        model = tp.FactorialMixture(k, noise=0.1, probability=0.3)
+        found = log_tempered_normaliser(model, T, data(n, d))
+        assert found.log[2] == pytest.approx(value, abs=5e-7)
+        assert found.log[0] == pytest.approx(0.0, abs=1e-12) and (found.error == 0).all()
+
+
+def test_factorial_mixture_by_quadrature() -> None:
+    """One datum of one pixel, two factors with given means: the integral does not depend on them."""
+    model = tp.FactorialMixture(2, noise=0.3, probability=[0.2, 0.7])
+    means, p = np.array([0.4, -1.1]), np.array([0.2, 0.7])
+
+    def bracket(x: float, s: float) -> float:
+        states = product((0, 1), repeat=2)
+        density = [np.prod(np.where(z, p, 1 - p)) * norm(np.dot(z, means), np.sqrt(0.3)).pdf(x) for z in states]
+        return float(np.sum(np.array(density) ** s))
+
+    wanted = [np.log(quad(bracket, -20, 20, args=(1 / t,), limit=200)[0]) for t in T]
+    np.testing.assert_allclose(log_tempered_normaliser(model, T, data(1, 1)).log, wanted, atol=1e-7)
+
+
+def test_unknown_probabilities_by_quadrature() -> None:
+    a, b, n = 1.5, 0.8, 6
+    known = tp.FactorialMixture(1, noise=0.3, probability=0.5)
+    model = tp.FactorialMixture(1, noise=0.3, probability=tp.Beta(a, b))
+    gaussian = log_tempered_normaliser(known, T, data(n, 2)).log - n * np.log(2 * 0.5 ** (1 / T))
+    integral = [
+        quad(lambda p, s=1 / t: beta_distribution(a, b).pdf(p) * (p**s + (1 - p) ** s) ** n, 0, 1)[0] for t in T
+    ]
+    np.testing.assert_allclose(
+        log_tempered_normaliser(model, T, data(n, 2)).log, gaussian + np.log(integral), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("delta", [[1.0, 1.0, 1.0], [0.7, 2.0, 1.2]])
+def test_mixtures_by_quadrature_over_the_weights(delta: list[float]) -> None:
+    n, covariance = 4, np.array([[1.0, 0.3], [0.3, 0.5]])
+    pair = tp.KnownCovarianceGaussian(covariance)
+    model = tp.Mixture(3, pair, prior=tp.Normal(np.zeros(2), np.eye(2)), concentration=delta)
+    found = log_tempered_normaliser(model, T, data(n, 2)).log
+    first, share_first = beta_nodes(delta[0], delta[1] + delta[2])
+    second, share_second = beta_nodes(delta[1], delta[2])
+    a, b = first[:, None], second[None]
+    determinant = np.linalg.det(2 * np.pi * covariance)
+    for t, value in zip(T, found, strict=True):
+        s = 1 / t
+        brackets = (a**s + (b * (1 - a)) ** s + ((1 - b) * (1 - a)) ** s) ** n
+        gaussian = 0.5 * (1 - s) * np.log(determinant) - np.log(s)
+        assert value == pytest.approx(n * gaussian + np.log(share_first @ brackets @ share_second), abs=1e-4)
+
+
+def beta_nodes(a: float, b: float) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss's quadrature under Beta(a, b)."""
+    x, w = roots_jacobi(300, b - 1, a - 1)
+    return (x + 1) / 2, w / w.sum()
+
+
+def test_many_data_in_many_components_stay_exact() -> None:
+    """Two components by the sum over how many data are in the first; and a bound: 1 ≤ Σ π^s ≤ K^(1 − s)."""
+    pair = tp.KnownCovarianceGaussian([[1.0 / (2 * np.pi)]])  # then ∫ N^s dx = s^(−1/2)
+    n = 3000
+    for k in (2, 8):
+        model = tp.Mixture(k, pair, prior=tp.Normal([0.0], [[1.0]]))
+        found = log_tempered_normaliser(model, T, data(n, 1)).log - 0.5 * n * np.log(T)
+        assert found[0] == pytest.approx(0.0, abs=1e-6)
+        assert (found[1:] > 0).all() and (found <= n * (1 - 1 / T) * np.log(k) + 1e-6).all()
+        if k == 2:
+            grid = (np.arange(200_000) + 0.5) / 200_000
+            for t, value in zip(T, found, strict=True):
+                logs = n * np.log(grid ** (1 / t) + (1 - grid) ** (1 / t))
+                assert value == pytest.approx(np.log(np.mean(np.exp(logs - logs.max()))) + logs.max(), abs=1e-5)
+
+
+def test_bernoulli_mixtures_by_monte_carlo_with_an_honest_error() -> None:
+    model = tp.Mixture(2, "bernoulli", prior=tp.Beta([2.0, 1.0], [1.0, 3.0]), columns=2)
+    x = np.array([[0, 1], [1, 1], [0, 0]], dtype=float)
+    model, rows = model.prepare(x)
+    found = log_tempered_normaliser(model, T, rows)
+    assert found.samples > 0 and found.log[0] == pytest.approx(0.0, abs=1e-12)
+    many = np.random.default_rng(9)
+    w = many.dirichlet([1, 1], 400_000)
+    p = many.beta([2.0, 1.0], [1.0, 3.0], (400_000, 2, 2))
+    for t, value, error in zip(T[1:], found.log[1:], found.error[1:], strict=True):
+        brackets = np.sum(w ** (1 / t) * np.prod(p ** (1 / t) + (1 - p) ** (1 / t), axis=2), axis=1) ** 3
+        wanted = np.log(brackets.mean())
+        spread = np.hypot(error, brackets.std() / brackets.mean() / np.sqrt(len(brackets)))
+        assert 0 < error < 0.02 and abs(value - wanted) < 4 * spread
+
+
+def toy(n: int = 150) -> np.ndarray:
+    factors = np.array([[2.0, 2, 0, 0, 0, 0], [0, 0, 2, 2, 0, 0], [0, 0, 0, 0, 2, 2]])
+    return (rng.random((n, 3)) < 0.4) @ factors + np.sqrt(0.1) * rng.normal(size=(n, 6))
+
+
+def test_the_tempered_bound_rises_and_the_temperature_falls_to_one() -> None:
+    model = tp.FactorialMixture(3, noise=0.1, probability=0.4, factor_variance=2.0)
+    fit = tp.fit(model, toy(), VT(method=tp.VB(restarts=4), length=60))
+    bounds = fit.history["tempered_elbo"][:60]
+    assert (np.diff(bounds) >= -1e-9 * np.abs(bounds[1:])).all() and bounds[-1] > bounds[0] + 1.0
+    assert fit.history["temperature"][0] == pytest.approx(VT().grid().mean())
+    assert (fit.history["temperature"][60:] == 1).all() and fit.converged
+    # T is a scale of the noise, known from 900 numbers to about √(2/900).
+    assert fit.details["temperature"] < 1.06
+    assert all("chance alone can explain it" in note for note in fit.notes)
+    assert fit.details["temperatures"].shape == (4,)
+
+
+def test_a_model_that_does_not_fit_stays_warm_and_says_so() -> None:
+    model = tp.FactorialMixture(1, noise=0.1, probability=0.4, factor_variance=2.0)
+    fit = tp.fit(model, toy(), VT(method=tp.VB(restarts=4), length=60))
+    assert fit.details["temperature"] > 2
+    assert "the optimum is poor, or the model does not fit" in fit.notes[-1]
+    assert (fit.history["temperature"][60:] == 1).all()
+
+
+def test_outliers_have_a_temperature_of_their_own() -> None:
+    x = np.concatenate([rng.normal(-3, 1, (60, 1)), rng.normal(3, 1, (60, 1)), [[14.0], [-15.0]]])
+    pair = tp.KnownCovarianceGaussian([[1.0]])
+    model = tp.Mixture(2, pair, prior=tp.Normal([0.0], [[100.0]]), init=np.array([[-3.0], [3.0]]))
+    fit = tp.fit(model, x, LVT(length=30))
+    powers = fit.details["inverse_temperature"]
+    assert powers.shape == (122,) and ((powers > 0) & (powers <= 1)).all()
+    assert powers[-2:].max() < 0.1 < np.median(powers[:-2])
+    # Far from its component r ∝ s^½ exp{−s M/2} on the grid: the same numbers written out.
+    grid = np.linspace(1.0, 0.01, 100)
+    hot = tp.fit(model, x, LVT(length=30, method=tp.VB(max_iter=1)))
+    assert hot.history["temperature"][0] == pytest.approx(1 / grid.mean())
+    assert fit.converged and (fit.history["temperature"][30:] == 1).all()
+
+
+def test_what_cannot_be_tempered_says_what_can() -> None:
+    x = rng.normal(size=(20, 2))
+    with pytest.raises(UnsupportedMethod, match=r"needs known covariances.*infinite; use tp\.Annealed"):
+        tp.fit(tp.GaussianMixture(2), x, VT())
+    with pytest.raises(UnsupportedMethod, match="needs known noise"):
+        tp.fit(tp.FactorialMixture(2), x, VT())
+    with pytest.raises(UnsupportedMethod, match=r"LinearRegression has no tempered normaliser.*tp\.Annealed"):
+        tp.fit(tp.LinearRegression(), (x, x[:, 0]), VT())
+    with pytest.raises(UnsupportedMethod, match="LVT is for Gaussian mixtures"):
+        tp.fit(tp.Mixture(2, "bernoulli"), (x > 0).astype(float), LVT())
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"temperatures": [2.0, 3.0]}, "temperatures must increase from 1"),
+        ({"temperatures": [1.0, 3.0, 2.0]}, "temperatures must increase from 1"),
+        ({"method": tp.SVI()}, "method must be a tp.VB without"),
+        ({"length": 0}, "length must be a whole number of at least 1, got 0"),
+    ],
+)
+def test_mistakes(options: dict, sentence: str) -> None:
+    for kind in (VT, LVT):
+        with pytest.raises(InvalidParameter, match=sentence):
+            kind(**options)
