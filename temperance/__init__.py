@@ -24,9 +24,12 @@ from .inference.monte_carlo.parallel_tempering import ParallelTempering  # noqa:
 from .inference.monte_carlo.variational_kernel import VariationalKernel  # noqa: E402
 from .inference.point.em import EM  # noqa: E402
 from .inference.point.laplace import Laplace  # noqa: E402
+from .inference.variational.annealed import Annealed  # noqa: E402
 from .inference.variational.coordinate import VB  # noqa: E402
 from .inference.variational.cvb0 import CVB0  # noqa: E402
+from .inference.variational.local_tempered import LVT  # noqa: E402
 from .inference.variational.stochastic import SVI  # noqa: E402
+from .inference.variational.tempered import VT  # noqa: E402
 from .models import (  # noqa: E402
     LDA,
     DirichletProcessMixture,
@@ -45,8 +48,11 @@ __all__ = [
     "EM",
     "EP",
     "LDA",
+    "LVT",
     "SVI",
     "VB",
+    "VT",
+    "Annealed",
     "CollapsedGibbs",
     "Comparison",
     "Completion",
