@@ -29,7 +29,6 @@ from .path import Path
 from .reference import Reference, as_path, inside
 
 CERTAIN = 0.02  # of the particles: with fewer effective ones the weights say little
-POWER = 3.0  # β = s³: from a narrowed prior less of the ladder is needed near zero
 
 
 class Particle(NamedTuple):
@@ -63,7 +62,7 @@ class AIS(Method):
     sweeps: int = 1
     reverse: bool = True
     posterior: Any = None
-    reference: Reference = "narrowed"
+    reference: Reference = "prior"
     widen: float = 4.0
     ladder: Any = None
     max_iter: int = dataclasses.field(default=0, repr=False)  # from the ladder
@@ -111,7 +110,7 @@ class AIS(Method):
     def step(
         self, key: Key[Array, ""], model: Model, state: Particle | Returning, data: Data
     ) -> tuple[Particle | Returning, Info]:
-        betas = jnp.asarray(power_ladder(self.temperatures, POWER) if self.ladder is None else self.ladder)
+        betas = jnp.asarray(power_ladder(self.temperatures) if self.ladder is None else self.ladder)
         up = isinstance(state, Particle)
         low = state.rung if up else state.rung - 1
         lower, upper = betas[low], betas[low + 1]

@@ -45,7 +45,7 @@ class ParallelTempering(Method):
     During the warm-up the ladder adapts at the ends of rounds of doubling length until neighbours reject swaps
     equally often; give `ladder` for a fixed one. `swaps` is "even-odd" (all even pairs, then all odd pairs: states
     drift along the ladder instead of diffusing) or "random" (one random pair, as in the thesis). `reference` is
-    where the path starts: "narrowed" (the prior and one datum's worth of the data), "prior", families by block
+    where the path starts: "prior", "narrowed" (the prior and one datum's worth of the data), families by block
     name, a fit (its posterior, widened by the factor `widen`), or a list of rows of the data whose exact posterior
     is the start (mixtures). `thin` is the number of sweeps between swaps, `chains` that of whole ensembles.
     """
@@ -57,7 +57,7 @@ class ParallelTempering(Method):
     thin: int = 1
     swaps: str = "even-odd"
     ladder: Any = None
-    reference: Reference = "narrowed"
+    reference: Reference = "prior"
     widen: float = 4.0
     path: Path = dataclasses.field(default=Path({}), repr=False)
 

@@ -67,7 +67,11 @@ def inside(model: Model, posterior: Any, data: Data) -> dict[str, Any]:
 
 @eqx.filter_jit
 def _narrowed(model: Model, data: Data) -> dict[str, Family]:
-    """The prior with one datum's worth of what all data say on average: centred on them, and as wide as they are."""
+    """The prior with one datum's worth of what all data say on average: centred on them, and as wide as they are.
+
+    A short way to broad components, but a long one to a tight cluster far from the centre, which this start makes
+    as improbable as one datum can: it appears only close to β = 1, all at once (galaxy, two components).
+    """
     prior = {name: p for name, p in model.prior.items() if isinstance(p, Family)}
     if len(prior) < len(model.prior):
         # What a hierarchical prior expects depends on draws of its parents: it stays as it is.
