@@ -182,3 +182,26 @@ def test_a_fit_is_saved_and_read(tmp_path: Any) -> None:
 def test_mistakes(options: dict, sentence: str) -> None:
     with pytest.raises(InvalidParameter, match=sentence):
         Annealed(**options)
+
+
+def test_topic_models_take_hot_steps_on_the_host_as_derived() -> None:
+    """Many minibatches at once in the kernel, with a temperature for each, beside one by one by autodiff."""
+    counts = np.random.default_rng(5).poisson(0.6, (24, 12))
+    counts[:, 0] += 1
+    method = Annealed(tp.SVI(batch_size=6, steps=9, local_steps=40), [4.0, 3.0, 2.0, 1.5, 1.2])
+    options: dict[str, Any] = {"document_prior": 0.5, "topic_prior": 0.3, "local_tol": 0.0}
+    fits = [tp.fit(tp.LDA(3, engine=engine, **options), counts, method) for engine in ("host", "autodiff")]
+    ours, theirs = (fit.posterior["topics"].concentration for fit in fits)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    cold = tp.fit(tp.LDA(3, engine="host", **options), counts, method.method).posterior["topics"].concentration
+    assert np.abs(np.asarray(cold) / np.asarray(ours) - 1).max() > 0.01  # or the schedule would not matter
+
+
+def test_a_batch_of_documents_is_annealed() -> None:
+    counts = np.random.default_rng(5).poisson(0.6, (24, 12))
+    counts[:, 0] += 1
+    model = tp.LDA(3, document_prior=0.5, topic_prior=0.3)
+    fit = tp.fit(model, counts, Annealed(tp.VB(local_steps=20, max_iter=50), [3.0] * 15))
+    bounds = fit.history["annealed_elbo"][:15]
+    assert (np.diff(bounds) >= -1e-9 * np.abs(bounds[1:])).all() and bounds[-1] > bounds[0] + 1e-3
+    assert fit.history["elbo"][14] < bounds[14]  # energies are negative, and count in full at T = 1
