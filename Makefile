@@ -8,7 +8,7 @@ PIP := $(PY) -m pip --disable-pip-version-check install --quiet
 .PHONY: demo test test-slow docs bench lint format clean
 
 demo: $(VENV)/.run
-	$(PY) examples/galaxy.py
+	$(VENV)/bin/temperance demo
 
 # One worker a core, whole files at a time, so that tests of one file share what they compile.
 test: $(VENV)/.dev

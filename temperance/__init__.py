@@ -3,6 +3,8 @@
 One model, every method, an honest log evidence.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from ._configure import configure
 
 configure()
@@ -41,6 +43,20 @@ from .models import (  # noqa: E402
     Prediction,
 )
 from .models.topics_report import Completion, document_completion, perplexity  # noqa: E402
+from .report import report  # noqa: E402
+
+if TYPE_CHECKING:
+    from .report import plots as plot
+
+
+def __getattr__(name: str) -> Any:
+    """`tp.plot` is imported when it is first used: Matplotlib takes its time."""
+    if name == "plot":
+        from .report import plots
+
+        return plots
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "AIS",
@@ -78,5 +94,7 @@ __all__ = [
     "fit",
     "load",
     "perplexity",
+    "plot",
+    "report",
     *_families,
 ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -19,7 +20,7 @@ from ..inference._method import Method
 from ..inference.point.em import EM
 from ..inference.progress import Grid
 from ..inference.variational.coordinate import VB
-from ..models import Model
+from ..models import LDA, Model
 from .multiplicity import log_multiplicity
 
 Label = int | str  # of a model: its size where the models differ in size, else its name
@@ -230,37 +231,30 @@ def compare(
     *,
     weights: Any = None,
     prior: Any = None,
+    workers: int = 1,
     progress: bool | None = None,
     resume: Comparison | None = None,
 ) -> Comparison:
     """Fit every model by every method (default `tp.VB(restarts=10)`) and compare their evidence.
 
     Each cell is `tp.fit(model, data, method, seed=seed)`. Models and methods may be mappings, whose keys then name
-    them. `prior` is one weight a model (default: all the same). Ctrl-C ends the comparison with what there is, and
-    `resume` takes over from such a result whatever belongs to the same models, methods, data and seed.
+    them. `prior` is one weight a model (default: all the same). `workers` fits are made side by side: the results are
+    the same, and the compiler uses more than one core. Ctrl-C ends the comparison with what there is, and `resume`
+    takes over from such a result whatever belongs to the same models, methods, data and seed.
     """
     named, size_name = _named_models(models)
     by = _named_methods(methods)
     log_prior = _log_prior(prior, len(named))
     as_key(seed)
-    grid = Grid(progress, [name for name in by for _ in named])
-    cells: dict[tuple[str, Label], Cell] = {}
-    shared: Any = None
+    tasks = [Task(label, name, model, method) for name, method in by.items() for label, model in named.items()]
+    grid = Grid(progress, [task.name for task in tasks], _workers(workers, tasks))
+
+    def one(task: Task) -> Cell:
+        with grid.cell(f"{task.name}, {sized(task.label, size_name)}"):
+            return _resumed(resume, task, data, weights, seed) or _fitted(task, data, weights, seed, grid)
+
     with grid.opened():
-        try:
-            for name, method in by.items():
-                for label, model in named.items():
-                    with grid.cell(f"{name}, {sized(label, size_name)}"):
-                        done = _resumed(resume, label, name, model, method, data, weights, seed)
-                        cell = done or _fitted(label, name, model, method, data, weights, seed, grid)
-                    if cell.fit is not None:
-                        cell, shared = _share_data(cell, shared)
-                        if cell.fit is not None and cell.fit.interrupted:
-                            raise KeyboardInterrupt
-                    cells[name, label] = cell
-        except KeyboardInterrupt:
-            if not cells:
-                raise
+        cells = _share_data(_run_all(tasks, one, grid))
     table = tuple(
         tuple(cells.get((name, label), Cell(label, name, None, NOT_REACHED)) for label in named) for name in by
     )
@@ -268,38 +262,80 @@ def compare(
     return Comparison(tuple(named), tuple(by), table, log_prior, seed, single, size_name)
 
 
-def _fitted(
-    label: Label, name: str, model: Model, method: Method, data: Any, weights: Any, seed: Any, grid: Grid
-) -> Cell:
+class Task(NamedTuple):
+    label: Label
+    name: str  # of the method
+    model: Model
+    method: Method
+
+
+def _run_all(tasks: list[Task], one: Callable[[Task], Cell], grid: Grid) -> dict[tuple[str, Label], Cell]:
+    """Every cell, side by side if asked; after an interruption those that were done, unless there are none."""
+    done: dict[tuple[str, Label], Cell] = {}
+
+    def keep(task: Task, cell: Cell) -> None:
+        if cell.fit is not None and cell.fit.interrupted:
+            raise KeyboardInterrupt
+        done[task.name, task.label] = cell
+
     try:
-        done = fit(model, data, method, seed=seed, weights=weights, progress=grid)
+        if grid.workers == 1:
+            for task in tasks:
+                keep(task, one(task))
+            return done
+        with ThreadPoolExecutor(grid.workers) as pool:
+            waiting = {pool.submit(one, task): task for task in tasks}
+            try:
+                for future in as_completed(waiting):
+                    keep(waiting[future], future.result())
+            except BaseException:
+                grid.stop()
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+    except KeyboardInterrupt:
+        if not done:
+            raise
+    return done
+
+
+def _workers(workers: Any, tasks: list[Task]) -> int:
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise InvalidParameter(f"workers must be a whole number of at least 1, got {workers!r}")
+    # The kernels of topic models use all cores by themselves, and may not be entered twice.
+    return 1 if any(isinstance(task.model, LDA) for task in tasks) else min(workers, len(tasks))
+
+
+def _fitted(task: Task, data: Any, weights: Any, seed: Any, grid: Grid) -> Cell:
+    try:
+        done = fit(task.model, data, task.method, seed=seed, weights=weights, progress=grid)
     except NumericalFailure as error:
-        return Cell(label, name, None, str(error))
-    return Cell(label, name, done, "", log_multiplicity(done))
+        return Cell(task.label, task.name, None, str(error))
+    return Cell(task.label, task.name, done, "", log_multiplicity(done))
 
 
-def _share_data(cell: Cell, shared: Any) -> tuple[Cell, Any]:
+def _share_data(cells: dict[tuple[str, Label], Cell]) -> dict[tuple[str, Label], Cell]:
     """Fits to the same arrays hold one copy of them."""
-    assert cell.fit is not None
-    if shared is None or cell.fit.data is shared:
-        return cell, cell.fit.data
-    if _same(cell.fit.data, shared):
-        return dataclasses.replace(cell, fit=dataclasses.replace(cell.fit, data=shared)), shared
-    return cell, cell.fit.data
+    shared: Any = None
+    for place, cell in cells.items():
+        if cell.fit is None or cell.fit.data is shared:
+            continue
+        if shared is not None and _same(cell.fit.data, shared):
+            cells[place] = dataclasses.replace(cell, fit=dataclasses.replace(cell.fit, data=shared))
+        else:
+            shared = cell.fit.data
+    return cells
 
 
-def _resumed(
-    before: Comparison | None, label: Label, name: str, model: Model, method: Method, data: Any, weights: Any, seed: Any
-) -> Cell | None:
+def _resumed(before: Comparison | None, task: Task, data: Any, weights: Any, seed: Any) -> Cell | None:
     """The cell of an earlier comparison, if it answers the same question."""
-    if before is None or name not in before.methods or label not in before.models:
+    if before is None or task.name not in before.methods or task.label not in before.models:
         return None
-    cell = before.cells[before.methods.index(name)][before.models.index(label)]
-    if cell.fit is None or cell.fit.method != method or not _same(cell.fit.seed, seed):
+    cell = before.cells[before.methods.index(task.name)][before.models.index(task.label)]
+    if cell.fit is None or cell.fit.method != task.method or not _same(cell.fit.seed, seed):
         return None
-    prepared, arrays = model.prepare(data, weights)
-    arrays = method.complete(prepared, arrays).arrange(jax.random.fold_in(as_key(seed), 0), prepared, arrays)
-    return cell if _same(cell.fit.model, method.prepare(prepared)) and _same(cell.fit.data, arrays) else None
+    prepared, arrays = task.model.prepare(data, weights)
+    arrays = task.method.complete(prepared, arrays).arrange(jax.random.fold_in(as_key(seed), 0), prepared, arrays)
+    return cell if _same(cell.fit.model, task.method.prepare(prepared)) and _same(cell.fit.data, arrays) else None
 
 
 def _same(left: Any, right: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -53,9 +54,11 @@ def as_progress(show: bool | Progress | None) -> Progress:
 class Grid(Progress):
     """One bar over many fits, and how long all of them will still take."""
 
-    def __init__(self, show: bool | None, kinds: Sequence[str]):
+    def __init__(self, show: bool | None, kinds: Sequence[str], workers: int = 1):
         super().__init__(show)
-        self.left = TimeLeft(kinds)
+        self.workers = workers
+        self.left = TimeLeft(kinds, workers)
+        self._stopped = threading.Event()
         self._bar: Any = None
         self._label = ""
 
@@ -93,9 +96,15 @@ class Grid(Progress):
         began = time.perf_counter()
 
         def report(step: int, info: dict[str, np.ndarray]) -> None:
+            if self._stopped.is_set():
+                raise KeyboardInterrupt
             self._show(time.perf_counter() - began, _bound(info))
 
         yield report
+
+    def stop(self) -> None:
+        """End the fits that run in other threads, where Ctrl-C does not reach."""
+        self._stopped.set()
 
     def _show(self, elapsed: float, bound: str) -> None:
         if self._bar is None:
@@ -116,8 +125,8 @@ class Grid(Progress):
 class TimeLeft:
     """Predicts the time of fits still to come from those of the same kind, or else from all before."""
 
-    def __init__(self, kinds: Sequence[str]):
-        self.kinds = list(kinds)
+    def __init__(self, kinds: Sequence[str], workers: int = 1):
+        self.kinds, self.workers = list(kinds), workers
         self.took: list[float] = []
 
     def finish(self, seconds: float) -> None:
@@ -134,7 +143,7 @@ class TimeLeft:
             known.setdefault(kind, []).append(seconds)
         guess = {kind: sum(seconds) / len(seconds) for kind, seconds in known.items()}
         coming = [guess.get(kind, every) for kind in self.kinds[number:]]
-        return max(coming[0] - elapsed, 0.0) + sum(coming[1:]) if coming else 0.0
+        return max(coming[0] - elapsed, 0.0) + sum(coming[1:]) / self.workers if coming else 0.0
 
 
 def _bound(info: dict[str, np.ndarray]) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..evidence.selection import Comparison
@@ -12,12 +13,18 @@ if TYPE_CHECKING:
 
 
 def report(
-    result: Fit | Comparison, path: str | os.PathLike[str], *, title: str | None = None, code: Any = None
+    result: Fit | Comparison,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    code: str | None = None,
+    names: Sequence[str] | None = None,
 ) -> Path:
     """Write one self-contained HTML page about a fit or a comparison to `path`; it opens offline.
 
-    `title` heads the page, `code` is the program (or command) that made the result, shown at its end.
+    `title` heads the page, `code` is the program (or command) that made the result, shown at its end, and `names`
+    are those of the data's columns.
     """
     from .page import write_page
 
-    return write_page(result, Path(path), title=title, code=code)
+    return write_page(result, Path(path), title=title, code=code, names=names)

@@ -90,7 +90,9 @@ def warnings(comparison: Comparison) -> list[str]:
     if len(comparison.models) > 2 and comparison.size_name.endswith("s") and comparison.best == max(ends, key=_number):
         sentences.append(f"The best number of {comparison.size_name} is the largest that was tried: try more of them.")
     notes = {note: None for cell in cells if cell.fit is not None for note in cell.fit.notes}
-    return sentences + [_sentence(note) for note in notes if "no restart converged" not in note]
+    return [_capital(sentence) for sentence in sentences] + [
+        _sentence(note) for note in notes if "no restart converged" not in note
+    ]
 
 
 def about_labels(comparison: Comparison) -> str | None:
@@ -105,8 +107,9 @@ def about_labels(comparison: Comparison) -> str | None:
     by_raw = {name: _raw_choice(comparison, name) for name in corrected}
     same = all(by_raw[name] == comparison.choice(name) for name in corrected)
     verb = "see" if len(corrected) > 1 else "sees"
+    parts = comparison.size_name if comparison.size_name.endswith("s") else "components"
     return (
-        f"{join(corrected)} {verb} one of the equivalent ways to number the {comparison.size_name}, so the log of "
+        f"{join(corrected)} {verb} one of the equivalent ways to number the {parts}, so the log of "
         "their number is added before models are compared: log K! when all K hold data, less when some are empty. "
         + (
             "Without it the choice would be the same."

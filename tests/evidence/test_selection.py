@@ -67,6 +67,26 @@ def test_a_prior_over_models_shifts_the_log_odds(tiny):
     assert other.fit(2) is tiny.fit(2)  # taken over, not fitted again
 
 
+def test_side_by_side_is_the_same(tiny):
+    method = tp.VB(restarts=10, tol=1e-10)
+    again = tp.compare(mixtures(1, 2, 3), X, method, workers=2)
+    np.testing.assert_array_equal(again.log_evidence, tiny.log_evidence)
+    assert again.fit(1).data is again.fit(3).data
+    with pytest.raises(InvalidParameter, match="workers must be"):
+        tp.compare(mixtures(1), X, method, workers=0)
+
+
+def test_an_error_beside_other_fits_ends_them_all(tiny, monkeypatch):
+    def fails(model, *arguments, **options):
+        if model.n_components == 1:
+            raise UnsupportedMethod("not this one")
+        return tiny.fit(2)
+
+    monkeypatch.setattr(selection, "fit", fails)
+    with pytest.raises(UnsupportedMethod, match="not this one"):
+        tp.compare(mixtures(1, 2, 3), X, workers=2)
+
+
 def test_rows_frame_and_file(tiny, tmp_path):
     tiny.save(tmp_path / "hill.tp")
     again = tp.load(tmp_path / "hill.tp")

@@ -1,0 +1,58 @@
+"""What plots and pages need to know about a fit."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import UnsupportedMethod
+from ..fit import Fit
+from ..models import Mixture, Posterior
+
+
+class Gaussians(NamedTuple):
+    """The components that hold data, the heaviest first."""
+
+    weights: np.ndarray  # (k,)
+    means: np.ndarray  # (k, d)
+    covariances: np.ndarray  # (k, d, d)
+    numbers: list[int]
+
+
+def families(fit: Fit) -> Posterior:
+    """The posterior as families; draws are summed up by those with their moments."""
+    return fit.state if isinstance(fit.state, Posterior) else fit.state.matched(fit.model, fit.data)
+
+
+def data_of(fit: Fit) -> np.ndarray | None:
+    """The rows a mixture was fitted to, as the user gave them; None for other kinds of data."""
+    if not isinstance(fit.model, Mixture):
+        return None
+    x = np.asarray(fit.data.values, dtype=np.float64)[: fit.data.size]
+    return x if fit.model.shift is None else x + np.asarray(fit.model.shift)
+
+
+def is_gaussian(fit: Fit) -> bool:
+    return isinstance(fit.model, Mixture) and fit.model.shift is not None
+
+
+def gaussians(fit: Fit) -> Gaussians:
+    """Means, covariances and weights of a Gaussian mixture."""
+    if not is_gaussian(fit):
+        raise UnsupportedMethod(f"{type(fit.model).__name__} has no Gaussian components to draw")
+    table = fit.table()
+    numbers = table["component"]
+    means = np.stack([np.atleast_1d(mean) for mean in table["mean"]])
+    d = means.shape[1]
+    components: Any = fit.model.to_user(families(fit).blocks)["components"]
+    scatter = getattr(components, "scatter", None)
+    if scatter is not None and np.ndim(scatter) == 3:
+        covariances = np.asarray(scatter) / np.asarray(components.dof)[:, None, None]
+        covariances = covariances[numbers]
+    elif "sd" in table:
+        covariances = np.stack([np.diag(np.broadcast_to(np.square(np.asarray(sd)), (d,))) for sd in table["sd"]])
+    else:
+        known = np.asarray(getattr(fit.model.pair, "covariance", np.eye(d)))  # type: ignore[attr-defined]
+        covariances = np.broadcast_to(known, (len(numbers), d, d))
+    return Gaussians(np.asarray(table["weight"]), means, covariances, numbers)

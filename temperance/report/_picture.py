@@ -1,0 +1,48 @@
+"""A Matplotlib figure as part of a page: SVG, or PNG where a vector picture would be too heavy."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import re
+from typing import Any
+
+_HEAVIEST = 200_000  # bytes of SVG; above it a bitmap is smaller and faster
+
+
+def picture(drawn: Any, words: str, mark: str) -> str:
+    """An element that shows a figure (or the figure of axes), with words for those who cannot see it.
+
+    `mark` makes the names inside it unique on the page.
+    """
+    figure = getattr(drawn, "figure", drawn)
+    text = _svg(figure, mark)
+    wide = f"max-width: {figure.get_figwidth() * 110:.0f}px"  # one size of type for all figures
+    if len(text) > _HEAVIEST:
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", dpi=150, facecolor="white")
+        data = base64.b64encode(buffer.getvalue()).decode()
+        return f'<img alt="{html.escape(words)}" style="{wide}" src="data:image/png;base64,{data}">'
+    label = html.escape(words)
+    return text.replace("<svg ", f'<svg role="img" aria-label="{label}" style="{wide}" ', 1)
+
+
+def _svg(figure: Any, mark: str) -> str:
+    import matplotlib
+
+    buffer = io.StringIO()
+    # Text stays text: it can be selected, searched and read aloud.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "temperance", "font.family": "sans-serif"}):
+        figure.savefig(buffer, format="svg", facecolor="white", metadata={"Date": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    # A viewBox and no fixed size: the page decides how wide it is.
+    text = re.sub(r'(<svg [^>]*?) height="[^"]*"', r"\1", text, count=1)
+    text = re.sub(r'(<svg [^>]*?) width="[^"]*"', r"\1", text, count=1)
+    names = sorted(set(re.findall(r'\bid="([^"]+)"', text)), key=len, reverse=True)
+    for name in names:
+        text = text.replace(f'id="{name}"', f'id="{mark}-{name}"')
+        text = text.replace(f'"#{name}"', f'"#{mark}-{name}"').replace(f"url(#{name})", f"url(#{mark}-{name})")
+    return text

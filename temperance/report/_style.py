@@ -1,0 +1,43 @@
+"""Colours that everyone can tell apart, also in print, and no clutter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+# Okabe and Ito's palette; methods also differ in marker and line, so that grey paper is enough.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), "-")
+GREY, LIGHT = "#777777", "#d0d0d0"
+
+
+def axes_or_new(axes: Any, width: float = 6.0, height: float = 3.6) -> Any:
+    """The axes given, or those of a new figure, without a frame on top and to the right."""
+    if axes is None:
+        from matplotlib.figure import Figure
+
+        axes = Figure(figsize=(width, height), layout="constrained").subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    return axes
+
+
+def grid_of_axes(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Any, Any]:
+    """A figure and its axes. No pyplot: nothing is left open, and no window appears."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, **options)
+    for each in axes.ravel():
+        each.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def colour(index: int) -> str:
+    return COLOURS[index % len(COLOURS)]
+
+
+def thin(points: np.ndarray, most: int = 4000) -> np.ndarray:
+    """An evenly spaced part of many points: more would only make a heavier picture."""
+    return points if len(points) <= most else points[np.linspace(0, len(points) - 1, most).astype(int)]

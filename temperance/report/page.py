@@ -1,0 +1,322 @@
+"""One self-contained HTML page about a fit or a comparison: it opens offline, on a phone or a desk, light or dark."""
+
+from __future__ import annotations
+
+import html
+import os
+import platform
+import tempfile
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidParameter
+from ..evidence.selection import Comparison, sized
+from ..fit import Fit
+from ..summary import _cell
+from . import plots
+from ._facts import data_of, is_gaussian
+from ._page_style import STYLE
+from ._picture import picture
+from .words import about_labels, conclusion, fit_sentences, percent, shown, warnings
+
+_HEADINGS = {
+    "method": "method",
+    "log_evidence": "log evidence",
+    "label_correction": "+ labels",
+    "bracket": "bracket",
+    "probability": "probability",
+    "converged": "converged",
+    "failure": "what went wrong",
+}
+DENSITY = "Predictive density"
+_PACKAGES = ("temperance", "jax", "numpy", "scipy", "equinox")
+
+
+def write_page(result: Any, path: Path, *, title: str | None, code: str | None, names: Sequence[str] | None) -> Path:
+    """Write the page; a file that is there is replaced only by a complete new one."""
+    if not isinstance(result, Fit | Comparison):
+        raise InvalidParameter(f"result must be a fit or a comparison, got {type(result).__name__}")
+    body = _comparison(result, names) if isinstance(result, Comparison) else _fit(result, names)
+    heading = title or (_title(result) if isinstance(result, Comparison) else f"A fit of {type(result.model).__name__}")
+    parts = [*body, _settings(result), _code(code if code else _default_code(result))]
+    text = _document(heading, parts)
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(beside, 0o644)  # a page is there to be shown
+        os.replace(beside, path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+    return path
+
+
+# ---- a comparison -------------------------------------------------------------------------------------------
+
+
+def _title(comparison: Comparison) -> str:
+    return f"How many {comparison.size_name}?" if comparison.size_name.endswith("s") else "Which model?"
+
+
+def _comparison(comparison: Comparison, names: Sequence[str] | None) -> list[str]:
+    best = comparison.best_fit
+    parts = [_summary(conclusion(comparison), warnings(comparison), _answer(comparison))]
+    figures = [
+        _figure(
+            "The Ockham hill",
+            lambda: plots.hill(comparison),
+            f"Log evidence against {comparison.size_name}, all labellings counted. Small dots are restarts, a band is "
+            "the bracket of a Monte Carlo method, an open marker a result that did not converge. Models that are too "
+            "simple cannot explain the data; those that are too rich waste probability on data that were not seen.",
+            _hill_words(comparison),
+        )
+    ]
+    x = data_of(best)
+    if x is not None and x.shape[1] == 1 and is_gaussian(best):
+        chosen = {name: comparison.fit(c, name) for name, c in comparison.choices.items() if c is not None}
+        figures.append(
+            _figure(
+                "The data, and what is predicted",
+                lambda: plots.density(chosen, x, xlabel=names[0] if names else "x"),
+                "A histogram of the data with the predictive density of the size that each method chose.",
+                f"Histogram of {len(x)} data between {x.min():.4g} and {x.max():.4g} with predictive densities.",
+            )
+        )
+    return [
+        *parts,
+        _section("What it looks like", [_grid(figures)]),
+        _evidence_table(comparison),
+        *_found(best, names, density=False),
+    ]
+
+
+def _answer(comparison: Comparison) -> tuple[str, str]:
+    return sized(comparison.best, comparison.size_name), f"probability {percent(float(comparison.probabilities.max()))}"
+
+
+def _hill_words(comparison: Comparison) -> str:
+    row = comparison.cells[comparison.methods.index(comparison.decided_by)]
+    values = ", ".join(f"{cell.model}: {cell.total:.1f}" for cell in row if np.isfinite(cell.total))
+    return f"Line chart of the log evidence by {comparison.decided_by}; {values}. The highest is {comparison.best}."
+
+
+def _evidence_table(comparison: Comparison) -> str:
+    rows = [_with_bracket(row) for row in comparison.rows()]
+    optional = ("failure", "bracket")
+    names = [name for name in rows[0] if name != "seconds" and (name not in optional or any(row[name] for row in rows))]
+    marked = [row[comparison.size_name] == comparison.best and row["method"] == comparison.decided_by for row in rows]
+    cells = [[(name, shown(name, row[name])) for name in names] for row in rows]
+    headings = [_HEADINGS.get(name, name) for name in names]
+    note = about_labels(comparison)
+    table = _table(headings, cells, "The log evidence of every model by every method", marked)
+    return _section("The numbers", [table, *([f"<p>{_text(note)}</p>"] if note else [])])
+
+
+def _with_bracket(row: dict[str, Any]) -> dict[str, Any]:
+    """One column in place of two."""
+    found: dict[str, Any] = {}
+    for name, value in row.items():
+        if name == "low":
+            found["bracket"] = _bracket(value, row["high"])
+        elif name != "high":
+            found[name] = value
+    return found
+
+
+def _bracket(low: float | None, high: float | None) -> str | None:
+    if low is None:
+        return None
+    return f"at least {low:.2f}" if high is None else f"{low:.2f} to {high:.2f}"
+
+
+# ---- a fit --------------------------------------------------------------------------------------------------
+
+
+def _fit(fit: Fit, names: Sequence[str] | None) -> list[str]:
+    notes = [note[:1].upper() + note[1:] + "." for note in fit.notes]
+    answer = (f"{fit.log_evidence:.2f}", "log evidence") if np.isfinite(fit.log_evidence) else None
+    return [_summary(fit_sentences(fit), notes, answer), *_found(fit, names)]
+
+
+def _found(fit: Fit, names: Sequence[str] | None, density: bool = True) -> list[str]:
+    """The parts of one fit: figures, then the table."""
+    figures = [_figure(*entry) for entry in _fit_figures(fit, names) if density or entry[0] != DENSITY]
+    table = fit.table()
+    parts = [_section(f"The fit by {fit.method.name}", [_grid(figures)])] if figures else []
+    if "component" in table:
+        table["component"] = list(range(1, len(table["component"]) + 1))  # as the figures number them
+    if table:
+        size = len(next(iter(table.values())))
+        rows = [[(name, _cell(values[index])) for name, values in table.items()] for index in range(min(size, 50))]
+        more = [f"<p>and {size - 50} more rows.</p>"] if size > 50 else []
+        parts.append(_section("What was found", [_table(list(table), rows, "The parts of the fitted model"), *more]))
+    return parts
+
+
+def _fit_figures(fit: Fit, names: Sequence[str] | None) -> list[tuple[str, Callable[[], Any], str, str]]:
+    """Title, drawing, caption and words for those who cannot see it."""
+    found: list[tuple[str, Callable[[], Any], str, str]] = []
+    x = data_of(fit)
+    if x is not None and is_gaussian(fit):
+        if x.shape[1] == 1:
+            label = names[0] if names else "x"
+            words = f"Histogram of {len(x)} data with the predictive density."
+            found.append(
+                (DENSITY, lambda: plots.density(fit, x, xlabel=label), "The data and what is predicted.", words)
+            )
+        elif x.shape[1] == 2:
+            caption = "Ellipses of one and two standard deviations; grey lines are contours of the predictive density."
+            found.append(
+                ("Components", lambda: plots.ellipses(fit, x, names=names), caption, "Scatter plot with ellipses.")
+            )
+        else:
+            caption = "The first columns in pairs, with ellipses of one and two standard deviations."
+            found.append(
+                ("Components", lambda: plots.pairs(fit, x, names=names), caption, "Scatter plots of pairs of columns.")
+            )
+    if hasattr(fit.model, "topics"):
+        found.append(("Topics", lambda: plots.topics(fit), "The most probable words of each topic.",
+                      "; ".join(f"topic {k + 1}: {', '.join(str(word) for word, _ in words)}"
+                                for k, words in enumerate(fit.topics(5)))))  # fmt: skip
+    if hasattr(fit.model, "components"):
+        found.append(("Factors", lambda: plots.factors(fit), "The expected factors.", "Images of the factors."))
+    if "weight" in fit.table():
+        found.append(("Weights", lambda: plots.weights(fit), "The share of each component; × marks those without data.",
+                      "Bar chart of the weights; the numbers are in the table."))  # fmt: skip
+    if any(key in fit.history for key in ("elbo", "log_evidence", "log_joint")):
+        found.append(("The run", lambda: plots.trace(fit), "What the method reported at each step.",
+                      f"Line chart over the steps, ending at {fit.log_evidence:.2f}."))  # fmt: skip
+    if "slopes" in fit.history and "ladder" in fit.details:
+        found += [
+            ("Thermodynamic curve", lambda: plots.thermodynamic(fit), "The area under the curve is the log evidence; "
+             "the two staircases enclose it.", "Rising curve from β = 0 to 1 between two staircases."),
+            ("Swaps", lambda: plots.swaps(fit), "Swaps accepted between neighbouring temperatures.",
+             "Bar chart of acceptance rates."),
+            ("Energies", lambda: plots.energies(fit), "Energies at some of the temperatures: neighbours overlap.",
+             "Overlapping histograms."),
+        ]  # fmt: skip
+    return found
+
+
+# ---- pieces -------------------------------------------------------------------------------------------------
+
+
+def _settings(result: Fit | Comparison) -> str:
+    fits: list[tuple[str, Fit]] = []
+    if isinstance(result, Comparison):
+        for name, row in zip(result.methods, result.cells, strict=True):
+            fits += [(name, cell.fit) for cell in row if cell.fit is not None][:1]
+    else:
+        fits = [("", result)]
+    rows = [("Model", type(fits[0][1].model).__name__), ("Data", f"{fits[0][1].data.size:,}")]
+    rows += [(f"Method {name}".strip(), repr(fit.method)) for name, fit in fits]
+    seconds = (
+        sum(cell.fit.seconds for row in result.cells for cell in row if cell.fit is not None)
+        if isinstance(result, Comparison)
+        else result.seconds
+    )
+    rows += [("Seed", str(result.seed)), ("Time of the fits", f"{seconds:.1f} s")]
+    rows += [("Versions", ", ".join(f"{name} {_version(name)}" for name in _PACKAGES))]
+    rows += [("Python", f"{platform.python_version()}, {platform.system()} {platform.machine()}")]
+    rows += [("Written", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))]
+    items = "".join(f"<dt>{_text(key)}</dt><dd>{_text(value)}</dd>" for key, value in rows)
+    return _section("Settings", [f"<dl>{items}</dl>"])
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "?"
+
+
+def _default_code(result: Fit | Comparison) -> str:
+    """A program that does the same, up to the data and the models, which only the user can name."""
+    lines = [
+        "import temperance as tp",
+        "",
+        "# x: your data" if not isinstance(result, Comparison) else "# x: your data, models: as above",
+    ]
+    if isinstance(result, Comparison):
+        by = {name: row[0].fit.method for name, row in zip(result.methods, result.cells, strict=True) if row[0].fit}
+        lines += ["methods = {", *(f"    {name!r}: tp.{method!r}," for name, method in by.items()), "}"]
+        lines += [f"hill = tp.compare(models, x, methods, seed={result.seed!r})", "hill.summary()"]
+    else:
+        size = getattr(result.model, "n_components", None)
+        model = f"tp.{type(result.model).__name__}({'' if size is None else size})"
+        lines += [f"fit = tp.fit({model}, x, tp.{result.method!r}, seed={result.seed!r})", "fit.summary()"]
+    return "\n".join(lines)
+
+
+def _code(code: str) -> str:
+    return _section("Do it again", [f'<pre tabindex="0"><code>{_text(code)}</code></pre>'])
+
+
+def _summary(sentences: list[str], notes: list[str], answer: tuple[str, str] | None) -> str:
+    big = f'<p class="answer"><strong>{_text(answer[0])}</strong> <span>{_text(answer[1])}</span></p>' if answer else ""
+    said = "".join(f"<p>{_text(sentence)}</p>" for sentence in sentences)
+    warned = "".join(f"<li>{_text(note)}</li>" for note in notes)
+    box = f'<div class="notes" role="note"><h3>Before you believe it</h3><ul>{warned}</ul></div>' if notes else ""
+    return f'<section class="summary" aria-label="Summary">{big}{said}{box}</section>'
+
+
+def _section(heading: str, parts: list[str]) -> str:
+    name = f"section-{_slug(heading)}"
+    return f'<section aria-labelledby="{name}"><h2 id="{name}">{_text(heading)}</h2>{"".join(parts)}</section>'
+
+
+def _grid(figures: list[str]) -> str:
+    return f'<div class="figures">{"".join(figures)}</div>'
+
+
+def _figure(title: str, draw: Callable[[], Any], caption: str, words: str) -> str:
+    return (
+        f'<figure><div class="paper">{picture(draw(), words, _slug(title))}</div>'
+        f"<figcaption><strong>{_text(title)}.</strong> {_text(caption)}</figcaption></figure>"
+    )
+
+
+def _table(
+    headings: list[str], rows: list[list[tuple[str, str]]], caption: str, marked: list[bool] | None = None
+) -> str:
+    head = "".join(f'<th scope="col">{_text(name)}</th>' for name in headings)
+    body = ""
+    for number, row in enumerate(rows):
+        mark = ' class="best"' if marked and marked[number] else ""
+        cells = "".join(f"<td{_right(value)}>{_text(value)}</td>" for _, value in row)
+        body += f"<tr{mark}>{cells}</tr>"
+    return (
+        f'<div class="wide" tabindex="0" role="region" aria-label="{_text(caption)}"><table><caption>{_text(caption)}'
+        f"</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _right(value: str) -> str:
+    return ' class="number"' if value[:1] in "-–0123456789[" else ""
+
+
+def _slug(text: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in text.lower())
+
+
+def _text(value: str) -> str:
+    return html.escape(value)
+
+
+def _document(title: str, parts: list[str]) -> str:
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f'<link rel="icon" href="data:,">\n<title>{_text(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n'
+        f'<a class="skip" href="#main">Skip to the summary</a>\n<main id="main">\n<h1>{_text(title)}</h1>\n'
+        + "\n".join(parts)
+        + "\n</main>\n<footer>Written by Temperance. Log evidences are in nats, every constant kept.</footer>\n"
+        "</body>\n</html>\n"
+    )

@@ -1,0 +1,25 @@
+"""Every plot: `tp.plot`. Each function takes Matplotlib axes, or makes a figure, and returns what it drew on.
+
+Colours are those everyone can tell apart; where they carry meaning, markers and lines do too.
+"""
+
+from .plots_data import density, ellipses, overview, pairs, responsibilities
+from .plots_evidence import hill, trace
+from .plots_parts import factors, topics, weights
+from .plots_tempering import energies, swaps, thermodynamic
+
+__all__ = [
+    "density",
+    "ellipses",
+    "energies",
+    "factors",
+    "hill",
+    "overview",
+    "pairs",
+    "responsibilities",
+    "swaps",
+    "thermodynamic",
+    "topics",
+    "trace",
+    "weights",
+]

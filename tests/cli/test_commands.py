@@ -1,0 +1,202 @@
+"""The command line: what it prints, what it returns, and how it refuses."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import temperance as tp
+from temperance.cli import main
+from temperance.cli.registry import METHODS, MODELS
+from temperance.evidence import selection
+
+TINY = "x\n-2.1\n-1.7\n-1.9\n0.9\n1.4\n1.2\n1.1\n"
+PRIOR = ["--mean", "0", "--pseudo-count", "0.01", "--dof", "2", "--scatter", "0.22"]
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.csv").write_text(TINY)
+    return tmp_path
+
+
+def run(capsys, *arguments):
+    code = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def refused(capsys, *arguments):
+    """The one sentence of a command that exits with 2."""
+    code, out, err = run(capsys, *arguments)
+    assert code == 2 and out == ""
+    assert err.startswith("temperance: ") and err.count("\n") == 1, err
+    return err
+
+
+def test_compare_prints_json_in_a_pipe(tiny, capsys):
+    options = [*PRIOR, "--components", "1:3", "--restarts", "10", "--out", "hill.tp", "--report", "hill.html"]
+    code, out, _ = run(capsys, "compare", "tiny.csv", *options)
+    assert code == 0
+    found = json.loads(out)
+    assert found["best"] == 2
+    assert [(row["components"], row["method"]) for row in found["models"]] == [(1, "vb"), (2, "vb"), (3, "vb")]
+    assert {"log_evidence", "low", "high", "converged"} <= set(found["models"][0])
+    np.testing.assert_allclose(
+        [row["log_evidence"] for row in found["models"]], [-18.924757, -11.777076, -13.281153], atol=1e-4
+    )
+    assert found["models"][0]["high"] is None and found["models"][0]["converged"] is True
+    assert tp.load("hill.tp").best == 2
+    assert "2 components" in (tiny / "hill.html").read_text("utf-8")
+
+
+def test_fit_predict_and_report(tiny, capsys):
+    code, out, _ = run(capsys, "fit", "tiny.csv", *PRIOR, "-k", 2, "--restarts", 10, "--out", "fit.tp")
+    found = json.loads(out)
+    assert code == 0 and found["log_evidence"] == pytest.approx(-11.777076, abs=1e-4)
+    assert sorted(found["table"]["data"]) == pytest.approx([3, 4], abs=0.2)
+
+    fit = tp.load("fit.tp")
+    x = np.loadtxt("tiny.csv", skiprows=1)[:, None]
+    code, out, _ = run(capsys, "predict", "fit.tp", "tiny.csv")
+    rows = json.loads(out)
+    np.testing.assert_allclose([row["log_density"] for row in rows], fit.log_predictive(x), rtol=1e-12)
+    assert [row["component"] for row in rows] == np.argmax(fit.responsibilities(x), axis=1).tolist()
+
+    code, out, _ = run(capsys, "predict", "fit.tp", "tiny.csv", "--out", "rows.csv", "--format", "text")
+    assert code == 0 and "7 rows in rows.csv" in out
+    np.testing.assert_allclose(np.loadtxt("rows.csv", delimiter=",", skiprows=1)[:, 0], fit.log_predictive(x))
+
+    code, out, _ = run(capsys, "report", "fit.tp", "page.html", "--title", "Seven numbers")
+    assert code == 0 and "Seven numbers" in (tiny / "page.html").read_text("utf-8")
+
+
+def test_text_for_people(tiny, capsys):
+    code, out, _ = run(capsys, "fit", "tiny.csv", *PRIOR, "-k", 2, "--restarts", 10, "--format", "text")
+    assert code == 0 and "The run converged." in out and "log evidence is -11.78" in out and "component" in out
+
+
+def test_the_prior_from_a_file_is_the_prior_from_flags(tiny, capsys):
+    (tiny / "prior.toml").write_text("mean = 0\npseudo_count = 0.01\ndof = 2\nscatter = 5.0\n")
+    options = ["--prior", "prior.toml", "--scatter", "0.22", "-k", 2, "--restarts", 10]
+    _, out, _ = run(capsys, "fit", "tiny.csv", *options)
+    assert json.loads(out)["log_evidence"] == pytest.approx(-11.777076, abs=1e-4)  # flags win over the file
+
+
+def test_bad_input_is_one_sentence_and_exit_code_2(tiny, capsys):
+    (tiny / "holes.csv").write_text("a,b\n1,2\n,4\n5,6\n")
+    (tiny / "head.csv").write_text("a,b\n")
+    (tiny / "bad.toml").write_text("mean = = 3")
+    (tiny / "foreign.tp").write_text("not a result")
+    assert "there is no file 'none.csv'" in refused(capsys, "fit", "none.csv")
+    assert "1 empty cells, the first in row 2 of column 'a'" in refused(capsys, "fit", "holes.csv")
+    assert "header and no rows" in refused(capsys, "compare", "head.csv")
+    assert "--components must be like" in refused(capsys, "compare", "tiny.csv", "--components", "1-6")
+    assert "--components must go up" in refused(capsys, "compare", "tiny.csv", "--components", "3:1")
+    assert "--method must be among" in refused(capsys, "compare", "tiny.csv", "--method", "mcmc")
+    assert "does not work for --model topics; vb" in refused(
+        capsys, "fit", "tiny.csv", "--model", "topics", "--method", "ep"
+    )
+    assert "--model must be one of" in refused(capsys, "fit", "tiny.csv", "--model", "hmmm")
+    assert "--method em has no evidence" in refused(capsys, "compare", "tiny.csv", "--method", "em")
+    assert "use temperance compare" in refused(capsys, "fit", "tiny.csv", "-k", "1:3")
+    assert "--format must be" in refused(capsys, "fit", "tiny.csv", "--format", "xml")
+    assert "bad.toml is not TOML" in refused(capsys, "fit", "tiny.csv", "--prior", "bad.toml")
+    assert "--mean must be a number" in refused(capsys, "fit", "tiny.csv", "--mean", "zero")
+    assert "takes no --dof" in refused(capsys, "fit", "tiny.csv", "--model", "poisson-mixture", "--dof", "2")
+    assert "column 'y' of tiny.csv is not there" in refused(capsys, "fit", "tiny.csv", "--columns", "y")
+    assert "foreign.tp is not a file of Temperance" in refused(capsys, "predict", "foreign.tp", "tiny.csv")
+    assert "No such option" in refused(capsys, "fit", "tiny.csv", "--colour")
+    assert "NAME must be one of" in refused(capsys, "reproduce", "mona-lisa")
+    assert "dof" in refused(capsys, "fit", "tiny.csv", *PRIOR, "--dof", "-1")
+
+
+def test_a_failure_is_exit_code_1(tiny, capsys, monkeypatch):
+    def fails(*arguments, **options):
+        raise tp.errors.NumericalFailure("VB met an impossible state")
+
+    monkeypatch.setattr(selection, "fit", fails)
+    code, out, err = run(capsys, "compare", "tiny.csv", "--components", "1:2")
+    assert code == 1 and out == "" and "no method has a usable log evidence" in err
+
+
+def test_ctrl_c_saves_what_was_done(tiny, capsys, monkeypatch):
+    real = selection.fit
+
+    def stopped(model, *arguments, **options):
+        if model.n_components == 2:
+            raise KeyboardInterrupt
+        return real(model, *arguments, **options)
+
+    monkeypatch.setattr(selection, "fit", stopped)
+    options = [*PRIOR, "--components", "1:2", "--restarts", "10"]
+    code, out, err = run(capsys, "compare", "tiny.csv", *options, "--out", "part.tp")
+    assert code == 1 and "part.tp holds what was done; go on with --resume" in err
+    monkeypatch.setattr(selection, "fit", real)
+    code, out, _ = run(capsys, "compare", "tiny.csv", *options, "--resume", "part.tp")
+    assert code == 0 and json.loads(out)["best"] == 2
+    assert json.loads(out)["models"][0]["seconds"] == tp.load("part.tp").fit(1).seconds  # not fitted again
+
+
+def test_models_lists_the_table(capsys):
+    found = json.loads(run(capsys, "models")[1])
+    assert set(found["models"]) == set(MODELS) and set(found["methods"]) == set(METHODS)
+    text = run(capsys, "models", "--format", "text")[1]
+    assert "gaussian-mixture" in text and "laplace" in text
+
+
+def test_reproduce_lists_the_figures(capsys):
+    assert "old-faithful" in run(capsys, "reproduce")[1].split()
+
+
+@pytest.mark.parametrize("command", ["fit", "compare", "predict", "report", "demo", "models", "reproduce"])
+def test_every_command_has_help_with_an_example(command, capsys):
+    code, out, _ = run(capsys, command, "--help")
+    assert code == 0 and f"Example: temperance {command}" in " ".join(out.split())
+
+
+@pytest.mark.slow
+def test_the_examples_of_the_help_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for command in ("fit", "predict", "report", "compare", "models", "demo", "reproduce"):
+        text = " ".join(run(capsys, command, "--help")[1].split())
+        example = re.search(r"Example: temperance (.*)$", text).group(1)
+        code, _, err = run(capsys, *shlex.split(example))
+        assert code == 0, (example, err)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["galaxy", "faithful"])
+def test_the_known_choices(name, capsys):
+    options = [*PRIOR, "--components", "1:6"] if name == "galaxy" else ["--components", "1:4"]
+    _, out, _ = run(capsys, "compare", name, *options, "--method", "vb,hellinger,ep,pt", "--restarts", 12)
+    found = json.loads(out)
+    assert set(found["choices"].values()) == {3 if name == "galaxy" else 2}
+
+
+def test_in_a_process_of_its_own(tiny):
+    """Standard input, a pipe as output, and the exit code."""
+    command = [sys.executable, "-m", "temperance.cli", "fit", "-", *PRIOR, "-k", "1"]
+    done = subprocess.run(command, input=TINY, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["log_evidence"] == pytest.approx(-18.924757, abs=1e-5)
+    done = subprocess.run([*command[:3], "fit", "none.csv"], capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.startswith("temperance: there is no file")
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_documentation_run(tiny, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text("utf-8")
+    lines = re.findall(r"^temperance (.*)$", page.split("```sh\n")[1].split("```")[0], re.MULTILINE)
+    for name in ("data.csv", "new.csv"):
+        (tiny / name).write_text(TINY)
+    for line in lines:
+        if not line.startswith(("demo", "reproduce")):  # the examples of the help
+            code, _, err = run(capsys, *shlex.split(line))
+            assert code == 0, (line, err)

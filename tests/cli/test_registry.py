@@ -1,0 +1,41 @@
+"""What the table of models and methods promises, holds."""
+
+import json
+
+import numpy as np
+import pytest
+
+from temperance.cli import main
+from temperance.cli.registry import METHODS, MODELS
+
+RNG = np.random.default_rng(0)
+TABLES = {
+    "gaussian-mixture": np.concatenate([RNG.normal(-3, 1, (6, 1)), RNG.normal(3, 1, (6, 1))]),
+    "dirichlet-process": np.concatenate([RNG.normal(-3, 1, (6, 1)), RNG.normal(3, 1, (6, 1))]),
+    "poisson-mixture": np.concatenate([RNG.poisson(2, (6, 1)), RNG.poisson(20, (6, 1))]),
+    "bernoulli-mixture": np.repeat([[0, 0, 1], [1, 1, 0]], 6, axis=0),
+    "topics": np.repeat([[3, 2, 0, 0], [0, 0, 4, 1]], 3, axis=0),
+    "factors": RNG.normal(size=(10, 4)),
+    "polynomial": np.stack([np.linspace(-1, 1, 9), np.linspace(-1, 1, 9) ** 2], axis=1),
+}
+
+
+def test_every_name_in_the_table_is_known():
+    assert set(TABLES) == set(MODELS)
+    assert all(set(entry.methods) <= set(METHODS) for entry in MODELS.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model, method", [(model, method) for model in MODELS for method in MODELS[model].methods])
+def test_every_pair_runs(model, method, tmp_path, capsys):
+    table = TABLES[model]
+    path = tmp_path / "data.csv"
+    names = ",".join(f"c{index}" for index in range(table.shape[1]))
+    np.savetxt(path, table, delimiter=",", header=names, comments="")
+    options = ["--components", "2", "--restarts", "2", "--draws", "20"]
+    if model == "polynomial":
+        options += ["--target", "c1"]
+    code = main(["fit", str(path), "--model", model, "--method", method, *options, "--format", "json"])
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    assert json.loads(out)["method"] == method
