@@ -20,7 +20,7 @@ def fitted(kind: str = "plain") -> tp.Fit:
     return tp.fit(tiny.MODEL, tiny.X, METHODS[kind], seed=1)
 
 
-@pytest.mark.parametrize("kind", METHODS)
+@pytest.mark.parametrize("kind", ["plain", pytest.param("collapsed", marks=pytest.mark.slow)])
 def test_expectations_are_those_of_enumeration(kind: str) -> None:
     exact = tiny.same_component()
     for i, j in tiny.PAIRS:
@@ -58,7 +58,7 @@ def test_answers_of_a_fit() -> None:
     rows = fit.sample(0, 2000)
     assert rows.shape == (2000, 1)
     # The share of new data below zero, by quadrature over the exact predictive density.
-    grid = np.linspace(-12, 0, 200)
+    grid = np.linspace(-8, 0, 33)
     exact = np.trapezoid([np.exp(tiny.log_predictive(value)) for value in grid], grid)
     assert np.mean(rows < 0) == pytest.approx(exact, abs=0.05)
 

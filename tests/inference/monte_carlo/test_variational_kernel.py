@@ -58,6 +58,28 @@ def test_mixture_of_kernels_is_right(options: dict[str, Any]) -> None:
         assert series.mean() == pytest.approx(exact, abs=4 * standard_error(series))
 
 
+def second_moment(r: float, width: float, stationary: float, size: float) -> float:
+    """∫∫ p(θ)²/q(θ | θ′) π(θ′), up to a constant, over a square of this size (ρ₁₁ = 1): infinite in a larger one?
+
+    `width` is the variance of q around rθ′, `stationary` the precision of the chain's own distribution π.
+    """
+    line = np.linspace(-size, size, 2001)
+    here, before = line[:, None], line[None, :]
+    exponent = (1 - r) * here**2 - 0.5 * (here - r * before) ** 2 / width + 0.5 * stationary * before**2
+    return float(np.exp(-exponent).sum() * (line[1] - line[0]) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "limit"), [("variational", (17**0.5 - 1) / 8), ("exact", 0.5)], ids=["variational", "exact"]
+)
+def test_variance_of_importance_weights(kernel: str, limit: float) -> None:
+    """(5.56): finite weights need r < (√17 − 1)/8 = 0.3904, and even with the exact kernel r < ½."""
+    for r, finite in [(limit - 0.02, True), (limit + 0.02, False)]:
+        width, stationary = (1.0, 1 - r**2) if kernel == "variational" else (1 + r, 1 - r)
+        small, large = (second_moment(r, width, stationary, size) for size in (25.0, 50.0))
+        assert (large / small < 1.05) == finite
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
