@@ -31,6 +31,26 @@ def test_the_tail_of_the_thesis_is_biased_upwards_even_on_exact_averages() -> No
 
 
 @pytest.mark.slow
+def test_evidence_of_one_component_is_exact() -> None:
+    fit = tp.fit(*galaxy(1), tp.ParallelTempering(draws=9000, warmup=1000), seed=0)
+    assert fit.log_evidence == pytest.approx(-251.205, abs=0.15)
+    assert fit.log_evidence == pytest.approx(-251.205, abs=4 * fit.standard_error)
+
+
+@pytest.mark.slow
+def test_evidence_of_two_components_from_two_starts() -> None:
+    """The bound of VB misses ln 2 for the labels, and other modes; from the prior the path is long but unprejudiced."""
+    model, x = galaxy(2)
+    vb = tp.fit(model, x, tp.VB(restarts=20), seed=0)
+    close = tp.fit(model, x, tp.ParallelTempering(draws=4000, warmup=1000, chains=4, reference=vb), seed=7)
+    far = tp.fit(model, x, tp.ParallelTempering(draws=4000, warmup=1000, chains=4), seed=7)
+    assert close.log_evidence > vb.log_evidence + np.log(2)
+    assert close.standard_error < 0.06
+    error = np.hypot(close.standard_error, far.standard_error)
+    assert close.log_evidence == pytest.approx(far.log_evidence, abs=4 * error)
+
+
+@pytest.mark.slow
 def test_averages_near_zero() -> None:
     ladder = np.concatenate([[0.0], np.geomspace(1e-3, 0.45, 14), np.linspace(0.5, 1.0, 11)])
     fit = tp.fit(*galaxy(3), tp.ParallelTempering(draws=9000, warmup=1000, ladder=ladder), seed=0)
