@@ -124,6 +124,9 @@ def project(alpha: float, terms: WeightTerms, cavity: Blocks, start: Blocks, fac
     """The α-projection, searched for from `start` (the current approximation); see the module's docstring."""
     if alpha == 1.0:
         return project_exact(terms, cavity, start, factor)
+    if alpha > 1.0:
+        # From a q that is narrower than the solution η̂ may be improper although it is not where it matters.
+        start = project_exact(terms, cavity, start, factor).blocks
     step = _variational_step if alpha == 0.0 else _fractional_step
     furthest = 1.0 if alpha == 0.0 else 1.0 / alpha
 

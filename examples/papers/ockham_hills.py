@@ -1,0 +1,135 @@
+"""Latent-variable thesis, figures 3.10–3.13: Ockham hills by α-divergence message passing.
+
+Galaxy and acidity are bundled; enzyme and Old Faithful (222 eruptions) are read from the folder named by
+TEMPERANCE_DATA, if it is set. δ₀ = 1, m₀ = 0, a₀ = 1, B₀ = 0.11 (with 0.01 beside the diagonal for two columns), and
+a broad (v₀ = 10⁻⁶) and a narrow (v₀ = 10⁻²) prior; 20 starts of at most 40 passes for α = 0, ½ and 1.
+
+    python examples/papers/ockham_hills.py [folder] [--data galaxy …] [--sizes 8] [--starts 20] [--passes 40]
+        [--monte-carlo]
+
+With --monte-carlo parallel tempering gives the reference for the narrow prior. Every number goes to ockham-hills.json
+in the folder, data set by data set; what is there already is not worked out again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _figure import COLOURS, canvas, keep
+
+import temperance as tp
+
+DATA = ("galaxy", "acidity", "enzyme", "old_faithful_222")
+ALPHAS = {0.0: "VB (α = 0)", 0.5: "α = ½", 1.0: "EP (α = 1)"}
+PRIORS = {"broad": 1e-6, "narrow": 1e-2}
+
+
+def load(name: str) -> np.ndarray:
+    x = tp.datasets.load(name)
+    return x[:, -2:] if name == "old_faithful_222" else x
+
+
+def model(x: np.ndarray, size: int, pseudo_count: float) -> tp.GaussianMixture:
+    d = x.shape[1]
+    scatter = 2.0 * (np.full((d, d), 0.01) + 0.10 * np.eye(d)) if d > 1 else [[0.22]]
+    prior = tp.NormalWishart(mean=np.zeros(d), pseudo_count=pseudo_count, dof=2.0, scatter=scatter)
+    return tp.GaussianMixture(size, prior=prior)
+
+
+def hill(x: np.ndarray, prior: str, alpha: float, size: int, starts: int, passes: int) -> dict[str, Any]:
+    method = tp.MessagePassing(alpha, restarts=starts, max_passes=passes)
+    began = time.perf_counter()
+    fit = tp.fit(model(x, size, PRIORS[prior]), x, method, seed=size)
+    return {
+        "best": fit.log_evidence,
+        "converged": bool(fit.converged),
+        "starts": [float(value) for value in fit.history["restarts"]],
+        "starts_converged": [bool(value) for value in fit.details["restarts_converged"]],
+        "starts_skipped": [int(value) for value in fit.details["restarts_skipped"]],
+        "seconds": time.perf_counter() - began,
+    }
+
+
+def reference(x: np.ndarray, size: int) -> dict[str, float]:
+    fit = tp.fit(model(x, size, PRIORS["narrow"]), x, tp.ParallelTempering(), seed=size)
+    low, high = fit.bracket or (np.nan, np.nan)
+    return {"log_evidence": fit.log_evidence, "low": float(low), "high": float(high)}
+
+
+def work(name: str, kept: dict[str, Any], options: argparse.Namespace, store: Any) -> dict[str, Any]:
+    """Fill in what is missing for one data set, and keep it at once."""
+    x = load(name)
+    for size in range(1, options.sizes + 1):
+        for prior in PRIORS:
+            for alpha in ALPHAS:
+                key = f"{prior} {alpha:g} {size}"
+                if key not in kept:
+                    kept[key] = hill(x, prior, alpha, size, options.starts, options.passes)
+                    store()
+                    done = sum(kept[key]["starts_converged"])
+                    print(f"{name} {key}: ln s = {kept[key]['best']:.2f}, {done} of {options.starts} starts converged")
+        if options.monte_carlo and f"reference {size}" not in kept:
+            kept[f"reference {size}"] = reference(x, size)
+            store()
+            print(f"{name} J = {size}, parallel tempering: {kept[f'reference {size}']['log_evidence']:.2f}")
+    return kept
+
+
+def draw(axes: Any, kept: dict[str, Any], prior: str, sizes: range) -> None:
+    lowest, highest = np.inf, -np.inf
+    for number, (alpha, label) in enumerate(ALPHAS.items()):
+        cells = [kept[f"{prior} {alpha:g} {size}"] for size in sizes]
+        offset = 0.12 * (number - 1)
+        for size, cell in zip(sizes, cells, strict=True):
+            usable = [s for s, k in zip(cell["starts"], cell["starts_skipped"], strict=True) if k == 0]
+            axes.plot(np.full(len(usable), size + offset), usable, "_", color=COLOURS[number], alpha=0.35)
+        best = [cell["best"] if cell["converged"] else np.nan for cell in cells]
+        axes.plot(np.asarray(sizes) + offset, best, "o-", color=COLOURS[number], markersize=4, label=label)
+        lowest, highest = min(lowest, np.nanmin(best[1:] or best)), max(highest, np.nanmax(best))
+    known = [size for size in sizes if prior == "narrow" and f"reference {size}" in kept]
+    if known:
+        values = [kept[f"reference {size}"]["log_evidence"] for size in known]
+        axes.plot(known, values, "k*--", label="parallel tempering", markersize=6)
+        highest = max(highest, *values)
+    axes.set(xlabel="components J", ylim=(lowest - 8, highest + 4))
+
+
+def figure(results: dict[str, Any], folder: str | None) -> None:
+    for name, kept in results.items():
+        done = [size for size in range(1, 100) if all(f"{p} {a:g} {size}" in kept for p in PRIORS for a in ALPHAS)]
+        sizes = range(1, 1 + len(done))
+        page, panels = canvas(2)
+        for axes, prior in zip(panels, PRIORS, strict=True):
+            draw(axes, kept, prior, sizes)
+            axes.set_title(f"{name}, {prior} prior (v₀ = {PRIORS[prior]:g})", fontsize=10)
+        panels[0].set_ylabel("ln s")
+        panels[1].legend(frameon=False, fontsize=8)
+        keep(page, f"ockham-hill-{name.replace('_', '-')}", folder)
+
+
+def main(arguments: list[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", default="out")
+    parser.add_argument("--data", nargs="+", choices=DATA)
+    parser.add_argument("--sizes", type=int, default=8)
+    parser.add_argument("--starts", type=int, default=20)
+    parser.add_argument("--passes", type=int, default=40)
+    parser.add_argument("--monte-carlo", action="store_true")
+    options = parser.parse_args(arguments)
+    path = Path(options.folder) / "ockham-hills.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    results: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    there = set(tp.datasets.names())
+    for name in options.data or [name for name in DATA if name in there]:
+        work(name, results.setdefault(name, {}), options, lambda: path.write_text(json.dumps(results), "utf-8"))
+    figure({name: kept for name, kept in results.items() if kept}, options.folder)
+    return results
+
+
+if __name__ == "__main__":
+    main()
