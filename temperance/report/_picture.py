@@ -8,6 +8,7 @@ import io
 import re
 from typing import Any
 
+_WIDEST = 5.0  # inches
 _HEAVIEST = 200_000  # bytes of SVG; above it a bitmap is smaller and faster
 
 
@@ -17,6 +18,10 @@ def picture(drawn: Any, words: str, mark: str) -> str:
     `mark` makes the names inside it unique on the page.
     """
     figure = getattr(drawn, "figure", drawn)
+    width, height = figure.get_size_inches()
+    if width > _WIDEST:
+        # Smaller paper, larger type: on a phone a figure is as wide as the screen.
+        figure.set_size_inches(_WIDEST, height * _WIDEST / width)
     text = _svg(figure, mark)
     wide = f"max-width: {figure.get_figwidth() * 110:.0f}px"  # one size of type for all figures
     if len(text) > _HEAVIEST:

@@ -298,7 +298,8 @@ def _table(
 
 
 def _right(value: str) -> str:
-    return ' class="number"' if value[:1] in "-–0123456789[" else ""
+    plain = value in ("yes", "no") or value.startswith("at least")
+    return ' class="number"' if plain or value[:1] in "-–0123456789[" else ""
 
 
 def _slug(text: str) -> str:
