@@ -274,7 +274,7 @@ def _pair(pair: tuple[Any, ...], document: int) -> tuple[Any, Any]:
 
 def _from_text(documents: list[list[str]], vocabulary: tuple[str, ...] | None) -> Corpus:
     if vocabulary is None:
-        vocabulary = tuple(sorted({token for document in documents for token in document}))
+        vocabulary = tuple(sorted({str(token) for document in documents for token in document}))
         if not vocabulary:
             raise InvalidData("no document has a token, so there is no vocabulary")
     number = {word: index for index, word in enumerate(vocabulary)}

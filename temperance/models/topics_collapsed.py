@@ -331,6 +331,14 @@ def learn_topic_prior(x: Entries, phi: np.ndarray, counts: Counts, eta: float, n
 
 
 @njit(**OPTIONS)
+def _log_not(p):  # type: ignore[no-untyped-def]
+    """log(1 − p); most responsibilities are small, and then three terms of the series are exact to 3e-9."""
+    if p < 0.01:
+        return -p * (1.0 + p * (0.5 + p * (1.0 / 3.0)))
+    return math.log1p(-min(p, 1.0 - 1e-12))
+
+
+@njit(**OPTIONS)
 def _some_of_document(bounds, counts, phi, some):  # type: ignore[no-untyped-def]
     """The probability that a document has any token of a topic: 0.1 is mostly none (Teh and others, 2006)."""
     for d in range(len(some)):
@@ -338,7 +346,7 @@ def _some_of_document(bounds, counts, phi, some):  # type: ignore[no-untyped-def
         none[:] = 0.0
         for i in range(bounds[d, 0], bounds[d, -1]):
             for k in range(len(none)):
-                none[k] += counts[i] * math.log1p(-min(phi[i, k], 1.0 - 1e-12))
+                none[k] += counts[i] * _log_not(phi[i, k])
         for k in range(len(none)):
             none[k] = -math.expm1(none[k])
 
@@ -350,4 +358,4 @@ def _log_none_of_word(bounds, words, counts, weights, phi, none):  # type: ignor
         for i in range(bounds[d, 0], bounds[d, -1]):
             row = none[words[i]]
             for k in range(len(row)):
-                row[k] += weights[d] * counts[i] * math.log1p(-min(phi[i, k], 1.0 - 1e-12))
+                row[k] += weights[d] * counts[i] * _log_not(phi[i, k])

@@ -142,7 +142,7 @@ class CVB0(Method):
         assert isinstance(model, LDA) and isinstance(data, Entries) and data.counts is not None
         size = data.counts.shape[0]
         topic = jax.random.randint(key, (size,), 0, model.n_topics)
-        phi = jnp.zeros((size, padded_width(model.n_topics)), data.counts.dtype).at[jnp.arange(size), topic].set(1.0)
+        phi = (topic[:, None] == jnp.arange(padded_width(model.n_topics))[None]).astype(data.counts.dtype)
         eta = jnp.broadcast_to(model.eta, (1, model.n_words)) if model.eta.ndim < 2 else model.eta
         worst = jnp.full((), -jnp.inf, dtype=jnp.float64)
         return Assignments(phi, model.alpha, eta, jnp.zeros((), dtype=jnp.int64), worst)
@@ -155,7 +155,8 @@ class CVB0(Method):
         given = (*state[:3], passes, data.bounds, data.words, data.counts, weights)
         shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), (*state[:3], state.score))
         call = partial(_take_passes, model.learn)
-        phi, alpha, eta, score = jax.pure_callback(call, shapes, *given, vmap_method="sequential")
+        # Restarts come together: taking them apart would copy every φ twice.
+        phi, alpha, eta, score = jax.pure_callback(call, shapes, *given, vmap_method="expand_dims")
         fresh = Assignments(phi, alpha, eta, state.passes + passes, score)
         done = score - state.score < data.tol
         return fresh, {"passes": fresh.passes, "log_predictive": score, "done": done}
@@ -177,10 +178,27 @@ class CVB0(Method):
 
 
 def _take_passes(learn: tuple[str, ...], *given: Array) -> tuple[np.ndarray, ...]:
-    """Passes on the host; the last one is scored, and followed by a look at the priors that are learned."""
+    """Passes on the host, of one restart or of several (along the first axis)."""
+    arrays = [np.asarray(value) for value in given]
+    if arrays[0].ndim == 2:
+        return _passes_of_one(learn, *arrays)
+    each = (tuple(array[min(r, len(array) - 1)] for array in arrays) for r in range(len(arrays[0])))
+    found = [_passes_of_one(learn, *one) for one in each]
+    return tuple(values[0][None] if len(found) == 1 else np.stack(values) for values in zip(*found, strict=True))
+
+
+def _passes_of_one(
+    learn: tuple[str, ...],
+    phi: np.ndarray,
+    alpha: np.ndarray,
+    eta: np.ndarray,
+    passes: np.ndarray,
+    *corpus: np.ndarray,
+) -> tuple[np.ndarray, ...]:
+    """The last pass is scored, and followed by a look at the priors that are learned."""
     from ...models import topics_collapsed as kernel
 
-    phi, alpha, eta, passes, bounds, words, counts, weights = map(np.asarray, given)
+    bounds, words, counts, weights = corpus
     x, phi = kernel.Entries(bounds, words, counts, weights), phi.copy()
     prior = kernel.as_prior(eta, phi.shape[1], phi.dtype)
     sums, value = kernel.count(x, phi, alpha, eta), 0.0
