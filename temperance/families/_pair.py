@@ -60,8 +60,9 @@ class Pair(eqx.Module):
     def log_likelihood(self, m: Any, x: Any) -> Float[Array, "n k"]:
         """⟨T(x_n), m_k⟩ + log h(x_n) for all pairs, as one matrix product of packed features."""
         features = self.features(x)
-        # Data in float32 ask for a float32 product; everything after it is float64 again.
-        product = m.weights().astype(features.dtype) @ features
+        # Data in float32 ask for a float32 product (all of its digits: a GPU would leave out some); everything after
+        # it is float64 again.
+        product = jnp.matmul(m.weights().astype(features.dtype), features, precision="highest")
         # Without the barrier the compiler folds the transposition into the product, at twice its cost.
         product = jax.lax.optimization_barrier(product.astype(jnp.float64))
         return product.T + self.log_base(x)[:, None]

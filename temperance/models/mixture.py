@@ -206,6 +206,15 @@ class Mixture(Enumerable):
             is_leaf=lambda leaf: leaf is None,
         )
 
+    def with_prior(self, blocks: dict[str, Family]) -> Self:
+        """The same model with these families, such as an earlier posterior in the user's coordinates, as its prior."""
+        return eqx.tree_at(
+            lambda model: (model.prior, model.component_prior),
+            self,
+            (dict(blocks), blocks["components"]),
+            is_leaf=lambda leaf: leaf is None,
+        )
+
     def _default_prior(self, pair: Pair, summary: np.ndarray) -> Family:
         return pair.default_prior(jnp.asarray(summary), self.n_components)
 

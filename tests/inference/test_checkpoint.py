@@ -112,14 +112,13 @@ def test_killed_at_any_moment_it_ends_with_the_same_bits(name: str, tmp_path: Pa
     kills = 0
     while not out.exists():
         code = script(f"checkpoint={str(kept)!r}, every=0.0")
-        process = subprocess.Popen([sys.executable, "-c", code, str(out)], stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        process.stdout.readline()
-        # Longer and longer lives, so that the run ends however slow the machine is.
-        time.sleep(float(delays.uniform(0.0, 1.0 + 0.5 * kills)))
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            kills += 1
-        process.wait()
+        with subprocess.Popen([sys.executable, "-c", code, str(out)], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            # Longer and longer lives, so that the run ends however slow the machine is.
+            time.sleep(float(delays.uniform(0.0, 1.0 + 0.5 * kills)))
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+                kills += 1
     assert kills > 0
     same(tp.load(out), tp.load(whole))

@@ -1,0 +1,123 @@
+"""What all mixtures share: fit, predict, score, sample, and learning from one batch after another."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+import temperance as tp
+
+from ..errors import InvalidData, InvalidParameter
+from ..models import Mixture
+from ._inference import as_method, as_seed, steps_of, warn_if_cut_short
+
+
+class MixtureEstimator(DensityMixin, BaseEstimator):
+    """Subclasses say what model their arguments stand for (`_model`) and what to show of a fit (`_show`)."""
+
+    # The arguments that all subclasses have.
+    n_components: int
+    inference: Any
+    n_init: int
+    max_iter: int
+    tol: float
+    random_state: Any
+
+    def _model(self, x: np.ndarray, init: Any) -> Mixture:
+        raise NotImplementedError
+
+    def _show(self, fit: tp.Fit, components: Any, weights: np.ndarray) -> None:
+        """Set the attributes of a fitted estimator."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the mixture; `sample_weight` is one non-negative number a row, and NaN is a value not seen."""
+        return self._fit(X, sample_weight, reset=True)
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
+        return self.fit(X, sample_weight=sample_weight).predict(X)
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from one more batch: the posterior so far is its prior."""
+        if not hasattr(self, "fit_"):
+            return self._fit(X, sample_weight, reset=True)
+        x = self._rows(X)
+        before = self.fit_
+        state = before._families()
+        blocks = before.model.to_user(state.blocks)
+        model = self._model(x, before.responsibilities(x)).with_prior(blocks)
+        done = tp.fit(model, x, self._method(len(x)), seed=as_seed(self.random_state), weights=sample_weight)
+        self._keep(done, self.log_evidence_ + done.log_evidence)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable component of each row."""
+        return self.predict_proba(X).argmax(axis=1)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self.fit_.responsibilities(self._rows(X))
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """The log predictive density of each row: averaged over the posterior, it integrates to one."""
+        check_is_fitted(self)
+        return self.fit_.log_predictive(self._rows(X))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """New rows from the predictive distribution with their components, in the order of these."""
+        check_is_fitted(self)
+        if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer) or n_samples < 1:
+            raise InvalidParameter(f"n_samples must be a whole number of at least 1, got {n_samples!r}")
+        rng = check_random_state(self.random_state)
+        rows = np.asarray(self.fit_.sample(int(rng.randint(2**31 - 1)), n_samples))
+        levels = np.cumsum(self.fit_.responsibilities(rows), axis=1)
+        labels = (rng.uniform(size=(n_samples, 1)) * levels[:, -1:] > levels).sum(axis=1)
+        order = np.argsort(labels, kind="stable")
+        return rows[order], labels[order]
+
+    # ---- pieces -------------------------------------------------------------------------------------------
+
+    def _fit(self, X: Any, sample_weight: Any, reset: bool) -> Self:
+        x = self._rows(X, reset)
+        if len(x) < self.n_components:
+            raise InvalidData(f"n_components={self.n_components} needs at least as many rows, but n_samples={len(x)}")
+        init = self._init()
+        if getattr(self, "warm_start", False) and hasattr(self, "fit_"):
+            init = self.fit_.responsibilities(x)
+        done = tp.fit(
+            self._model(x, init), x, self._method(len(x)), seed=as_seed(self.random_state), weights=sample_weight
+        )
+        self._keep(done, done.log_evidence)
+        warn_if_cut_short(self, done)
+        return self
+
+    def _init(self) -> Any:
+        return "kmeans++"
+
+    def _method(self, n: int) -> Any:
+        # Theirs is a change of the bound, ours one relative to it: a nat a row is about its size.
+        return as_method(self.inference, self.n_init, self.max_iter, self.tol / n)
+
+    def _rows(self, X: Any, reset: bool = False) -> np.ndarray:
+        return validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
+
+    def _keep(self, done: tp.Fit, log_evidence: float) -> None:
+        self.fit_ = done
+        self.log_evidence_ = log_evidence
+        self.converged_ = done.converged
+        self.n_iter_ = max(1, steps_of(done))
+        state = done._families()
+        weights = np.exp(np.asarray(done.model.mean_log_weights(state)))
+        self._show(done, done.model.to_user(state.blocks)["components"], weights)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags

@@ -1,0 +1,112 @@
+"""Mixtures of any conjugate pair, and Dirichlet processes, as estimators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import temperance as tp
+
+from ..families.describe import describe
+from ..models import Mixture
+from ._mixture import MixtureEstimator
+
+
+class BayesianMixture(MixtureEstimator):
+    """A mixture of `n_components` distributions: "gaussian", "diagonal", "spherical", "poisson", "bernoulli",
+    "categorical" or "multinomial".
+
+    `prior` is the conjugate family of a component, by default weakly informative; `concentration` is the Dirichlet
+    parameter of the weights; `inference` is a method such as `tp.EP()`, or its name. Fitted, `components_` is a
+    dictionary of what each component is like.
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        likelihood: Any = "gaussian",
+        *,
+        prior: Any = None,
+        concentration: float = 1.0,
+        inference: Any = "vb",
+        n_init: int = 1,
+        max_iter: int = 1000,
+        tol: float = 1e-3,
+        init: Any = "kmeans++",
+        random_state: Any = None,
+    ):
+        self.n_components = n_components
+        self.likelihood = likelihood
+        self.prior = prior
+        self.concentration = concentration
+        self.inference = inference
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.init = init
+        self.random_state = random_state
+
+    def _init(self) -> Any:
+        return self.init
+
+    def _model(self, x: np.ndarray, init: Any) -> Mixture:
+        missing = "marginalise" if np.isnan(x).any() else None
+        return tp.Mixture(
+            self.n_components,
+            self.likelihood,
+            prior=self.prior,
+            concentration=self.concentration,
+            init=init,
+            missing=missing,
+        )
+
+    def _show(self, fit: tp.Fit, components: Any, weights: np.ndarray) -> None:
+        self.weights_ = weights
+        self.components_ = {name: np.asarray(value) for name, value in describe(components).items()}
+
+
+class DirichletProcessMixture(BayesianMixture):
+    """A mixture that uses as many of its `n_components` as the data ask for; `n_components_used_` says how many."""
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        likelihood: Any = "gaussian",
+        *,
+        prior: Any = None,
+        concentration: Any = 1.0,
+        inference: Any = "vb",
+        n_init: int = 1,
+        max_iter: int = 1000,
+        tol: float = 1e-3,
+        init: Any = "kmeans++",
+        random_state: Any = None,
+    ):
+        super().__init__(
+            n_components,
+            likelihood,
+            prior=prior,
+            concentration=concentration,
+            inference=inference,
+            n_init=n_init,
+            max_iter=max_iter,
+            tol=tol,
+            init=init,
+            random_state=random_state,
+        )
+
+    def _model(self, x: np.ndarray, init: Any) -> Mixture:
+        missing = "marginalise" if np.isnan(x).any() else None
+        return tp.DirichletProcessMixture(
+            self.n_components,
+            self.likelihood,
+            prior=self.prior,
+            concentration=self.concentration,
+            init=init,
+            missing=missing,
+        )
+
+    def _show(self, fit: tp.Fit, components: Any, weights: np.ndarray) -> None:
+        super()._show(fit, components, weights)
+        self.n_components_used_ = fit.model.occupied(fit._families(), fit.data)
