@@ -82,7 +82,7 @@ def test_plain_loop_over_factors_agrees() -> None:
 # ---- evidence -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("alpha", [1.0, 0.5, 0.0])
+@pytest.mark.parametrize("alpha", [1.0, pytest.param(0.5, marks=pytest.mark.slow), 0.0])
 def test_evidence_is_the_objective_at_a_fixed_point(alpha: float) -> None:
     fit = tiny(alpha)
     value = objective(alpha, fit.model, fit.data, fit.state.blocks, fit.details["sites"])
@@ -140,6 +140,7 @@ def test_objective_by_quadrature(alpha: float) -> None:
     assert float(ours) == pytest.approx(total + log_z - log_z0, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_bound_rises_once_every_factor_is_refreshed() -> None:
     """Thesis 2.9.3 and figure 2.8: update by update, from the end of the first pass at α = 0 on."""
     x = tp.datasets.load("galaxy")
@@ -191,6 +192,7 @@ def test_known_weights_and_known_precision() -> None:
     assert fit.log_evidence == pytest.approx(norm(0, np.sqrt(11.0)).logpdf(0.0), abs=1e-10)
 
 
+@pytest.mark.slow
 def test_stick_breaking_weights() -> None:
     """One datum, exact: the weights of a truncated stick-breaking prior sum to one."""
     model = tp.DirichletProcessMixture(3, prior=PRIOR, concentration=2.0)
@@ -198,6 +200,7 @@ def test_stick_breaking_weights() -> None:
     assert fit.log_evidence == pytest.approx(marginals.gaussian(TINY[:1], **HYPER), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_filtering_a_stream_is_one_pass() -> None:
     """Two pieces, the second one short: the same numbers as one pass over the array, in the same order."""
     method = tp.EP(max_passes=1, schedule="sequential")
