@@ -152,7 +152,7 @@ class Annealed(Method):
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Any:
         state = self.method.init(key, model, data)
-        return state if isinstance(self.method, SVI) else Stage(state, jnp.zeros((), dtype=jnp.int64))
+        return Stage(state, jnp.zeros((), dtype=jnp.int64)) if isinstance(state, Posterior) else state
 
     def step(self, key: Key[Array, ""], model: Model, state: Any, data: Any) -> tuple[Any, Info]:
         assert data.cooling is not None

@@ -86,10 +86,10 @@ def _melt(model: Model, q: Posterior, data: Data, power: Float[Array, ""]) -> Po
 @eqx.filter_jit
 def _growth(model: Model, q: Posterior, data: Data, power: Float[Array, ""], start: Posterior, local: bool) -> Growth:
     """Power iteration from the difference between a random start and the melted solution."""
-    moving, fixed = (q.locals, q.blocks) if local else (q, None)
+    moving: Any = q.locals if local else q
 
     def sweep(moving: Any) -> Any:
-        here = Posterior(fixed, moving) if local else moving
+        here = Posterior(q.blocks, moving) if local else moving
         swept = model.sweep(here, data, Powers(power, power), local_steps=1)[0]
         return swept.locals if local else swept
 

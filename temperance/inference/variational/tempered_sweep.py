@@ -59,6 +59,7 @@ def walk_with_energy(
     if isinstance(model, LDA) and model.engine != "autodiff":
         return _walk_topics(model, m, data, power, local, local_steps)
     each = jnp.ndim(power) == 1
+    ready, unpack = jax.vjp(model.packed, m)
 
     def block(part: Any, _: Array) -> tuple[Any, Any]:
         x, weights, rows, q_local = part
@@ -69,7 +70,7 @@ def walk_with_energy(
         def total(m_global: Means, observation: Power, latent: Power) -> Float[Array, ""]:
             return jnp.sum(weights * model._datum(m_global | m_local, x, Powers(observation, latent), None))
 
-        value, (messages, observed, latent) = jax.value_and_grad(total, argnums=(0, 1, 2))(m, here, here)
+        value, (messages, observed, latent) = jax.value_and_grad(total, argnums=(0, 1, 2))(ready, here, here)
         spread = sum((rows_sum(q.entropy()) for q in q_local.values()), start=jnp.zeros(()))
         energy = Energy(observed + latent, observed)
         sums = (value + jnp.sum(weights * spread), messages, {} if each else {"energy": energy})
@@ -77,7 +78,7 @@ def walk_with_energy(
 
     rows = (data.values, data.weights, {"power": power} if each else {}, local)
     (value, messages, of_all), (fresh, by_row) = over_blocks(block, rows, data.blocks)
-    return Walked(value, messages, (by_row | of_all)["energy"], fresh)
+    return Walked(value, unpack(messages)[0], (by_row | of_all)["energy"], fresh)
 
 
 def _walk_topics(model: LDA, m: Means, data: Data, power: Power, local: dict[str, Family], local_steps: int) -> Walked:
@@ -85,7 +86,7 @@ def _walk_topics(model: LDA, m: Means, data: Data, power: Power, local: dict[str
     where the local steps have converged."""
     terms, fresh = model.walk(m, data, Powers(power, power), local, local_steps)
     proportions = fresh["proportions"]
-    counts = proportions.concentration - model.concentration(m)[None]  # type: ignore[attr-defined]
+    counts = proportions.concentration - model.concentration(m)[None]
     documents = data.weights @ jnp.sum(counts * proportions.mean().log, axis=1)
     words = jnp.sum(terms.messages["topics"].dot(m["topics"]))
     return Walked(terms.value, terms.messages, Energy((words + documents) / power, words / power), fresh)
