@@ -122,7 +122,6 @@ def _simulate(
     return jax.vmap(chain)(keys)
 
 
-@eqx.filter_jit
 def _posteriors(
     method: Method, model: Model, data: Data, keys: Key[Array, " chains"], warmup: int, steps: int
 ) -> tuple[Float[Array, "chains s"], Float[Array, "chains steps s"]]:
@@ -141,7 +140,8 @@ def _posteriors(
         later = jax.lax.scan(step, start, jax.random.split(key_steps, warmup + steps))[1]
         return _features(model, draws), later[warmup:]
 
-    return jax.vmap(chain)(keys)
+    # The data stay outside the compiled function's arguments: a method looks at their weights before it starts.
+    return jax.jit(jax.vmap(chain))(keys)
 
 
 def _observe(key: Key[Array, ""], model: Model, data: Data, draws: Draws) -> Data:
