@@ -17,8 +17,10 @@ test: $(VENV)/.dev
 test-slow: $(VENV)/.dev
 	$(PY) -m pytest --numprocesses auto --dist loadfile -m slow
 
+# Every example of the documentation runs as it stands, and every link leads somewhere.
 # The variable silences the theme's notice about its successor; --quiet would also silence --strict.
-docs: $(VENV)/.docs
+docs: $(VENV)/.dev $(VENV)/.docs
+	$(PY) -m pytest --numprocesses auto -m docs
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 bench: $(VENV)/.bench

@@ -15,6 +15,7 @@ PAGES = sorted(
 )
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_run(page: Path, tmp_path: Path) -> None:
     """All blocks of a page in one fresh interpreter, as a reader would: the tests' imports must not help."""

@@ -161,6 +161,7 @@ def peak(folder: Path, megabytes: int) -> float:
     return float(subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout)
 
 
+@pytest.mark.slow
 @needs_proc
 def test_resident_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     # Reading it all would take twice its size. The allocator keeps some pieces that it was given back.

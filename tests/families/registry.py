@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 from scipy.special import digamma, polygamma
 
 import temperance as tp
@@ -198,4 +199,10 @@ EXAMPLES = [
     Example("MatrixNormalWishart-4x2", matrix_normal_wishart_(4, 2), value(matrix_normal_wishart), chain=products),
     Example("Independent", columns),
     Example("Product", product, terms=digammas),
+]
+
+# For tests that every change must pass: matrices of 30 rows take as long as all the others together.
+PARAMETERS = [
+    pytest.param(example, marks=pytest.mark.slow) if example.name in ("Wishart-30", "NormalWishart-30") else example
+    for example in EXAMPLES
 ]

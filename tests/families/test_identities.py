@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import temperance as tp
 from tests.families.compiled import compiled, look
 from tests.families.coordinates import EPS
-from tests.families.registry import EXAMPLES, Example
+from tests.families.registry import PARAMETERS, Example
 
 SLACK = 128.0  # roundings that a computation may add up
 
@@ -119,7 +119,7 @@ def check_divergence(example: Example, family: tp.Family, other: tp.Family, foun
     assert_within(compiled(example)["kl"](family, family), rounding, "KL(q‖q) = 0")
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=repr)
+@pytest.mark.parametrize("example", PARAMETERS, ids=repr)
 @pytest.mark.parametrize("extreme", [False, True], ids=["typical", "extreme"])
 def test_members(example: Example, extreme: bool) -> None:
     @settings(max_examples=example.runs, phases=(Phase.generate,))  # a smaller seed is not a simpler example
@@ -130,7 +130,7 @@ def test_members(example: Example, extreme: bool) -> None:
     batch()
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=repr)
+@pytest.mark.parametrize("example", PARAMETERS, ids=repr)
 def test_divergence_is_the_curvature_along_the_path(example: Example) -> None:
     """KL(η‖η′) = ∫₀¹ (1 − s) ΔᵀH(η + sΔ)Δ ds with Δ = η′ − η, by Gauss–Legendre: a KL in any dimension."""
     rng = np.random.default_rng(0)
