@@ -4,10 +4,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import pytest
 
 import temperance as tp
-from temperance.errors import UnsupportedMethod
 from tests.inference.monte_carlo import tiny
 
 
@@ -41,8 +39,3 @@ def test_values_are_in_the_users_coordinates() -> None:
     precision = data.posterior["components_precision"].values[0, 0, :, 0, 0]
     density = np.sqrt(precision / (2 * np.pi)) * np.exp(-0.5 * precision * np.square(tiny.X - mean))
     np.testing.assert_allclose(data.log_likelihood["x"].values[0, 0], np.log(density @ weights), rtol=1e-9)
-
-
-def test_families_are_not_draws() -> None:
-    with pytest.raises(UnsupportedMethod, match="no draws to export"):
-        tp.fit(tiny.MODEL, tiny.X, tp.VB(max_iter=2)).to_arviz()

@@ -105,3 +105,5 @@ def test_bad_proposals() -> None:
         tp.fit(tp.GaussianMixture(3), tiny.X, tp.ImportanceSampling(proposal=variational()))
     with pytest.raises(UnsupportedMethod, match="diagnose is for deterministic approximations"):
         fitted().diagnose()
+    with pytest.raises(UnsupportedMethod, match="no draws to export"):
+        variational().to_arviz()

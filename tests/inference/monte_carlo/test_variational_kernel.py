@@ -45,9 +45,10 @@ def test_acceptance_falls_to_nothing_in_the_tails() -> None:
     assert acceptance(40.0) < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
-    [{"walk": 0.5, "size": 0.6}, pytest.param({"walk": 0.3, "size": 0.6, "cycle": True}, marks=pytest.mark.slow)],
+    [{"walk": 0.5, "size": 0.6}, {"walk": 0.3, "size": 0.6, "cycle": True}],
     ids=["mixed", "cycled"],
 )
 def test_mixture_of_kernels_is_right(options: dict[str, Any]) -> None:
