@@ -230,7 +230,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="The folder for the report and the picture.")] = Path("out"),
     quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes and starts, and no Monte Carlo.")] = False,
 ) -> None:
-    """How many groups of galaxies? Every method, the Ockham hill and a report, in about two minutes."""
+    """How many groups of galaxies? Every method, the Ockham hill and a report, in a few minutes the first time."""
     from .demo import run_demo
 
     run_demo(out, quick)

@@ -117,13 +117,12 @@ def test_the_summary_says_what_is_best_and_both_evidences(tiny, capsys):
 def test_message_passing_that_has_not_converged_never_decides():
     """ln s of a frozen run can exceed the truth (errata)."""
     methods = {"short": tp.EP(max_passes=1), "EP": tp.EP(restarts=2)}
-    hill = tp.compare(mixtures(1, 2), X, methods)
-    assert not hill.cells[0][1].usable and not hill.probabilities_by("short").any()
+    hill = tp.compare(mixtures(2), X, methods)
+    assert not hill.cells[0][0].usable and not hill.probabilities_by("short").any()
     assert hill.decided_by == "EP" and hill.best == 2
     assert hill.choices == {"short": None, "EP": 2}
-    assert hill.log_evidence.shape == (2, 2)
-    assert hill.log_evidence[1, 0] == pytest.approx(EXACT[0], abs=1e-6)
-    assert hill.log_evidence[1, 1] == pytest.approx(-11.776216, abs=1e-4)
+    assert hill.log_evidence.shape == (2, 1)
+    assert hill.log_evidence[1, 0] == pytest.approx(-11.776216, abs=1e-4)
 
 
 def test_a_failed_cell_is_named_and_the_rest_goes_on(tiny, monkeypatch):
@@ -209,6 +208,7 @@ def test_time_left_follows_the_kind_of_fit():
     assert clock.seconds(20.0) == 0.0
 
 
+@pytest.mark.slow
 def test_galaxies_form_three_groups():
     hill = tp.compare(mixtures(2, 3, 4), tp.datasets.load("galaxy"), tp.VB(restarts=12))
     assert hill.best == 3

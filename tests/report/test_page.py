@@ -15,13 +15,13 @@ from temperance.errors import InvalidParameter
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 X = np.array([-2.1, -1.7, -1.9, 0.9, 1.4, 1.2, 1.1])[:, None]
+PRIOR = tp.NormalWishart(mean=[0.0], pseudo_count=0.01, dof=2.0, scatter=[[0.22]])
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
 
 @pytest.fixture(scope="module")
 def hill():
-    prior = tp.NormalWishart(mean=[0.0], pseudo_count=0.01, dof=2.0, scatter=[[0.22]])
-    return tp.compare([tp.GaussianMixture(k, prior=prior) for k in (1, 2, 3)], X, tp.VB(restarts=10, tol=1e-10))
+    return tp.compare([tp.GaussianMixture(k, prior=PRIOR) for k in (1, 2, 3)], X, tp.VB(restarts=10, tol=1e-10))
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_it_says_in_words_what_was_found(page):
 
 
 def test_warnings_come_with_the_summary(hill, tmp_path):
-    late = tp.compare([tp.GaussianMixture(k) for k in (1, 2, 3)], X, tp.VB(max_iter=1))
+    late = tp.compare([tp.GaussianMixture(k, prior=PRIOR) for k in (1, 2, 3)], X, tp.VB(restarts=10, max_iter=1))
     text = tp.report(late, tmp_path / "late.html").read_text("utf-8")
     assert text.index("Before you believe it") < text.index("The Ockham hill")
     assert "had not fully converged when the budget was spent" in text
