@@ -46,7 +46,10 @@ def test_weighted_draws_average_to_the_posterior() -> None:
 
 @pytest.mark.slow
 def test_errors_are_calibrated_over_fifty_runs() -> None:
-    fit = tp.fit(tiny.MODEL, tiny.X, tp.ImportanceSampling(draws=50 * 2048, proposal=variational()), seed=1)
+    """Half of the draws from the prior: the posterior of VB alone is too narrow here, and k̂ says so."""
+    method = tp.ImportanceSampling(draws=50 * 2048, proposal=variational(), defensive=0.5)
+    fit = tp.fit(tiny.MODEL, tiny.X, method, seed=1)
+    assert fit.khat < 0.6
     found = [upwards(row) for row in fit.details["log_weights"].reshape(50, 2048)]
     z = np.array([(one.log_evidence - tiny.LOG_EVIDENCE) / one.standard_error for one in found])
     assert np.abs(z).max() < 4
