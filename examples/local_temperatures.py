@@ -27,9 +27,8 @@ def main(folder: str = "out") -> np.ndarray:
     x = simulate()
     model = tp.Mixture(2, tp.KnownCovarianceGaussian([[1.0]]), prior=tp.Normal([0.0], [[100.0]]))
     powers = tp.fit(model, x, tp.LVT(length=50), seed=0).details["inverse_temperature"]
-    print(
-        f"median of E[1/T]: {np.median(powers):.2f}; the ten smallest are at x = {x[np.argsort(powers)[:10], 0].round(1)}"
-    )
+    smallest = x[np.argsort(powers)[:10], 0].round(1)
+    print(f"median of E[1/T]: {np.median(powers):.2f}; the ten smallest are at x = {smallest}")
     figure, axis = plt.subplots(figsize=(6.0, 3.0), layout="constrained")
     axis.plot(x[:200, 0], powers[:200], ".", color="#0072B2", label="two clusters")
     axis.plot(x[200:, 0], powers[200:], "o", color="#D55E00", label="outliers")

@@ -2,8 +2,9 @@
 
 Eight binary 4 × 4 images, each weighted by a number in [0.5, 1]; 10,000 sums of them, each present with probability
 0.3, in noise of variance 0.1; prior variance 0.35. Four sets of images: dominoes without overlap, rows and columns
-with one pixel in common, blocks of six pixels that share up to four, and shapes of up to twelve. For each method 20 starts: the bound at T = 1, in
-how many starts all eight factors were found (no pixel wrong by 0.15), and the expected temperature of VT.
+with one pixel in common, blocks of six pixels that share up to four, and shapes of up to twelve. For each method 20
+starts: the bound at T = 1, in how many starts all eight factors were found (no pixel wrong by 0.15), and the expected
+temperature of VT.
 
     python examples/papers/tempering_images.py [folder [starts]]
 """
