@@ -90,13 +90,13 @@ def draw(axes: Any, kept: dict[str, Any], prior: str, sizes: range) -> None:
             axes.plot(np.full(len(usable), size + offset), usable, "_", color=COLOURS[number], alpha=0.35)
         best = [cell["best"] if cell["converged"] else np.nan for cell in cells]
         axes.plot(np.asarray(sizes) + offset, best, "o-", color=COLOURS[number], markersize=4, label=label)
-        lowest, highest = min(lowest, np.nanmin(best[1:] or best)), max(highest, np.nanmax(best))
+        lowest, highest = min(lowest, np.nanmin(best)), max(highest, np.nanmax(best))
     known = [size for size in sizes if prior == "narrow" and f"reference {size}" in kept]
     if known:
         values = [kept[f"reference {size}"]["log_evidence"] for size in known]
         axes.plot(known, values, "k*--", label="parallel tempering", markersize=6)
         highest = max(highest, *values)
-    axes.set(xlabel="components J", ylim=(lowest - 8, highest + 4))
+    axes.set(xlabel="components J", xticks=list(sizes), ylim=(lowest - 4, highest + 4))
 
 
 def figure(results: dict[str, Any], folder: str | None) -> None:
