@@ -210,3 +210,20 @@ def test_wrong_use_is_named(counts: np.ndarray) -> None:
         tp.fit(tp.GaussianMixture(2), np.zeros((3, 1)) + np.arange(3)[:, None], tp.CVB0())
     with pytest.raises(UnsupportedMethod, match="learns no priors"):
         tp.fit(tp.LDA(2, learn="document_prior"), counts, tp.CVB0(batch_size=10))
+
+
+@pytest.mark.slow
+def test_held_out_documents_are_predicted_better_than_by_online_vb() -> None:
+    """A corpus like that of the benchmark, smaller; the same priors, the same evaluation of both sets of topics."""
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(1000, 0.05), 20)
+    matrix = np.stack([rng.multinomial(100, row @ topics) for row in rng.dirichlet(np.full(20, 0.1), 1200)])
+    scores = {}
+    for method in (tp.CVB0(), tp.SVI(passes=10)):
+        fit = tp.fit(tp.LDA(20, document_prior=0.1, topic_prior=0.05), matrix[:1000], method, seed=0)
+        theta = fit.model.as_collapsed().transform(fit.state, as_corpus(matrix[1000:]).halves(0)[0])
+        rest = as_corpus(matrix[1000:]).halves(0)[1].to_sparse().toarray()
+        beta = np.asarray(fit.posterior["topics"].concentration)
+        probability = theta @ (beta / beta.sum(axis=1, keepdims=True))
+        scores[method.name] = (rest * np.log(probability)).sum() / rest.sum()
+    assert scores["CVB0"] > scores["SVI"] + 0.05
