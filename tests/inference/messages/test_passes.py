@@ -214,6 +214,7 @@ def test_filtering_a_stream_is_one_pass() -> None:
         tp.fit(model, tp.Stream(TINY), tp.EP(), seed=0)
 
 
+@pytest.mark.slow
 def test_same_fixed_points_by_the_double_loop() -> None:
     """ln s rises from step to step and ends where plain EP does."""
     model = tp.GaussianMixture(2, prior=PRIOR)
