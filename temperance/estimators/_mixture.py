@@ -113,9 +113,10 @@ class MixtureEstimator(DensityMixin, BaseEstimator):
         self.log_evidence_ = log_evidence
         self.converged_ = done.converged
         self.n_iter_ = max(1, steps_of(done))
-        state = done._families()
-        weights = np.exp(np.asarray(done.model.mean_log_weights(state)))
-        self._show(done, done.model.to_user(state.blocks)["components"], weights)
+        state, model = done._families(), done.model
+        assert isinstance(model, Mixture)
+        weights = np.exp(np.asarray(model.mean_log_weights(state)))
+        self._show(done, model.to_user(state.blocks)["components"], weights)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -136,12 +136,13 @@ class BayesianGaussianMixture(MixtureEstimator):
             self.precisions_ = 1.0 / self.covariances_
             self.precisions_cholesky_ = np.sqrt(self.precisions_)
         self.weights_ = weights
-        blocks = fit._families().blocks
-        if "sticks" in blocks:
-            sticks = blocks["sticks"]
-            self.weight_concentration_ = (np.asarray(sticks.a), np.asarray(sticks.b))
-        else:
-            self.weight_concentration_ = np.asarray(blocks["weights"].concentration)
+        blocks: dict[str, Any] = fit._families().blocks
+        # Of sticks, the two parameters of each Beta.
+        self.weight_concentration_: Any = (
+            (np.asarray(blocks["sticks"].a), np.asarray(blocks["sticks"].b))
+            if "sticks" in blocks
+            else np.asarray(blocks["weights"].concentration)
+        )
         self.lower_bounds_ = np.asarray(fit.history.get("elbo", [fit.log_evidence])).tolist()
         self.lower_bound_ = fit.log_evidence
 

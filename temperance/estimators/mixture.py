@@ -109,4 +109,5 @@ class DirichletProcessMixture(BayesianMixture):
 
     def _show(self, fit: tp.Fit, components: Any, weights: np.ndarray) -> None:
         super()._show(fit, components, weights)
+        assert isinstance(fit.model, Mixture)
         self.n_components_used_ = fit.model.occupied(fit._families(), fit.data)

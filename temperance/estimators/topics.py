@@ -150,7 +150,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _keep(self, model: Any, state: Posterior) -> None:
         self.model_, self.state_ = model, state
-        topics = state.blocks["topics"]
+        topics: Any = state.blocks["topics"]
         self.components_ = np.asarray(topics.concentration)
         self.exp_dirichlet_component_ = np.asarray(jnp.exp(topics.mean().log))
         self.doc_topic_prior_ = self.doc_topic_prior or 1.0 / self.n_components

@@ -96,9 +96,9 @@ def test_columns_by_name_number_and_range(tmp_path):
     path = put(tmp_path, "d.csv", "a,b,c,word\n1,2,3,x\n4,5,6,y\n")
     assert load_table(path, columns="c,1").columns == ("c", "a")
     assert load_table(path, columns="2:3").columns == ("b", "c")
-    with pytest.raises(InvalidParameter, match="column 'd' of d.csv is not there; its 3 columns are a, b, c"):
+    with pytest.raises(InvalidParameter, match=r"column 'd' of d\.csv is not there; its 3 columns are a, b, c"):
         load_table(path, columns="d")
-    with pytest.raises(InvalidParameter, match="column 'word' of d.csv holds text"):
+    with pytest.raises(InvalidParameter, match=r"column 'word' of d\.csv holds text"):
         load_table(path, columns="word")
 
 
@@ -137,7 +137,7 @@ def test_a_wrong_delimiter_is_suspected(tmp_path):
 
 
 def test_missing_files_name_what_there_is(tmp_path):
-    with pytest.raises(InvalidData, match="there is no file .*acidity, faithful, galaxy"):
+    with pytest.raises(InvalidData, match=r"there is no file .*acidity, faithful, galaxy"):
         load_table(tmp_path / "none.csv")
     with pytest.raises(InvalidData, match="is a folder"):
         load_table(tmp_path)
