@@ -292,7 +292,9 @@ class LDA(Model):
         model = self.complete(corpus)
         width = int(corpus.entries.max(initial=1))
         documents = as_documents(corpus, self._engine() == "host", width)
-        block = max(16, 2**26 // (width * self.n_topics * 8))
+        # What stays in a processor's cache; an accelerator wants one large block.
+        room = 2**26 if jax.default_backend() == "cpu" else 2**33
+        block = max(16, room // (width * self.n_topics * 8))
         return model, make_data(documents, as_weights(weights, len(corpus)), block)
 
     def complete(self, corpus: Any) -> Self:

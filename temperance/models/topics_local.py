@@ -56,7 +56,8 @@ def device_local_step(
     tolerance: ArrayLike,
     single: bool = False,
 ) -> Local:
-    """On padded arrays: two products with the gathered topics (n, width, k) an iteration."""
+    """On padded arrays: two products with the gathered topics (n, width, k) an iteration, with all digits of their
+    kind (an accelerator would leave some out)."""
     weights, observation, latent = each
     kind = jnp.float32 if single else jnp.float64
     rows = log_topics.T.astype(kind)
@@ -72,7 +73,7 @@ def device_local_step(
         return jnp.exp(latent[:, None] * (digamma(gamma) - digamma(total))).astype(kind)
 
     def norms(share: Array) -> Array:
-        return jnp.maximum(jnp.einsum("nlk,nk->nl", block, share), floor)
+        return jnp.maximum(jnp.einsum("nlk,nk->nl", block, share, precision="highest"), floor)
 
     def unfinished(carry: tuple[Array, Array, Array]) -> Array:
         count, _, done = carry
@@ -81,7 +82,7 @@ def device_local_step(
     def update(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         count, gamma, done = carry
         share = shares(gamma)
-        expected = share * jnp.einsum("nlk,nl->nk", block, counts / norms(share))
+        expected = share * jnp.einsum("nlk,nl->nk", block, counts / norms(share), precision="highest")
         fresh = prior[None] + latent[:, None] * expected.astype(jnp.float64)
         settled = jnp.mean(jnp.abs(fresh - gamma), axis=1) <= tolerance
         return count + 1, jnp.where(done[:, None], gamma, fresh), done | settled
