@@ -67,6 +67,7 @@ def test_shards_follow_each_other(tmp_path: Path, quiet: None) -> None:
     np.testing.assert_allclose(together, rows, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_stream_is_fitted_as_the_same_rows_in_memory(tmp_path: Path, quiet: None) -> None:
     stream = tp.Stream(saved(tmp_path, X), piece_rows=192)
     fit = tp.fit(mixture(), stream, tp.SVI(batch_size=32, passes=20, held_out=X[::10], patience=10**6), seed=1)

@@ -102,6 +102,7 @@ def test_missing_values_and_weights() -> None:
     np.testing.assert_allclose(weighted.fit(X, sample_weight=weights).means_, repeated.means_, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_size_can_be_searched_for_by_held_out_density() -> None:
     search = GridSearchCV(
         estimators.BayesianMixture(likelihood="gaussian", random_state=0, n_init=5), {"n_components": [1, 3]}, cv=2

@@ -114,6 +114,7 @@ def test_the_summary_says_what_is_best_and_both_evidences(tiny, capsys):
     assert "log K!" in printed and "Without it the choice would be the same" in printed
 
 
+@pytest.mark.slow
 def test_message_passing_that_has_not_converged_never_decides():
     """ln s of a frozen run can exceed the truth (errata)."""
     methods = {"short": tp.EP(max_passes=1), "EP": tp.EP(restarts=2)}

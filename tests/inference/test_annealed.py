@@ -184,6 +184,7 @@ def test_mistakes(options: dict, sentence: str) -> None:
         Annealed(**options)
 
 
+@pytest.mark.slow
 def test_topic_models_take_hot_steps_on_the_host_as_derived() -> None:
     """Many minibatches at once in the kernel, with a temperature for each, beside one by one by autodiff."""
     counts = np.random.default_rng(5).poisson(0.6, (24, 12))

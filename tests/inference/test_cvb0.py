@@ -170,6 +170,7 @@ def test_subjects_are_found(subjects: tuple[np.ndarray, np.ndarray], method: tp.
     assert np.isfinite(fit.log_evidence) and tp.perplexity(fit, matrix[160:]) < 31
 
 
+@pytest.mark.slow
 def test_priors_are_learned(subjects: tuple[np.ndarray, np.ndarray]) -> None:
     """Near those the documents were drawn from, with or without a good start."""
     matrix, _ = subjects

@@ -78,6 +78,7 @@ def test_one_part_is_vb() -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_local_blocks_that_are_not_kept_take_no_memory_and_the_bound_still_rises() -> None:
     method = tp.VB(batches=3, carry=False, local_steps=5, max_iter=40)
     fit = tp.fit(factorial(), X, method, seed=1)

@@ -37,6 +37,7 @@ def test_bad_start_is_left() -> None:
     assert fit.history["elbo"][-1] == fit.log_evidence
 
 
+@pytest.mark.slow
 def test_never_worse_over_fifty_problems() -> None:
     better = 0
     for seed in range(50):

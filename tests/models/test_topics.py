@@ -266,6 +266,7 @@ def test_temperature_leaves_the_prior_of_a_document_alone(counts: np.ndarray) ->
     assert np.allclose(q.blocks["topics"].concentration, 0.1)
 
 
+@pytest.mark.slow
 def test_learned_priors_maximise_the_bound(counts: np.ndarray) -> None:
     model = tp.LDA(3, learn=("document_prior", "topic_prior"))
     fit = tp.fit(model, counts, tp.VB(tol=1e-10), seed=0)
