@@ -4,6 +4,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 
 import temperance as tp
 from tests.inference.monte_carlo import tiny
@@ -19,6 +20,7 @@ def exported() -> Any:
     return fitted().to_arviz()
 
 
+@pytest.mark.slow
 def test_groups_and_shapes() -> None:
     data = exported()
     assert set(data.groups()) == {"posterior", "sample_stats", "log_likelihood", "posterior_predictive"}

@@ -91,6 +91,7 @@ def test_one_batch_after_another_is_all_of_them_for_one_component() -> None:
     assert parts.log_evidence_ == pytest.approx(one.log_evidence_, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_missing_values_and_weights() -> None:
     holes = X.copy()
     holes[::7, 1] = np.nan

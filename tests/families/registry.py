@@ -201,8 +201,8 @@ EXAMPLES = [
     Example("Product", product, terms=digammas),
 ]
 
-# For tests that every change must pass: matrices of 30 rows take as long as all the others together.
+# For tests that every change must pass: these compile as long as all the others together.
+_LONG = ("Wishart-30", "NormalWishart-30", "MatrixNormalWishart-4x2", "Dirichlet-30")
 PARAMETERS = [
-    pytest.param(example, marks=pytest.mark.slow) if example.name in ("Wishart-30", "NormalWishart-30") else example
-    for example in EXAMPLES
+    pytest.param(example, marks=pytest.mark.slow) if example.name in _LONG else example for example in EXAMPLES
 ]

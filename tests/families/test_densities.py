@@ -13,7 +13,7 @@ from scipy.special import betaln, gammaln, log_expit
 import temperance as tp
 from tests.families import truth
 from tests.families.compiled import compiled
-from tests.families.registry import EXAMPLES, Example
+from tests.families.registry import EXAMPLES, PARAMETERS, Example
 
 N = 12
 
@@ -23,7 +23,7 @@ def on_host(tree: Any) -> Any:
     return jax.tree.map(np.asarray, tree)
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=repr)
+@pytest.mark.parametrize("example", PARAMETERS, ids=repr)
 def test_density_and_entropy(example: Example) -> None:
     family = example.draw(np.random.default_rng(0), example.batch, False)
     draw = jax.tree.map(lambda leaf: leaf[0], compiled(example)["sample"](family, jax.random.key(0)))

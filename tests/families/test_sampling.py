@@ -9,10 +9,10 @@ import pytest
 
 import temperance as tp
 from tests.families.compiled import DRAWS, compiled, look
-from tests.families.registry import EXAMPLES, Example
+from tests.families.registry import EXAMPLES, PARAMETERS, Example
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=repr)
+@pytest.mark.parametrize("example", PARAMETERS, ids=repr)
 def test_moments(example: Example) -> None:
     family = example.draw(np.random.default_rng(0), example.batch, False)
     if isinstance(family, tp.Beta):

@@ -148,6 +148,7 @@ def test_minibatches_cool_from_step_to_step_or_from_pass_to_pass() -> None:
     assert steps.history["elbo"][0] != passes.history["elbo"][3]
 
 
+@pytest.mark.slow
 def test_held_out_data_have_no_say_while_it_is_hot() -> None:
     method = tp.SVI(batch_size=10, passes=10, held_out=0.2, patience=1, tol=10.0)
     plain = tp.fit(mixture(), X, method)

@@ -189,6 +189,7 @@ def test_the_same_seed_gives_the_same_bits_and_restarts_are_compared(counts: np.
     assert fits[0].history["log_predictive"][-1] == fits[0].history["restarts"].max()
 
 
+@pytest.mark.slow
 def test_a_stream_is_for_the_stochastic_form(subjects: tuple[np.ndarray, np.ndarray]) -> None:
     corpus = as_corpus(subjects[0])
     method = tp.CVB0(batch_size=40, passes=4)

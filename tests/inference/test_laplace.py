@@ -58,6 +58,7 @@ def test_counts_in_closed_form() -> None:
     assert fit.log_evidence == pytest.approx(closed, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_error_shrinks_like_one_over_n() -> None:
     x = np.random.default_rng(1).normal(size=(7, 1))
     model = tp.GaussianMixture(1, prior=tp.NormalWishart([0.0], 1.0, 3.0, [[1.0]]))

@@ -31,6 +31,7 @@ def leaves(tree: Any) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
 
 
+@pytest.mark.slow
 def test_the_bound_is_that_of_the_responsibilities_each_part_was_given() -> None:
     """By hand: responsibilities kept in full, their bound summed over data and components."""
     model, data = mixture().prepare(X, rng.uniform(0.5, 2.0, N))

@@ -98,6 +98,7 @@ def test_held_out_data_end_the_run_and_the_best_posterior_is_kept() -> None:
     np.testing.assert_array_equal(np.diff(fit.history["step"]), N // 10)
 
 
+@pytest.mark.slow
 def test_share_held_out_is_not_fitted() -> None:
     fit = tp.fit(mixture(), X, tp.SVI(batch_size=10, passes=3, held_out=0.25, elbo=True))
     assert fit.data.size == 45 and fit.data.held_out.size == 15
@@ -107,6 +108,7 @@ def test_share_held_out_is_not_fitted() -> None:
     np.testing.assert_allclose(fit.log_evidence, bound, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_bound_of_all_the_data_is_reported_and_close_to_that_of_vb() -> None:
     fit = tp.fit(mixture(), X, tp.SVI(batch_size=10, passes=60, elbo=True))
     vb = tp.fit(mixture(), X, tp.VB())
@@ -122,6 +124,7 @@ def test_the_budget_is_exact_and_seeds_give_the_same_bits() -> None:
     assert one.log_evidence == two.log_evidence == max(one.history["restarts"])
 
 
+@pytest.mark.slow
 def test_local_blocks_start_afresh_and_rates_touch_globals_only() -> None:
     """Of a whole batch, two local passes and a full step: the sweep of coordinate ascent from fresh locals."""
     model, data = tp.FactorialMixture(2, noise=0.5, probability=0.4, factor_variance=2.0).prepare(X)

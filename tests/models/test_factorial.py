@@ -142,6 +142,7 @@ def test_gibbs_finds_the_exact_posterior(kind: str) -> None:
         assert (np.abs(by_chain.mean(axis=0) - exact) < 4.5 * error).all()
 
 
+@pytest.mark.slow
 @kinds
 def test_predictive_integrates_to_one_and_is_the_density_of_samples(kind: str) -> None:
     fit, width, size = fitted(kind), 12.0, 401

@@ -135,6 +135,7 @@ def test_quick_minibatch_steps_are_the_derived_ones() -> None:
     assert np.isclose(fits["host"].log_evidence, fits["device"].log_evidence, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_lists_of_topics_give_the_same_steps() -> None:
     """Lists of the topics a word has not forgotten, against all of them; some words die out altogether."""
     from temperance.models import topics_online
@@ -218,6 +219,7 @@ def _gap(draw: np.ndarray, prior: np.ndarray, posterior: np.ndarray) -> np.ndarr
     return ((prior - posterior) * np.log(draw)).sum(1) - log_beta(prior) + log_beta(posterior)
 
 
+@pytest.mark.slow
 def test_gibbs_finds_the_exact_posterior() -> None:
     """Draws of z from the derivative of `log_evidence` with a key, counts above one included."""
     _, exact = enumerate_topics()

@@ -154,6 +154,7 @@ def test_bound_rises_once_every_factor_is_refreshed() -> None:
     assert after[-1] - after[0] > 1e-6
 
 
+@pytest.mark.slow
 def test_correction_on_separate_clusters() -> None:
     """All that EP misses here is the other labelling, ln 2, and a small rest, most of which is corrected."""
     exact = log_evidence(TINY, lambda x: marginals.gaussian(x, **HYPER), np.ones(2)) - LN2

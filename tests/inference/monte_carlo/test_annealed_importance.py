@@ -126,6 +126,7 @@ def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
         tp.AIS(**arguments)
 
 
+@pytest.mark.slow
 def test_bad_posteriors() -> None:
     with pytest.raises(InvalidParameter, match="posterior must be a fit by a method that draws"):
         tp.fit(tiny.MODEL, tiny.X, tp.AIS(posterior="vb"))
