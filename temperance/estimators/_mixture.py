@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..models import Mixture
 from ._inference import as_method, as_seed, steps_of, warn_if_cut_short
 
 
-class MixtureEstimator(DensityMixin, BaseEstimator):
+class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
     """Subclasses say what model their arguments stand for (`_model`) and what to show of a fit (`_show`)."""
 
     # The arguments that all subclasses have.
@@ -27,12 +28,13 @@ class MixtureEstimator(DensityMixin, BaseEstimator):
     tol: float
     random_state: Any
 
+    @abstractmethod
     def _model(self, x: np.ndarray, init: Any) -> Mixture:
-        raise NotImplementedError
+        """The model that the arguments stand for."""
 
+    @abstractmethod
     def _show(self, fit: tp.Fit, components: Any, weights: np.ndarray) -> None:
         """Set the attributes of a fitted estimator."""
-        raise NotImplementedError
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the mixture; `sample_weight` is one non-negative number a row, and NaN is a value not seen."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ class BayesianMixture(MixtureEstimator):
     parameter of the weights; `inference` is a method such as `tp.EP()`, or its name. Fitted, `components_` is a
     dictionary of what each component is like.
     """
+
+    _kind: ClassVar[type[Mixture]] = tp.Mixture
 
     def __init__(
         self,
@@ -52,7 +54,7 @@ class BayesianMixture(MixtureEstimator):
 
     def _model(self, x: np.ndarray, init: Any) -> Mixture:
         missing = "marginalise" if np.isnan(x).any() else None
-        return tp.Mixture(
+        return self._kind(
             self.n_components,
             self.likelihood,
             prior=self.prior,
@@ -68,6 +70,8 @@ class BayesianMixture(MixtureEstimator):
 
 class DirichletProcessMixture(BayesianMixture):
     """A mixture that uses as many of its `n_components` as the data ask for; `n_components_used_` says how many."""
+
+    _kind = tp.DirichletProcessMixture
 
     def __init__(
         self,
@@ -94,17 +98,6 @@ class DirichletProcessMixture(BayesianMixture):
             tol=tol,
             init=init,
             random_state=random_state,
-        )
-
-    def _model(self, x: np.ndarray, init: Any) -> Mixture:
-        missing = "marginalise" if np.isnan(x).any() else None
-        return tp.DirichletProcessMixture(
-            self.n_components,
-            self.likelihood,
-            prior=self.prior,
-            concentration=self.concentration,
-            init=init,
-            missing=missing,
         )
 
     def _show(self, fit: tp.Fit, components: Any, weights: np.ndarray) -> None:
