@@ -35,6 +35,7 @@ from .inference.variational.tempered import VT  # noqa: E402
 from .models import (  # noqa: E402
     LDA,
     DirichletProcessMixture,
+    FactorAnalysis,
     FactorialMixture,
     GaussianMixture,
     LinearRegression,
@@ -73,6 +74,7 @@ __all__ = [
     "Comparison",
     "Completion",
     "DirichletProcessMixture",
+    "FactorAnalysis",
     "FactorialMixture",
     "Fit",
     "GaussianMixture",

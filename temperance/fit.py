@@ -95,6 +95,19 @@ class Fit:
             raise UnsupportedMethod(f"{type(self.model).__name__} has no transform; see fit.responsibilities")
         return self.model.transform(self._families(), x_new)
 
+    def inverse_transform(self, scores: Any) -> np.ndarray:
+        """The expected data with these local variables, for models such as factor analysis."""
+        if not hasattr(self.model, "inverse_transform"):
+            raise UnsupportedMethod(f"{type(self.model).__name__} has no inverse_transform; see fit.posterior")
+        return self.model.inverse_transform(self._families(), scores)
+
+    def impute(self, x_new: Any) -> Any:
+        """Mean and variance of every entry, those that are missing (NaN) filled in, for models such as factor
+        analysis."""
+        if not hasattr(self.model, "impute"):
+            raise UnsupportedMethod(f"{type(self.model).__name__} cannot fill in what is missing; see fit.sample")
+        return self.model.impute(self.state, x_new)
+
     def predict(self, inputs: Any) -> Any:
         """Mean and variance of the target at each new input, for models such as a regression."""
         return self.model.predict(self.state, inputs)

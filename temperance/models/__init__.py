@@ -3,6 +3,7 @@
 from ._data import Data
 from ._model import Conditional, Each, Model, Posterior, Powers
 from .dirichlet_process import DirichletProcessMixture
+from .factor_analysis import FactorAnalysis
 from .factorial import FactorialMixture
 from .features import Polynomial
 from .gaussian_mixture import GaussianMixture
@@ -17,6 +18,7 @@ __all__ = [
     "Data",
     "DirichletProcessMixture",
     "Each",
+    "FactorAnalysis",
     "FactorialMixture",
     "GaussianMixture",
     "LinearRegression",

@@ -17,6 +17,7 @@ from ..errors import UnsupportedMethod
 from ..families import Beta, Dirichlet, Gamma, Independent, IndependentPair, KnownCovarianceGaussian
 from ..families.beta import Bernoulli
 from ._data import Data
+from .factor_analysis import FactorAnalysis
 from .factorial import FactorialMixture
 from .mixture import Mixture
 
@@ -57,6 +58,18 @@ def _(model: FactorialMixture, temperatures: np.ndarray, data: Data, seed: int =
     # E(π^s + (1 − π)^s)^N by the binomial theorem; factors are independent.
     sums = np.array([_binomial(np.asarray(prior.a), np.asarray(prior.b), n, s) for s in powers])
     return _exact(n * gaussian + sums)
+
+
+@log_tempered_normaliser.register
+def _(model: FactorAnalysis, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+    """Given θ and z a tempered x integrates to the same whatever they are, and then so does z."""
+    if "noise" in model.prior:
+        raise _infinite("noise")
+    seen = np.asarray(data.weights) @ ~np.isnan(np.asarray(data.values))
+    log_noise = np.log(np.asarray(model.noise))
+    powers, n = 1.0 / temperatures, _count(data)
+    columns = seen.sum() * _gaussian(powers, 1, 0.0) + 0.5 * (1.0 - powers) * (seen @ log_noise)
+    return _exact(columns + n * model.n_factors * _gaussian(powers, 1, 0.0))
 
 
 @log_tempered_normaliser.register

@@ -56,9 +56,18 @@ def process(rng: np.random.Generator) -> tuple[tp.models.Model, Any]:
     return model, rng.integers(2, size=(ROWS, 2))
 
 
+def factors(rng: np.random.Generator) -> tuple[tp.models.Model, Any]:
+    # Shapes of at least five: the test of the joint needs the loadings' fourth moments.
+    relevance, noise = (tp.Gamma(rng.uniform(5, 8, size), rng.uniform(2, 6)) for size in (2, 3))
+    x = rng.normal(size=(ROWS, 3)) * 10 ** rng.uniform(-1, 1, 3) + rng.normal(size=3)
+    x[0, 1] = x[2, 0] = np.nan
+    return tp.FactorAnalysis(2, relevance=relevance, noise=noise, missing="marginalise"), x
+
+
 ENTRIES = [
     Entry("two effects", partial(problem, Effects)),
     *map(mixture, PAIRS),
     *map(regression, (False, True)),
     Entry("Dirichlet process, a prior on the concentration", process),
+    Entry("factor analysis with holes", factors),
 ]

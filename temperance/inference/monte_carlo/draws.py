@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ...errors import UnsupportedMethod
-from ...models import Conditional, Data, Mixture, Model, Posterior
+from ...models import Conditional, Data, FactorAnalysis, Mixture, Model, Posterior
+from ...models.factor_alignment import align_factors
 from .labels import align, aligned, exchangeable
 
 _AT_ONCE = 16  # draws treated side by side in a predictive average
@@ -102,14 +103,18 @@ class Draws(eqx.Module):
         Without it an average over a posterior whose components can be exchanged is the same for all of them.
         """
         thin = self.thinned(_MOST)
-        if not exchangeable(model):
+        if not exchangeable(model) and not isinstance(model, FactorAnalysis):
             return thin
-        assert isinstance(model, Mixture)
         blocks, log_weights = thin.flat()
         best = int(jnp.argmax(log_weights + _log_joints(model, blocks, data)))
-        orders = align(model, blocks, jax.tree.map(lambda leaf: leaf[best], blocks), data.values)
+        if isinstance(model, FactorAnalysis):
+            renamed = align_factors(blocks, best, np.asarray(model.scale))
+        else:
+            assert isinstance(model, Mixture)
+            orders = align(model, blocks, jax.tree.map(lambda leaf: leaf[best], blocks), data.values)
+            renamed = aligned(blocks, orders)
         shape = thin.shape
-        ordered = jax.tree.map(lambda leaf: leaf.reshape(shape + leaf.shape[1:]), aligned(blocks, orders))
+        ordered = jax.tree.map(lambda leaf: jnp.asarray(leaf).reshape(shape + leaf.shape[1:]), renamed)
         return Draws(ordered, thin.log_weights)
 
     def matched(self, model: Model, data: Data) -> Posterior:
