@@ -1,0 +1,108 @@
+"""What a graph's structure says about inference in it: which latents can be summed out, and who has to take turns."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from .elimination import LARGEST
+from .spec import Quantity, Spec
+
+
+def choose_elimination(spec: Spec, factorised: Iterable[str]) -> tuple[Spec, list[str]]:
+    """The spec with an order in which discrete latents are summed out, and sentences about those that are not."""
+    notes: list[str] = []
+    apart = set(factorised)
+    for q in spec:
+        if not (q.latent and q.discrete) or q.name in apart:
+            continue
+        reason = _obstacle(spec, q)
+        if reason:
+            apart.add(q.name)
+            notes.append(f"{q.name!r} is not summed out but has a distribution of its own: {reason}")
+    while True:
+        order, widest = _order(spec, apart)
+        if widest is None:
+            break
+        apart.add(widest)
+        notes.append(
+            f"{widest!r} is not summed out but has a distribution of its own: with the other discrete latents it "
+            f"meets there are more than {LARGEST} joint values"
+        )
+    names = tuple(q.name for q in spec if q.name in apart)
+    return dataclasses.replace(spec, factorised=names, elimination=order), notes
+
+
+def _obstacle(spec: Spec, q: Quantity) -> str:
+    if not spec.local(q):
+        return "it is shared by all data"
+    for other in spec:
+        if other.latent and not other.discrete and q.name in spec.factor_gates(other.name):
+            return f"it chooses a parent of {other.name!r}, which is continuous and has one too"
+    return ""
+
+
+def _order(spec: Spec, apart: set[str]) -> tuple[tuple[tuple[str, ...], ...], str | None]:
+    """Inner plates first, chains last of their plate; and a latent that makes a table too large, if there is one."""
+    latents = [q for q in spec if q.latent and q.discrete and q.name not in apart]
+    names = {q.name for q in latents}
+    cliques = [
+        frozenset((spec.factor_gates(q.name) | ({q.name} if q.latent and q.discrete else set())) & names)
+        for q in spec
+        if q.random
+    ]
+    waiting = sorted(latents, key=lambda q: (-len(q.plates), q.kind == "markov_chain"))
+    order: list[tuple[str, ...]] = []
+    while waiting:
+        q = waiting.pop(0)
+        group = {q.name}
+        if q.kind == "markov_chain":
+            group = _chains_that_meet(spec, q, waiting, cliques)
+            waiting = [other for other in waiting if other.name not in group]
+        touched = [c for c in cliques if c & group]
+        clique = frozenset(group).union(*touched)
+        states = 1
+        for name in clique:
+            states *= spec[name].size ** (2 if spec[name].kind == "markov_chain" else 1)
+        crossed = [n for n in clique - group if not set(spec[n].plates) <= set(q.plates)]
+        if crossed or states > LARGEST:
+            return (), crossed[0] if crossed else max(clique, key=lambda name: spec[name].size)
+        cliques = [c for c in cliques if not c & group] + [clique - group]
+        order.append(tuple(n for n in (q2.name for q2 in spec) if n in group))
+    return tuple(order), None
+
+
+def _chains_that_meet(spec: Spec, q: Quantity, waiting: list[Quantity], cliques: list[frozenset[str]]) -> set[str]:
+    chains = {other.name for other in waiting if other.kind == "markov_chain" and other.plates == q.plates}
+    group = {q.name}
+    while True:
+        found = {name for c in cliques if c & group for name in c & chains} - group
+        if not found:
+            return group
+        group |= found
+
+
+def coupling(spec: Spec, names: tuple[str, ...]) -> dict[str, set[str]]:
+    """Which of these blocks meet in a factor, given the latents that are summed out."""
+    meets: dict[str, set[str]] = {name: set() for name in names}
+    for q in spec:
+        if not q.random:
+            continue
+        here = spec.factor_blocks(q.name) | (spec.factor_gates(q.name) & set(spec.factorised))
+        here = here & set(names)
+        for name in here:
+            meets[name] |= here - {name}
+    return meets
+
+
+def colour(meets: dict[str, set[str]]) -> tuple[tuple[str, ...], ...]:
+    """Groups of blocks that do not meet: greedily, those that meet the most others first."""
+    groups: list[list[str]] = []
+    for name in sorted(meets, key=lambda name: -len(meets[name])):
+        for group in groups:
+            if not meets[name] & set(group):
+                group.append(name)
+                break
+        else:
+            groups.append([name])
+    return tuple(tuple(name for name in meets if name in group) for group in groups)

@@ -1,0 +1,173 @@
+"""Discrete latents summed out one after the other: inner plates first, chains by a forward recursion.
+
+With a key each sum is a draw (see `numerics/latents.py`), and the derivative of one sum inside another is a draw given
+the outer one's: variable elimination becomes backward sampling by the chain rule alone.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float, Key
+
+from ..numerics.latents import sum_out
+from .scope import Scope
+from .spec import Quantity, Spec
+from .tables import Axes, Table, add, arrange, reduce, scale, spread, union, weigh
+
+LARGEST = 4096  # joint values of discrete latents that meet; with more they are treated as independent
+_BEFORE = 5000  # added to the axis of a chain's state: that of the state before
+
+
+class Factor(NamedTuple):
+    """A table, and all plates that it is repeated on."""
+
+    table: Table
+    plates: Axes
+
+
+def eliminate(
+    scope: Scope, pending: list[Factor], latent: Table, key: Key[Array, ""] | None, fixed: dict[str, Table] | None = None
+) -> Float[Array, " n"]:
+    """log Σ over all discrete latents that are summed out, for each datum; those in `fixed` are averaged over given
+    shares instead, as a start needs it."""
+    spec, sizes = scope.spec, scope.sizes
+    for number, names in enumerate(spec.elimination):
+        here = scope.axes(spec[names[0]])
+        states = {spec.state_axis(name) for name in names}
+        group = [f for f in pending if states & set(f.table.axes)]
+        pending = [f for f in pending if not states & set(f.table.axes)]
+        part = None if key is None else jax.random.fold_in(key, number)
+        tables = [reduce(f.table, f.plates, here, sizes) for f in group]
+        if spec[names[0]].kind == "markov_chain":
+            table = _forward(scope, [spec[name] for name in names], tables, latent, part, fixed)
+            here = tuple(axis for axis in here if axis != _time(spec, spec[names[0]]))
+        else:
+            (axis,) = states
+            total = add(*tables)
+            if fixed is not None and names[0] in fixed:
+                table = weigh(total, fixed[names[0]], axis)
+            else:
+                table = _sum_out(total, axis, part, here, sizes)
+        pending.append(Factor(table, here))
+    totals = [reduce(f.table, f.plates, (0,), sizes) for f in pending]
+    value = add(*totals)
+    return jnp.broadcast_to(value.array if value.axes else value.array[None], (sizes[0],))
+
+
+def _sum_out(total: Table, axis: int, key: Key[Array, ""] | None, plates: Axes, sizes: dict[int, int]) -> Table:
+    if key is not None and not set(plates) <= set(total.axes):
+        # Every member of a plate has a draw of its own, even where all have the same distribution.
+        axes = union([total.axes, plates])
+        shape = [sizes.get(a, 1) if a in plates else 1 for a in axes]
+        array = spread(total.array, total.axes, axes)
+        total = Table(axes, array + jnp.zeros(shape))
+    place = total.axes.index(axis)
+    rest = tuple(a for a in total.axes if a != axis)
+    return Table(rest, sum_out(jnp.moveaxis(total.array, place, -1), key))
+
+
+def _time(spec: Spec, chain: Quantity) -> int:
+    return spec.axis(chain.plates[-1])
+
+
+def chain_tables(scope: Scope, chain: Quantity) -> tuple[Table, Table]:
+    """log p of the first state, and of each state (axis s) given the one before (axis s + _BEFORE)."""
+    state = scope.spec.state_axis(chain.name)
+    initial, transition = chain.parent("initial"), chain.parent("transition")
+    assert initial is not None and transition is not None
+    first, step = scope.value(initial), scope.value(transition)
+    (plate,) = set(scope.spec[transition].plates) - set(chain.plates)
+    before = scope.spec.axis(plate)
+    axes = [state + _BEFORE if a == before else a for a in step.axes]
+    return (
+        Table(*arrange(first.fields["log"], (*first.axes, state))),
+        Table(*arrange(step.fields["log"], (*axes, state))),
+    )
+
+
+def _forward(
+    scope: Scope,
+    chains: list[Quantity],
+    tables: list[Table],
+    latent: Table,
+    key: Key[Array, ""] | None,
+    fixed: dict[str, Table] | None,
+) -> Table:
+    """The forward recursion over the joint states of chains that meet in a factor."""
+    spec, sizes = scope.spec, scope.sizes
+    time = _time(spec, chains[0])
+    states = tuple(sorted(spec.state_axis(chain.name) for chain in chains))
+    parts = [chain_tables(scope, chain) for chain in chains]
+    first, step = add(*(p[0] for p in parts)), add(*(p[1] for p in parts))
+    first = Table(*_times(first, latent))
+    step = Table(*_times(step, latent))
+    before = tuple(axis + _BEFORE for axis in states)
+    seen = add(*tables) if tables else Table((), jnp.zeros(()))
+    batch = tuple(a for a in union([first.axes, step.axes, seen.axes, (0,)]) if a not in (time, *states, *before))
+    size = 1
+    for chain in chains:
+        size *= chain.size
+    length = sizes[time]
+    lead = [sizes.get(a, 1) if a < len(spec.plates) else spec.quantities[a - len(spec.plates)].size for a in batch]
+    emission = _laid(seen, (time, *batch, *states), (length, *lead, *(c.size for c in _sorted(spec, chains))))
+    emission = emission.reshape((length, *lead, size))
+    start = _laid(first, (*batch, *states), (*lead, *(c.size for c in _sorted(spec, chains)))).reshape((*lead, size))
+    counts = tuple(c.size for c in _sorted(spec, chains))
+    ones = tuple(1 for _ in batch)
+    moves_shape = tuple(n if a in step.axes else 1 for a, n in zip(batch, lead, strict=True)) if batch else ones
+    moves = _laid(step, (*batch, *states, *before), (*moves_shape, *counts, *counts))
+    moves = moves.reshape((*moves_shape, size, size))
+
+    if fixed is not None:
+        return _chain_start(chains, fixed, emission, start, moves, batch)
+
+    def advance(alpha: Array, now: tuple[Array, Array]) -> tuple[Array, None]:
+        number, here = now
+        part = None if key is None else jax.random.fold_in(key, number)
+        return sum_out(alpha[..., None, :] + moves, part) + here, None
+
+    alpha, _ = jax.lax.scan(advance, start + emission[0], (jnp.arange(1, length), emission[1:]))
+    return Table(batch, sum_out(alpha, None if key is None else jax.random.fold_in(key, 0)))
+
+
+def _chain_start(
+    chains: list[Quantity], fixed: dict[str, Table], emission: Array, start: Array, moves: Array, batch: Axes
+) -> Table:
+    """Independent shares at every time in place of a path."""
+    share = fixed[chains[0].name].array
+    for chain in chains[1:]:
+        other = fixed[chain.name].array
+        share = (share[..., :, None] * other[..., None, :]).reshape((*share.shape[:-1], -1))
+    share = jnp.moveaxis(share, -2, 0)
+    value = jnp.sum(share[0] * start, axis=-1) + jnp.sum(share * emission, axis=(0, -1))
+    pairs = share[1:, ..., :, None] * share[:-1, ..., None, :]
+    return Table(batch, value + jnp.sum(pairs * moves[None], axis=(0, -2, -1)))
+
+
+def _sorted(spec: Spec, chains: list[Quantity]) -> list[Quantity]:
+    return sorted(chains, key=lambda chain: spec.state_axis(chain.name))
+
+
+def _laid(table: Table, axes: tuple[int, ...], shape: tuple[int, ...]) -> Array:
+    """With exactly these axes, in this order."""
+    present = [a for a in axes if a in table.axes]
+    array = jnp.transpose(table.array, [table.axes.index(a) for a in present])
+    index = tuple(slice(None) if a in table.axes else None for a in axes)
+    return jnp.broadcast_to(array[index], shape)
+
+
+def _times(table: Table, power: Table) -> tuple[Axes, Array]:
+    axes = union([table.axes, power.axes])
+    return axes, spread(table.array, table.axes, axes) * spread(power.array, power.axes, axes)
+
+
+def power_table(power: ArrayLike) -> Table:
+    array = jnp.asarray(power)
+    return Table((0,) if array.ndim == 1 else (), array)
+
+
+def tempered(table: Table, power: Table) -> Table:
+    return Table(*_times(table, power)) if power.axes else scale(table, power.array)

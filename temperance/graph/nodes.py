@@ -1,0 +1,162 @@
+"""What a user holds: a quantity of a graph, with the arithmetic that keeps the graph conjugate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .errors import NotConjugate, PlateMismatch, drawn
+from .spec import Quantity
+
+if TYPE_CHECKING:
+    from .language import Graph
+
+WORDS = {
+    "real": "a Normal variable or a linear function of some",
+    "positive": "a Gamma variable",
+    "matrix": "a Wishart variable",
+    "diagonal": "a diagonal of Gamma variables",
+    "gaussian": "a Normal-Wishart or Normal-Gamma variable",
+    "simplex": "a Dirichlet variable",
+    "probability": "a Beta variable",
+    "category": "a discrete variable",
+    "count": "counts",
+}
+
+
+class Node:
+    """A quantity. `components[z]` chooses by a discrete variable; `a + b`, `2 * a`, `matrix @ a` and `a @ b` (the dot
+    product of two Normal vectors) are linear functions; `a * b` is a product of positive numbers or of real ones."""
+
+    __array_ufunc__ = None  # NumPy leaves the operators to this class
+
+    def __init__(self, graph: Graph, quantity: Quantity):
+        self.graph, self.quantity = graph, quantity
+
+    @property
+    def name(self) -> str:
+        return self.quantity.name
+
+    @property
+    def plates(self) -> tuple[str, ...]:
+        return self.quantity.plates
+
+    def __repr__(self) -> str:
+        return drawn(f"{self.quantity.kind} {self.name}", self.plates, self.graph.sizes)
+
+    def __getitem__(self, index: Node) -> Node:
+        """The member of a plate that a discrete variable names."""
+        return self.select(index)
+
+    def select(self, index: Node, plate: str | None = None) -> Node:
+        """As `self[index]`, with the plate to choose from, where it is not the only one."""
+        if not isinstance(index, Node) or index.quantity.value != "category":
+            raise NotConjugate(
+                f"{self.name!r} must be indexed by a discrete variable (g.categorical, g.bernoulli, g.markov_chain, "
+                f"g.index), got {index!r}"
+            )
+        if plate is None:
+            others = [p for p in self.plates if p not in index.plates]
+            fitting = [p for p in others if self.graph.sizes.get(p, index.quantity.size) == index.quantity.size]
+            if len(fitting) != 1:
+                raise PlateMismatch(
+                    f"{index.name!r} has {index.quantity.size} values, and {len(fitting)} plates could be meant by "
+                    f"{self.name}[{index.name}]: {self!r} × {index!r}; {self.name}.select({index.name}, plate) says which"
+                    if fitting
+                    else f"{self.name}[{index.name}] needs a plate of {index.quantity.size} members to choose from: "
+                    f"{self!r} × {index!r}"
+                )
+            (plate,) = fitting
+        self.graph.fix_size(plate, index.quantity.size, f"the values of {index.name!r}")
+        plates = (*index.plates, *(p for p in self.plates if p != plate and p not in index.plates))
+        here = self.quantity
+        return self.graph.derive(
+            f"{self.name}[{index.name}]", "gate", here.value, {"of": self, "index": index}, plates, here.size, here.scalar
+        )
+
+    # ---- linear functions -----------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Node:
+        other = self._real("+", other)
+        size = max(self.quantity.size, other.quantity.size)
+        if self.quantity.size != other.quantity.size:
+            raise PlateMismatch(
+                f"{self.name} + {other.name}: {self.quantity.size} entries and {other.quantity.size} entries"
+            )
+        self.graph.require_apart(f"{self.name} + {other.name}", self, other)
+        return self.graph.derive(
+            f"({self.name} + {other.name})", "sum", "real", {"left": self, "right": other},
+            merged(self.plates, other.plates), size, self.quantity.scalar and other.quantity.scalar,
+        )  # fmt: skip
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Node:
+        return self * -1.0
+
+    def __sub__(self, other: Any) -> Node:
+        return self + (-other if isinstance(other, Node) else -np.asarray(other))
+
+    def __rsub__(self, other: Any) -> Node:
+        return (-self) + other
+
+    def __mul__(self, other: Any) -> Node:
+        kind = self.quantity.value
+        if isinstance(other, Node):
+            if kind == "positive" and other.quantity.value == "positive":
+                self.graph.require_apart(f"{self.name} * {other.name}", self, other)
+                return self.graph.derive(
+                    f"({self.name} * {other.name})", "product", "positive", {"left": self, "right": other},
+                    merged(self.plates, other.plates),
+                )  # fmt: skip
+            if self.quantity.scalar and other.quantity.scalar:
+                return self.graph.dot(self, other)
+            raise NotConjugate(
+                f"{self.name} * {other.name}: only two positive numbers or two real numbers can be multiplied, found "
+                f"{WORDS[kind]} and {WORDS[other.quantity.value]}; g.dot is for vectors"
+            )
+        if kind == "positive":
+            return self * self.graph.constant(f"{other}", other, "positive")
+        return self._mapped(np.asarray(other, dtype=np.float64), f"{other} {self.name}", self.quantity.size)
+
+    __rmul__ = __mul__
+
+    def __matmul__(self, other: Any) -> Node:
+        if isinstance(other, Node):
+            return self.graph.dot(self, other)
+        return self._mapped(np.asarray(other, dtype=np.float64).T, f"{self.name} matrix", None)
+
+    def __rmatmul__(self, matrix: Any) -> Node:
+        return self._mapped(np.asarray(matrix, dtype=np.float64), f"matrix {self.name}", None)
+
+    def _mapped(self, matrix: np.ndarray, name: str, size: int | None) -> Node:
+        if self.quantity.value != "real":
+            raise NotConjugate(f"only {WORDS['real']} can be mapped linearly, {self.name!r} is {WORDS[self.quantity.value]}")
+        if size is None and (matrix.ndim != 2 or matrix.shape[1] != self.quantity.size):
+            raise PlateMismatch(
+                f"a matrix times {self.name!r} must have {self.quantity.size} columns, got shape {matrix.shape}"
+            )
+        if size is not None and matrix.ndim != 0:
+            raise PlateMismatch(f"{self.name!r} can be multiplied by one number or matrix @ it, got shape {matrix.shape}")
+        rows = size if size is not None else matrix.shape[0]
+        scalar = self.quantity.scalar and matrix.ndim == 0
+        return self.graph.derive(name, "map", "real", {"of": self}, self.plates, rows, scalar, constant=matrix)
+
+    def _real(self, sign: str, other: Any) -> Node:
+        if not isinstance(other, Node):
+            array = np.asarray(other, dtype=np.float64)
+            array = np.broadcast_to(array[..., None] if array.ndim == 0 else array, (self.quantity.size,))
+            other = self.graph.constant("constant", array, "real", self.quantity.size, self.quantity.scalar)
+        for node in (self, other):
+            if node.quantity.value != "real":
+                raise NotConjugate(
+                    f"{self.name} {sign} {other.name}: {node.name!r} must be {WORDS['real']}, it is "
+                    f"{WORDS[node.quantity.value]}"
+                )
+        return other
+
+
+def merged(*plates: tuple[str, ...]) -> tuple[str, ...]:
+    """All plates, in the order in which they first appear."""
+    return tuple(dict.fromkeys(p for each in plates for p in each))

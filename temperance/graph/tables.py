@@ -1,0 +1,86 @@
+"""Arrays with named axes: plates, and the values of discrete variables.
+
+An axis is a number, and axes always stand in rising order: plates first (0 is that of the data), then the values of
+discrete variables. The axes of one event come last and have no names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike
+
+Axes = tuple[int, ...]
+I, J = 10_000, 10_001  # names for the axes of events, in contractions  # noqa: E741
+
+
+class Table(NamedTuple):
+    """A number for each combination of its axes."""
+
+    axes: Axes
+    array: Array
+
+
+def union(many: Iterable[Axes]) -> Axes:
+    return tuple(sorted(set().union(*many)))
+
+
+def spread(array: Array, axes: Axes, target: Axes) -> Array:
+    """With an axis of size one for each of `target` that is missing; trailing event axes stay."""
+    index = tuple(slice(None) if axis in axes else None for axis in target)
+    return array[index]
+
+
+def arrange(array: Array, axes: Sequence[int]) -> tuple[Axes, Array]:
+    """Axes in any order, brought into rising order."""
+    order = sorted(range(len(axes)), key=lambda i: axes[i])
+    rest = range(len(axes), array.ndim)
+    return tuple(axes[i] for i in order), jnp.transpose(array, (*order, *rest))
+
+
+def add(*tables: Table) -> Table:
+    axes = union(t.axes for t in tables)
+    total = spread(tables[0].array, tables[0].axes, axes)
+    for t in tables[1:]:
+        total = total + spread(t.array, t.axes, axes)
+    return Table(axes, total)
+
+
+def multiply(*tables: Table) -> Table:
+    axes = union(t.axes for t in tables)
+    total = spread(tables[0].array, tables[0].axes, axes)
+    for t in tables[1:]:
+        total = total * spread(t.array, t.axes, axes)
+    return Table(axes, total)
+
+
+def scale(table: Table, factor: ArrayLike) -> Table:
+    return Table(table.axes, factor * table.array)
+
+
+def contract(*terms: tuple[Axes, Array, tuple[int, ...]], keep: tuple[int, ...] = ()) -> Table:
+    """The sum over all event axes (but `keep`) of a product of arrays, each given as (axes, array, event axes)."""
+    out = union(axes for axes, _, _ in terms)
+    arguments: list[object] = []
+    for axes, array, event in terms:
+        arguments += [array, [*axes, *event]]
+    return Table(out, jnp.einsum(*arguments, [*out, *keep], optimize="optimal"))  # type: ignore[call-overload]
+
+
+def weigh(table: Table, weights: Table, axis: int) -> Table:
+    """Σ over one axis, with weights."""
+    out = tuple(a for a in union([table.axes, weights.axes]) if a != axis)
+    return Table(out, jnp.einsum(table.array, list(table.axes), weights.array, list(weights.axes), list(out)))
+
+
+def reduce(table: Table, plates: Axes, keep: Axes, sizes: dict[int, int]) -> Table:
+    """The sum of a factor over those of its plates that are not kept; `plates` are all that it is repeated on, even
+    where its value is the same for every member."""
+    gone = tuple(position for position, axis in enumerate(table.axes) if axis in plates and axis not in keep)
+    array = jnp.sum(table.array, axis=gone) if gone else table.array
+    for axis in plates:
+        if axis not in keep and axis not in table.axes:
+            array = array * sizes[axis]
+    return Table(tuple(a for a in table.axes if a in keep or a not in plates), array)
