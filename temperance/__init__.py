@@ -33,6 +33,7 @@ from .inference.variational.local_tempered import LVT  # noqa: E402
 from .inference.variational.stochastic import SVI  # noqa: E402
 from .inference.variational.tempered import VT  # noqa: E402
 from .models import (  # noqa: E402
+    HMM,
     LDA,
     DirichletProcessMixture,
     FactorAnalysis,
@@ -64,6 +65,7 @@ __all__ = [
     "CVB0",
     "EM",
     "EP",
+    "HMM",
     "LDA",
     "LVT",
     "SVI",

@@ -7,12 +7,14 @@ from .factor_analysis import FactorAnalysis
 from .factorial import FactorialMixture
 from .features import Polynomial
 from .gaussian_mixture import GaussianMixture
+from .hidden_markov import HMM
 from .mixture import Mixture
 from .prediction import Prediction
 from .regression import LinearRegression
 from .topics import LDA
 
 __all__ = [
+    "HMM",
     "LDA",
     "Conditional",
     "Data",

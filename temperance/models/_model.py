@@ -172,6 +172,19 @@ class Model(eqx.Module):
         return Stochastic()
 
     @property
+    def independent_rows(self) -> bool:
+        """Whether rows are independent given the parameters: then they may be cut anywhere and drawn one by one."""
+        return True
+
+    def units(self, data: Data) -> int:
+        """How many parts of the data minibatches are drawn from: rows, or what belongs together."""
+        return data.size
+
+    def minibatch(self, data: Data, chosen: Int[Array, " b"], stands_for: Float[Array, ""]) -> Data:
+        """These parts, weighted to stand for so many rows; for models whose rows are not independent."""
+        raise UnsupportedMethod(f"{type(self).__name__} has no minibatches of its own")
+
+    @property
     def quick(self) -> bool:
         """Whether the model can take many minibatch steps at once, faster than one by one."""
         return False
