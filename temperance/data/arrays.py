@@ -44,15 +44,30 @@ def as_matrix(data: Any, *, missing: bool = False, empty_columns: bool = False, 
     return array
 
 
-def column_moments(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of what is seen in each column, in two passes without a copy of the data."""
-    pieces = [x[start : start + _PIECE] for start in range(0, len(x), _PIECE)]
-    seen = sum((~np.isnan(piece)).sum(axis=0) for piece in pieces)
+def column_moments(x: np.ndarray, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of what is seen in each column, in two passes without a copy of the data.
+
+    A row of weight two counts as two rows; one of weight zero might as well not be there.
+    """
+    if weights is not None:
+        x, weights = x[weights > 0], weights[weights > 0] / weights.max()
+    starts = range(0, len(x), _PIECE)
+
+    def total(function: Any) -> Any:
+        """Σ over rows of what the function makes of them, missing values left out."""
+        parts = (function(x[start : start + _PIECE]) for start in starts)
+        if weights is None:
+            return sum(np.nansum(part, axis=0) for part in parts)
+        return sum(weights[at : at + _PIECE] @ np.nan_to_num(part) for at, part in zip(starts, parts, strict=True))
+
+    seen = total(lambda piece: (~np.isnan(piece)).astype(np.float64))
     # Around the first value seen: sums of numbers far from zero lose digits.
     origin = x[np.argmax(~np.isnan(x), axis=0), np.arange(x.shape[1])]
-    mean = origin + sum(np.nansum(piece - origin, axis=0) for piece in pieces) / seen
-    variance = sum(np.nansum(np.square(piece - mean), axis=0) for piece in pieces) / seen
-    return mean, np.sqrt(variance)
+    # A column whose only values have weight zero says nothing: its mean is 0, its deviation too.
+    seen = np.where(seen > 0, seen, 1.0)
+    origin = np.nan_to_num(origin)
+    mean = origin + total(lambda piece: piece - origin) / seen
+    return mean, np.sqrt(total(lambda piece: np.square(piece - mean)) / seen)
 
 
 def as_weights(weights: Any, n: int) -> np.ndarray | None:
@@ -68,7 +83,25 @@ def as_weights(weights: Any, n: int) -> np.ndarray | None:
         raise InvalidData(f"weights must be finite and not negative, got {array[row]:g} for row {row}")
     if array.sum() == 0:
         raise InvalidData("weights must not all be zero")
+    if array.sum() > LARGEST:
+        raise InvalidData(f"weights add up to {array.sum():g}; rescale what exceeds {LARGEST:g}")
     return array
+
+
+def distinct_rows(x: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """Equal rows as one with the sum of their weights, none of weight zero, in an order of their own.
+
+    A row of weight two and the same row twice are then the same arrays. Data without weights or repetitions are
+    left as they are.
+    """
+    order = np.lexsort(x.T[::-1])
+    rows = x[order]
+    again = ((rows[1:] == rows[:-1]) | (np.isnan(rows[1:]) & np.isnan(rows[:-1]))).all(axis=1)
+    if weights is None and not again.any():
+        return x, None
+    first = np.flatnonzero(np.concatenate([[True], ~again]))
+    total = np.add.reduceat(np.ones(len(x)) if weights is None else weights[order], first)
+    return rows[first][total > 0], total[total > 0]
 
 
 def _numbers(data: Any, name: str) -> np.ndarray:

@@ -171,15 +171,16 @@ class Mixture(Enumerable):
 
     def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
         x = self.pair.check(as_matrix(data, missing=self.missing))
-        model = self._complete(x)
+        weights = as_weights(weights, x.shape[0])
+        model = self._complete(x, weights)
         block = model._block_size(x)
-        return model, make_data(x, as_weights(weights, x.shape[0]), block, model.to_internal)
+        return model, make_data(x, weights, block, model.to_internal)
 
-    def _complete(self, x: np.ndarray) -> Self:
+    def _complete(self, x: np.ndarray, weights: np.ndarray | None = None) -> Self:
         """Fill in what was left to the data: the prior's scale, and the shift that centres them."""
         pair = self.pair.complete(x)
         given = self.component_prior
-        mean, deviation = column_moments(x)
+        mean, deviation = column_moments(x, weights)
         # Two rows with the mean and the variance of all: a default prior needs no more of the data.
         summary = np.stack([mean - deviation, mean + deviation])
         components = stack_prior(given or self._default_prior(pair, summary), pair, self.n_components, x.shape[1])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from temperance.data import as_matrix, as_weights
+from temperance.data import as_matrix, as_weights, column_moments, distinct_rows
 from temperance.errors import InvalidData
 
 NAN = np.nan
@@ -150,3 +150,17 @@ def test_weights() -> None:
     ):
         with pytest.raises(InvalidData, match=sentence):
             as_weights(weights, 3)
+
+
+def test_rows_of_weight_two_are_rows_twice() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 3, size=(40, 2)).astype(float)
+    x[::7, 1] = np.nan
+    weights = rng.integers(0, 4, size=40).astype(float)
+    twice = rng.permutation(np.repeat(x, weights.astype(int), axis=0))
+    for ours, theirs in zip(distinct_rows(x, weights), distinct_rows(twice, None), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_allclose(column_moments(x, weights), column_moments(twice), rtol=1e-12)
+    np.testing.assert_allclose(column_moments(x)[0], np.nanmean(x, axis=0), rtol=1e-12)
+    plain = rng.normal(size=(5, 2))
+    assert distinct_rows(plain, None)[0] is plain
