@@ -24,8 +24,15 @@ _METHODS: dict[str, Callable[[int, int, float], Method]] = {
     "lvt": lambda restarts, steps, tol: tp.LVT(method=tp.VB(restarts=restarts, max_iter=steps, tol=tol)),
     "ep": lambda restarts, steps, tol: tp.EP(restarts=restarts),
     "hellinger": lambda restarts, steps, tol: tp.MessagePassing(0.5, restarts=restarts),
+    "em": lambda restarts, steps, tol: tp.EM(restarts=restarts, max_iter=steps, tol=tol),
+    "laplace": lambda restarts, steps, tol: tp.Laplace(restarts=restarts),
+    "cvb0": lambda restarts, steps, tol: tp.CVB0(passes=steps),
     "gibbs": lambda restarts, steps, tol: tp.Gibbs(),
+    "collapsed": lambda restarts, steps, tol: tp.CollapsedGibbs(),
+    "kernel": lambda restarts, steps, tol: tp.VariationalKernel(),
     "pt": lambda restarts, steps, tol: tp.ParallelTempering(),
+    "ais": lambda restarts, steps, tol: tp.AIS(),
+    "importance": lambda restarts, steps, tol: tp.ImportanceSampling(),
 }
 
 

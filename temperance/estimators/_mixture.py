@@ -12,9 +12,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import temperance as tp
 
+from ..data import as_weights, distinct_rows
 from ..errors import InvalidData, InvalidParameter
 from ..models import Mixture
 from ._inference import as_method, as_seed, steps_of, warn_if_cut_short
+
+_EXPECTING = (tp.VB, tp.EM, tp.Annealed, tp.VT, tp.LVT)  # methods that work with expected labels
 
 
 class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
@@ -27,9 +30,10 @@ class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
     max_iter: int
     tol: float
     random_state: Any
+    converged_: bool
 
     @abstractmethod
-    def _model(self, x: np.ndarray, init: Any) -> Mixture:
+    def _model(self, x: np.ndarray, weights: np.ndarray | None, init: Any) -> Mixture:
         """The model that the arguments stand for."""
 
     @abstractmethod
@@ -47,13 +51,12 @@ class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
         """Learn from one more batch: the posterior so far is its prior."""
         if not hasattr(self, "fit_"):
             return self._fit(X, sample_weight, reset=True)
-        x = self._rows(X)
         before = self.fit_
-        state = before._families()
-        blocks = before.model.to_user(state.blocks)
-        model = self._model(x, before.responsibilities(x)).with_prior(blocks)
-        done = tp.fit(model, x, self._method(len(x)), seed=as_seed(self.random_state), weights=sample_weight)
-        self._keep(done, self.log_evidence_ + done.log_evidence)
+        method = self._method(1)
+        x, weights = self._merged(self._rows(X), sample_weight, method, None)
+        blocks = before.model.to_user(before._families().blocks)
+        model = self._model(x, weights, before.responsibilities(x)).with_prior(blocks)
+        self._keep(self._run(model, x, weights), self.log_evidence_)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -89,16 +92,40 @@ class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
     def _fit(self, X: Any, sample_weight: Any, reset: bool) -> Self:
         x = self._rows(X, reset)
         if len(x) < self.n_components:
-            raise InvalidData(f"n_components={self.n_components} needs at least as many rows, but n_samples={len(x)}")
+            raise InvalidData(
+                f"Expected n_samples >= n_components but got n_components = {self.n_components}, n_samples = {len(x)}"
+            )
         init = self._init()
-        if getattr(self, "warm_start", False) and hasattr(self, "fit_"):
+        x, weights = self._merged(x, sample_weight, self._method(1), init)
+        warm = bool(getattr(self, "warm_start", False)) and hasattr(self, "fit_")
+        before = self.log_evidence_ if warm else -np.inf
+        if warm:
             init = self.fit_.responsibilities(x)
-        done = tp.fit(
-            self._model(x, init), x, self._method(len(x)), seed=as_seed(self.random_state), weights=sample_weight
-        )
-        self._keep(done, done.log_evidence)
-        warn_if_cut_short(self, done)
+        done = self._run(self._model(x, weights, init), x, weights)
+        self._keep(done, 0.0)
+        # A few steps at a time converge when a whole call gains no more than tol.
+        self.converged_ = self.converged_ or bool(warm and abs(done.log_evidence - before) < self.tol)
+        if not self.converged_:
+            warn_if_cut_short(self, done)
         return self
+
+    def _run(self, model: Mixture, x: np.ndarray, weights: np.ndarray | None) -> tp.Fit:
+        return tp.fit(
+            model,
+            x,
+            self._method(len(x)),
+            seed=as_seed(self.random_state),
+            weights=weights,
+            progress=bool(getattr(self, "verbose", False)),
+        )
+
+    def _merged(self, x: np.ndarray, weights: Any, method: Any, init: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """Repeated rows as one of their weight, where that is the same to the method, so that the start is too."""
+        given = as_weights(weights, len(x))
+        # One label for all copies of a row is not what a sampler would draw; and given shares belong to rows.
+        if not isinstance(method, _EXPECTING) or not isinstance(init, str | None):
+            return x, given
+        return distinct_rows(x, given)
 
     def _init(self) -> Any:
         return "kmeans++"
@@ -110,9 +137,10 @@ class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
     def _rows(self, X: Any, reset: bool = False) -> np.ndarray:
         return validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
 
-    def _keep(self, done: tp.Fit, log_evidence: float) -> None:
+    def _keep(self, done: tp.Fit, so_far: float) -> None:
+        """Show a fit; `so_far` is the log evidence of the batches before."""
         self.fit_ = done
-        self.log_evidence_ = log_evidence
+        self.log_evidence_ = so_far + done.log_evidence
         self.converged_ = done.converged
         self.n_iter_ = max(1, steps_of(done))
         state, model = done._families(), done.model

@@ -8,11 +8,12 @@ import numpy as np
 
 import temperance as tp
 
-from ..errors import InvalidParameter, UnsupportedMethod
+from ..errors import InvalidData, InvalidParameter, UnsupportedMethod
 from ..models import Mixture
+from ..models.tied_mixture import TiedMixture, TiedProcessMixture
 from ._mixture import MixtureEstimator
 
-_FORMS = {"full": "gaussian", "diag": "diagonal", "spherical": "spherical"}
+_FORMS = {"full": "gaussian", "tied": "gaussian", "diag": "diagonal", "spherical": "spherical"}
 _STARTS = {"kmeans": "kmeans++", "k-means++": "kmeans++", "random": "random", "random_from_data": "kmeans++"}
 
 
@@ -22,7 +23,8 @@ class BayesianGaussianMixture(MixtureEstimator):
     New here: `inference` (a method such as `tp.ParallelTempering()`, or its name: "vb", "ep", "pt", …), sample
     weights, missing values (NaN), `partial_fit`, `log_evidence_`, and scores that are true predictive densities.
     `reg_covar` is added to the prior covariance instead of every estimate, so that the bound stays one.
-    `covariance_type="tied"` is not available.
+    `covariance_type="tied"` is for "vb", "svi" and "annealed"; its prior is worth `degrees_of_freedom_prior` for each
+    component, which makes every iteration scikit-learn's.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class BayesianGaussianMixture(MixtureEstimator):
     def _init(self) -> Any:
         return _choice("init_params", self.init_params, _STARTS)
 
-    def _model(self, x: np.ndarray, init: Any) -> Mixture:
+    def _model(self, x: np.ndarray, weights: np.ndarray | None, init: Any) -> Mixture:
         if not isinstance(self.n_components, int | np.integer) or self.n_components < 1:
             raise InvalidParameter(f"n_components must be a whole number of at least 1, got {self.n_components!r}")
         form = _choice("covariance_type", self.covariance_type, _FORMS)
@@ -78,55 +80,74 @@ class BayesianGaussianMixture(MixtureEstimator):
             self.weight_concentration_prior_type,
             {"dirichlet_process": True, "dirichlet_distribution": False},
         )
-        prior = self._prior(x)
+        prior = self._prior(x, weights)
         missing = "marginalise" if np.isnan(x).any() else None
         delta = 1.0 / self.n_components if self.weight_concentration_prior is None else self.weight_concentration_prior
         self.weight_concentration_prior_ = delta
-        kind = tp.DirichletProcessMixture if sticks else tp.Mixture
-        return kind(int(self.n_components), form, prior=prior, concentration=delta, init=init, missing=missing)
+        kinds: tuple[type[Mixture], type[Mixture]] = (tp.Mixture, tp.DirichletProcessMixture)
+        if self.covariance_type == "tied":
+            kinds = (TiedMixture, TiedProcessMixture)
+            method = self._method(1)
+            if not isinstance(method, tp.VB | tp.SVI | tp.Annealed):
+                raise UnsupportedMethod(f'covariance_type="tied" is for "vb", "svi" and "annealed", not {method.name}')
+            if missing:
+                raise InvalidData('covariance_type="tied" takes no missing values; "full" does')
+        return kinds[sticks](int(self.n_components), form, prior=prior, concentration=delta, init=init, missing=missing)
 
-    def _prior(self, x: np.ndarray) -> tp.Family:
+    def _prior(self, x: np.ndarray, weights: np.ndarray | None) -> tp.Family:
         """scikit-learn's default: as wide as all data together, and worth one of them."""
         d = x.shape[1]
+        usual_mean, usual_spread = _moments(x, weights)
         count = 1.0 if self.mean_precision_prior is None else self.mean_precision_prior
-        mean = np.nanmean(x, axis=0) if self.mean_prior is None else np.asarray(self.mean_prior, dtype=float)
+        mean = usual_mean if self.mean_prior is None else np.asarray(self.mean_prior, dtype=float)
         dof = float(d if self.degrees_of_freedom_prior is None else self.degrees_of_freedom_prior)
-        spread = self._spread(x) if self.covariance_prior is None else np.asarray(self.covariance_prior, dtype=float)
+        variances = np.diag(usual_spread)
+        form, shape, spread = {
+            "full": (np.eye(d), (d, d), usual_spread),
+            "tied": (np.eye(d), (d, d), usual_spread),
+            "diag": (np.ones(d), (d,), variances),
+            "spherical": (np.ones(()), (), variances.mean()),
+        }[self.covariance_type]
+        if self.covariance_prior is not None:
+            spread = np.asarray(self.covariance_prior, dtype=float)
         if mean.shape != (d,):
             raise InvalidParameter(f"mean_prior must have {d} numbers, one for each column, got shape {mean.shape}")
-        shape = {"full": (d, d), "diag": (d,), "spherical": ()}[self.covariance_type]
         if spread.shape != shape:
             raise InvalidParameter(f"covariance_prior must have shape {shape}, got {spread.shape}")
+        if not dof > d - 1:
+            raise InvalidParameter(
+                f"The parameter 'degrees_of_freedom_prior' should be greater than {d - 1}, but got {dof:.3f}."
+            )
+        if isinstance(self.reg_covar, bool) or not 0 <= self.reg_covar < np.inf:
+            raise InvalidParameter(f"reg_covar must be a finite number of at least 0, got {self.reg_covar!r}")
         self.mean_precision_prior_, self.mean_prior_ = count, mean
         self.degrees_of_freedom_prior_, self.covariance_prior_ = dof, spread
+        spread = spread + self.reg_covar * form
+        if self.covariance_type == "tied":
+            return tp.NormalWishart(mean, count, self.n_components * dof, self.n_components * spread)
         if self.covariance_type == "full":
             return tp.NormalWishart(mean, count, dof, spread)
         if self.covariance_type == "diag":
             return tp.NormalGamma(mean, count, dof, spread)
         return tp.IsotropicNormalGamma(mean, count, dof, float(spread))
 
-    def _spread(self, x: np.ndarray) -> np.ndarray:
-        variances = np.nanvar(x, axis=0, ddof=1) if len(x) > 1 else np.ones(x.shape[1])
-        if self.covariance_type == "full":
-            whole = len(x) > 1 and not np.isnan(x).any()
-            full = np.atleast_2d(np.cov(x.T)) if whole else np.diag(variances)
-            return full + self.reg_covar * np.eye(x.shape[1])
-        if self.covariance_type == "diag":
-            return variances + self.reg_covar
-        return np.asarray(variances.mean() + self.reg_covar)
-
     def _show(self, fit: tp.Fit, components: Any, weights: np.ndarray) -> None:
         family = components.inner if self.covariance_type == "diag" else components
         if not hasattr(family, "dof"):
             raise UnsupportedMethod(f"{fit.method.name} gives points, not the distributions that this class reports")
-        dof = np.asarray(family.dof)
-        self.degrees_of_freedom_ = dof[:, 0] if dof.ndim == 2 else dof
-        count = np.asarray(family.pseudo_count)
-        self.mean_precision_ = count[:, 0] if count.ndim == 2 else count
-        scatter = np.asarray(family.scatter)
-        self.means_ = np.asarray(family.location)
+        dof, scatter = np.asarray(family.dof), np.asarray(family.scatter)
         self.covariances_ = scatter / dof.reshape(dof.shape + (1,) * (scatter.ndim - dof.ndim))
-        if self.covariance_type == "full":
+        if self.covariance_type == "tied":
+            # A share of the one precision for each component, as there.
+            self.degrees_of_freedom_ = dof / self.n_components
+            self.mean_precision_ = np.diagonal(np.asarray(family.pseudo_inputs))
+            self.means_ = np.asarray(family.location).T
+        else:
+            count = np.asarray(family.pseudo_count)
+            self.degrees_of_freedom_ = dof[:, 0] if dof.ndim == 2 else dof
+            self.mean_precision_ = count[:, 0] if count.ndim == 2 else count
+            self.means_ = np.asarray(family.location)
+        if self.covariance_type in ("full", "tied"):
             # The upper factor U with U Uᵀ the precision.
             lower = np.linalg.cholesky(self.covariances_)
             identity = np.broadcast_to(np.eye(lower.shape[-1]), lower.shape)
@@ -137,14 +158,33 @@ class BayesianGaussianMixture(MixtureEstimator):
             self.precisions_cholesky_ = np.sqrt(self.precisions_)
         self.weights_ = weights
         blocks: dict[str, Any] = fit._families().blocks
-        # Of sticks, the two parameters of each Beta.
         self.weight_concentration_: Any = (
-            (np.asarray(blocks["sticks"].a), np.asarray(blocks["sticks"].b))
-            if "sticks" in blocks
-            else np.asarray(blocks["weights"].concentration)
+            self._sticks(blocks["sticks"], fit) if "sticks" in blocks else np.asarray(blocks["weights"].concentration)
         )
         self.lower_bounds_ = np.asarray(fit.history.get("elbo", [fit.log_evidence])).tolist()
         self.lower_bound_ = fit.log_evidence
+
+    def _sticks(self, sticks: Any, fit: tp.Fit) -> tuple[np.ndarray, np.ndarray]:
+        """The two parameters of each Beta; the last stick takes all that is left, a Beta whose second one is zero."""
+        a, b = np.asarray(sticks.a), np.asarray(sticks.b)
+        rest = b[-1] - self.weight_concentration_prior_ if len(b) else float(fit.data.total_weight)
+        return np.append(a, 1.0 + max(rest, 0.0)), np.append(b, 0.0)
+
+
+def _moments(x: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance (of whole rows; with holes, only variances) of the data, weights as repetitions."""
+    w = np.ones(len(x)) if weights is None else weights
+    seen = ~np.isnan(x)
+    total = np.maximum(w @ seen, np.finfo(float).tiny)
+    mean = (w @ np.where(seen, x, 0.0)) / total
+    away = np.where(seen, x - mean, 0.0)
+    if len(x) < 2 and w.sum() <= 1:
+        return mean, np.eye(x.shape[1])  # one row has no spread
+    # The unbiased divisor, unless there is less than a row's weight above one.
+    divisor = np.where(total > 1, total - 1, total)
+    if seen.all():
+        return mean, (away.T * w) @ away / divisor[0]
+    return mean, np.diag((w @ np.square(away)) / divisor)
 
 
 def _choice(name: str, value: Any, options: dict[str, Any]) -> Any:

@@ -52,7 +52,7 @@ class BayesianMixture(MixtureEstimator):
     def _init(self) -> Any:
         return self.init
 
-    def _model(self, x: np.ndarray, init: Any) -> Mixture:
+    def _model(self, x: np.ndarray, weights: np.ndarray | None, init: Any) -> Mixture:
         missing = "marginalise" if np.isnan(x).any() else None
         return self._kind(
             self.n_components,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import jax
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags, gen_batches
+from sklearn.utils import Tags, check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 import temperance as tp
@@ -23,10 +23,15 @@ from ._inference import as_method, as_seed, steps_of
 class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Latent Dirichlet allocation with scikit-learn's arguments and attributes.
 
-    New here: `inference` (a method such as `tp.CVB0()`, or its name), which takes the place of `learning_method`.
-    `score` is the bound on the log probability of the documents given the mean topics, in nats; `evaluate_every`,
-    `perp_tol`, `n_jobs` and `verbose` are accepted and have no effect.
+    New here: `inference` (a method such as `tp.CVB0()`, or its name), which takes the place of `learning_method`,
+    `sample_weight` and `log_evidence_`. Without `inference`, and with no two documents alike, the same `random_state`
+    gives the topics that scikit-learn finds.
+    `score` is the bound on the log probability of the documents given the mean topics, in nats; `n_jobs` is accepted
+    and has no effect.
     """
+
+    model_: tp.LDA
+    state_: Posterior
 
     def __init__(
         self,
@@ -67,14 +72,21 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self.random_state = random_state
         self.inference = inference
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the topics of the documents X, counts of words."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn the topics of the documents X, counts of words; `sample_weight` is one number a document."""
         counts = self._counts(X, reset=True)
-        done = tp.fit(self._lda(counts.shape[1]), counts, self._method(len_of(counts)), seed=as_seed(self.random_state))
-        self.n_iter_ = max(1, steps_of(done))
-        self.n_batch_iter_ = self.n_iter_ + 1
-        self.log_evidence_ = done.log_evidence
-        self._keep(done.model, done._families())
+        if not counts.sum() > 0:
+            self._learn_nothing(counts)
+        elif self.inference is None:
+            self._fit_passes(counts, sample_weight)
+        else:
+            method = as_method(self.inference, 1, self.max_iter, 0.0)
+            seed = as_seed(self.random_state)
+            done = tp.fit(self._lda(counts.shape[1]), counts, method, seed=seed, weights=sample_weight, progress=False)
+            self.n_iter_ = max(1, steps_of(done))
+            self.n_batch_iter_ = self.n_iter_ + 1
+            self.log_evidence_ = done.log_evidence
+            self._keep(done.model, done._families())
         self.bound_ = self.perplexity(X)
         return self
 
@@ -83,41 +95,111 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         first = not hasattr(self, "components_")
         counts = self._counts(X, reset=first)
         if first:
-            model, data = self._lda(counts.shape[1]).prepare(counts)
             self.n_iter_, self.n_batch_iter_ = 0, 1
-            self._keep(model, model.initial(jax.random.key(as_seed(self.random_state)), data))
-        model, blocks = self.model_, self.state_.blocks
-        for rows in gen_batches(len_of(counts), self.batch_size):
-            documents = model.new_rows(counts[rows])
-            size = len_of(counts[rows])
-            data = make_data(documents, np.full(size, self.total_samples / size))
-            rate = (self.learning_offset + self.n_batch_iter_) ** -self.learning_decay
-            q, _ = model.sweep(Posterior(blocks, {}), data, rate=rate, local_steps=self.max_doc_update_iter)
-            blocks = q.blocks
-            self.n_batch_iter_ += 1
+            self._start(counts.shape[1])
+        self._online(counts, np.ones(len_of(counts)), self.total_samples, alike=False)
+        self._keep(self.model_, self.state_)
         self.n_iter_ += 1
-        self._keep(model, Posterior(blocks, {}))
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
-        """The expected share of each topic in each document."""
+    def transform(self, X: Any, *, normalize: bool = True) -> np.ndarray:
+        """The expected share of each topic in each document; without `normalize`, the parameters of its Dirichlet."""
         check_is_fitted(self)
-        return np.asarray(self.model_.transform(self.state_, self._counts(X)))
+        counts = self._counts(X)
+        shares = np.asarray(self.model_.transform(self.state_, counts))
+        if not normalize:
+            shares = shares * (
+                self.n_components * self.doc_topic_prior_ + np.asarray(counts.sum(axis=1)).reshape(-1, 1)
+            )
+        return shares.astype(self.components_.dtype)
 
-    def fit_transform(self, X: Any, y: Any = None, **_: Any) -> np.ndarray:
-        return self.fit(X, y).transform(X)
+    def fit_transform(self, X: Any, y: Any = None, *, normalize: bool = True, **arguments: Any) -> np.ndarray:
+        return self.fit(X, y, **arguments).transform(X, normalize=normalize)
 
     def score(self, X: Any, y: Any = None) -> float:
         """The bound on the log probability of all tokens of X."""
         check_is_fitted(self)
         return float(np.sum(self.model_.log_predictive(self.state_, self.model_.new_rows(self._counts(X)))))
 
-    def perplexity(self, X: Any) -> float:
-        """exp(−bound a token)."""
+    def perplexity(self, X: Any, sub_sampling: bool = False) -> float:
+        """exp(−bound a token). The bound holds no term of the topics, so it is the same for a sample of documents."""
+        check_is_fitted(self)
         tokens = float(self._counts(X).sum())
         return float(np.exp(-self.score(X) / max(tokens, 1.0)))
 
     # ---- pieces -------------------------------------------------------------------------------------------
+
+    def _start(self, n_words: int) -> None:
+        """scikit-learn's random start: the same seed begins at the same topics."""
+        model, _ = self._lda(n_words).prepare(np.ones((1, n_words)))
+        self.random_state_ = check_random_state(self.random_state)
+        self._keep(model, Posterior({"topics": tp.Dirichlet(self._draw(self.n_components, n_words))}, {}))
+
+    def _draw(self, rows: int, columns: int) -> np.ndarray:
+        """Positive numbers around one, as scikit-learn starts with."""
+        return self.random_state_.gamma(100.0, 0.01, (rows, columns))
+
+    def _step(self, data: Any, rate: float, alike: bool) -> None:
+        """A step towards what these documents say; their shares of topics start at random, or `alike`."""
+        shares = np.ones((data.weights.shape[0], self.n_components))
+        if not alike:
+            shares[: data.size] = self._draw(data.size, self.n_components)
+        state = Posterior(self.state_.blocks, {"proportions": tp.Dirichlet(shares)})
+        found, _ = _sweep(self.model_, state, data, jnp.asarray(rate), self.max_doc_update_iter)
+        self.state_ = Posterior(found.blocks, {})
+        self.n_batch_iter_ += 1
+
+    def _fit_passes(self, counts: Any, sample_weight: Any) -> None:
+        """scikit-learn's algorithms, pass by pass: all documents at once, or minibatches in order.
+
+        The perplexity is looked at every so many passes, and may end them; `verbose` prints a line for each.
+        """
+        if self.learning_method not in ("batch", "online"):
+            raise InvalidParameter(f"learning_method must be 'batch' or 'online', got {self.learning_method!r}")
+        self._start(counts.shape[1])
+        _, data = self._lda(counts.shape[1]).prepare(counts, sample_weight)
+        weights = np.asarray(data.weights)[: data.size]
+        tokens, before = float(weights @ np.asarray(counts.sum(axis=1)).ravel()), np.inf
+        self.n_batch_iter_ = 1
+        # A document of weight two and the same one twice must be the same: then all start alike, not at random.
+        alike = sample_weight is not None or _repeats(counts)
+        for number in range(1, self.max_iter + 1):
+            self.n_iter_ = number
+            if self.learning_method == "online":
+                self._online(counts, weights, float(weights.sum()), alike)
+            else:
+                self._step(data, 1.0, alike)
+            line = f"iteration: {number} of max_iter: {self.max_iter}"
+            looked = self.evaluate_every > 0 and number % self.evaluate_every == 0
+            # Of the whole bound, which has what the topics cost: that of the documents alone settles too soon.
+            found = np.exp(-self._bound(data) / tokens) if looked else np.nan
+            if self.verbose:
+                print(f"{line}, perplexity: {found:.4f}" if looked else line)
+            if looked:
+                if abs(before - found) < self.perp_tol:
+                    break
+                before = found
+        self._keep(self.model_, self.state_)
+        self.log_evidence_ = self._bound(data)
+
+    def _online(self, counts: Any, weights: np.ndarray, total: float, alike: bool) -> None:
+        """A step on each minibatch, in order."""
+        for rows in gen_batches(len_of(counts), self.batch_size):
+            if weights[rows].sum() > 0:
+                scale = total / weights[rows].sum()
+                data = make_data(self.model_.new_rows(counts[rows]), weights[rows] * scale)
+                self._step(data, (self.learning_offset + self.n_batch_iter_) ** -self.learning_decay, alike)
+
+    def _bound(self, data: Any) -> float:
+        """The bound on the log evidence of these documents."""
+        fresh = Posterior(self.state_.blocks, {})
+        return float(_sweep(self.model_, fresh, data, jnp.asarray(1.0), self.max_doc_update_iter)[1])
+
+    def _learn_nothing(self, counts: Any) -> None:
+        """Documents without a word leave the topics at their prior."""
+        self._start(counts.shape[1])
+        self.n_iter_, self.n_batch_iter_, self.log_evidence_ = 1, 2, 0.0
+        self._keep(self.model_, Posterior({"topics": self.model_.prior["topics"]}, {}))
 
     def _lda(self, n_words: int) -> tp.LDA:
         return tp.LDA(
@@ -129,30 +211,18 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             local_tol=self.mean_change_tol,
         )
 
-    def _method(self, n: int) -> Any:
-        if self.inference is not None:
-            return as_method(self.inference, 1, self.max_iter, 0.0)
-        if self.learning_method == "batch":
-            return tp.VB(max_iter=self.max_iter, tol=0.0, local_steps=self.max_doc_update_iter)
-        if self.learning_method == "online":
-            return tp.SVI(
-                batch_size=min(self.batch_size, n),
-                passes=self.max_iter,
-                step_size=(self.learning_offset, self.learning_decay),
-                local_steps=self.max_doc_update_iter,
-            )
-        raise InvalidParameter(f"learning_method must be 'batch' or 'online', got {self.learning_method!r}")
-
     def _counts(self, X: Any, reset: bool = False) -> Any:
-        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=np.float64)
+        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_non_negative(X, type(self).__name__)
-        return X if sparse.issparse(X) else np.asarray(X)
+        if reset:
+            self._dtype = X.dtype
+        return X.astype(np.float64)
 
     def _keep(self, model: Any, state: Posterior) -> None:
         self.model_, self.state_ = model, state
         topics: Any = state.blocks["topics"]
-        self.components_ = np.asarray(topics.concentration)
-        self.exp_dirichlet_component_ = np.asarray(jnp.exp(topics.mean().log))
+        self.components_ = np.asarray(topics.concentration, dtype=self._dtype)
+        self.exp_dirichlet_component_ = np.asarray(jnp.exp(topics.mean().log), dtype=self._dtype)
         self.doc_topic_prior_ = self.doc_topic_prior or 1.0 / self.n_components
         self.topic_word_prior_ = self.topic_word_prior or 1.0 / self.n_components
 
@@ -164,7 +234,24 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         tags.input_tags.sparse = True
+        assert tags.transformer_tags is not None
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+@eqx.filter_jit
+def _sweep(model: tp.LDA, state: Posterior, data: Any, rate: Any, local_steps: int) -> tuple[Posterior, Any]:
+    return model.sweep(state, data, rate=rate, local_steps=local_steps)
+
+
+def _repeats(counts: Any) -> bool:
+    """Whether two documents, not empty ones, are the same."""
+    rows = sparse.csr_array(counts)
+    rows.sort_indices()
+    # A random projection tells all others apart.
+    marks = rows @ np.random.default_rng(0).uniform(size=rows.shape[1])
+    marks = marks[marks > 0]
+    return len(np.unique(marks)) < len(marks)
 
 
 def len_of(X: Any) -> int:
