@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+from ..models._model import Each, Group
 from .elimination import LARGEST
 from .spec import Quantity, Spec
 
@@ -37,6 +38,8 @@ def _obstacle(spec: Spec, q: Quantity) -> str:
     if not spec.local(q):
         return "it is shared by all data"
     for other in spec:
+        if other.kind == "switches" and q.name in spec.ancestors(other.name):
+            return "it is a row of switches, turned one after the other"
         if other.latent and not other.discrete and q.name in spec.factor_gates(other.name):
             return f"it chooses a parent of {other.name!r}, which is continuous and has one too"
     return ""
@@ -88,11 +91,28 @@ def coupling(spec: Spec, names: tuple[str, ...]) -> dict[str, set[str]]:
     for q in spec:
         if not q.random:
             continue
-        here = spec.factor_blocks(q.name) | (spec.factor_gates(q.name) & set(spec.factorised))
-        here = here & set(names)
-        for name in here:
-            meets[name] |= here - {name}
+        sets = [spec.factor_blocks(q.name) | (spec.factor_gates(q.name) & set(spec.factorised))]
+        if q.kind == "markov_chain":
+            # Given the path, its beginning and its transitions are two factors.
+            sets = [spec.ancestors(parent) for _, parent in q.parents]
+        for found in sets:
+            here = found & set(names)
+            for name in here:
+                meets[name] |= here - {name}
     return meets
+
+
+def grouped(spec: Spec, names: tuple[str, ...]) -> tuple[Group, ...]:
+    """The order of updates: groups of blocks that do not meet, and switches one after the other."""
+    meets = coupling(spec, names)
+    turns: list[Group] = []
+    for q in spec:
+        if q.kind == "switches" and (z := q.parents[0][1]) in meets:
+            (plate,) = set(spec[z].plates) - set(q.plates)
+            axes = sorted(spec.axis(p) for p in spec[z].plates)
+            turns.append(Each(z, axes.index(spec.axis(plate))))
+            meets = {name: others - {z} for name, others in meets.items() if name != z}
+    return (*turns, *colour(meets))
 
 
 def colour(meets: dict[str, set[str]]) -> tuple[tuple[str, ...], ...]:

@@ -117,3 +117,10 @@ def _others(spec: Spec, plate: str, sizes: dict[str, int]) -> str:
 def check_columns(spec: Spec, columns: Mapping[str, np.ndarray]) -> None:
     """New rows must have the sizes that the model was completed with."""
     resolve_sizes(spec, columns)
+
+
+def input_columns(spec: Spec, inputs: Any) -> dict[str, np.ndarray]:
+    """Inputs alone, for predictions at new ones."""
+    wanted = tuple(q for q in spec.columns if q.kind == "input")
+    only = dataclasses.replace(spec, quantities=wanted)
+    return as_columns(only, inputs)

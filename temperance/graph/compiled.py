@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 import equinox as eqx
@@ -11,16 +12,19 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ..data import as_weights
+from ..errors import UnsupportedMethod
 from ..families._family import Family, Packed
 from ..models._data import Data, make_data
 from ..models._model import Conditional, Group, Means, Model, Posterior, Powers
-from .analysis import colour, coupling
+from .analysis import grouped
+from .answers import bound_terms, impute, log_predictive, predict, responsibilities, sample_predictive, table
 from .columns import as_columns, check_columns, resolve_sizes
 from .elimination import Factor, eliminate, power_table, tempered
 from .scope import Scope, broadcast, packable
 from .simulation import simulate
 from .spec import Quantity, Spec
-from .tables import Table, add, scale
+from .start import start
+from .tables import Table, add, scale, spread, union
 
 
 class Factorised(Conditional):
@@ -61,9 +65,10 @@ class GraphModel(Model):
     constants: dict[str, Any]
     spec: Spec = eqx.field(static=True)
     remarks: tuple[str, ...] = eqx.field(static=True)
+    masked: bool = eqx.field(static=True)  # whether some of the data are missing
 
-    def __init__(self, spec: Spec, constants: dict[str, Any], remarks: tuple[str, ...]):
-        self.spec, self.constants, self.remarks = spec, constants, remarks
+    def __init__(self, spec: Spec, constants: dict[str, Any], remarks: tuple[str, ...], masked: bool = False):
+        self.spec, self.constants, self.remarks, self.masked = spec, constants, remarks, masked
         known = dict(spec.sizes)
         complete = all(p in known for q in self._global(spec) for p in q.plates)
         self.prior = self._priors() if complete else {}
@@ -76,9 +81,7 @@ class GraphModel(Model):
 
     def _local(self) -> tuple[Quantity, ...]:
         """Latents of each datum that are not summed out."""
-        return tuple(
-            q for q in self.spec if q.latent and self.spec.local(q) and q.name not in self.spec.summed_out
-        )
+        return tuple(q for q in self.spec if q.latent and self.spec.local(q) and q.name not in self.spec.summed_out)
 
     def _priors(self) -> dict[str, Family | Conditional]:
         scope = Scope(self.spec, self.constants, {}, rows=1)
@@ -90,7 +93,9 @@ class GraphModel(Model):
             elif not parents:
                 priors[q.name] = scope.family(q.name, scope.natural(q.name))
             else:
-                priors[q.name] = Factorised(self.constants, self.spec, q.name, 1, parents)
+                priors[q.name] = Factorised(
+                    constants=self.constants, spec=self.spec, name=q.name, rows=1, parents=parents
+                )
         return priors
 
     def _parents(self, q: Quantity) -> tuple[str, ...]:
@@ -99,11 +104,11 @@ class GraphModel(Model):
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        return colour(coupling(self.spec, tuple(q.name for q in self._global(self.spec))))
+        return grouped(self.spec, tuple(q.name for q in self._global(self.spec)))
 
     @property
     def local_groups(self) -> tuple[Group, ...]:
-        return colour(coupling(self.spec, tuple(q.name for q in self._local())))
+        return grouped(self.spec, tuple(q.name for q in self._local()))
 
     def local_prior(self, x: Any) -> dict[str, Family | Conditional]:
         priors: dict[str, Family | Conditional] = {}
@@ -112,7 +117,9 @@ class GraphModel(Model):
                 priors[q.name] = broadcast(self.constants[q.name], Scope(self.spec, self.constants, {}, x).shape(q))
             else:
                 rows = jax.tree.leaves(x)[0].shape[0]
-                priors[q.name] = LocalFactorised(self.constants, self.spec, q.name, rows, self._parents(q), x=x)
+                priors[q.name] = LocalFactorised(
+                    constants=self.constants, spec=self.spec, name=q.name, rows=rows, parents=self._parents(q), x=x
+                )
         return priors
 
     # ---- the one function ---------------------------------------------------------------------------------
@@ -131,23 +138,28 @@ class GraphModel(Model):
         shares: dict[str, Table] | None = None,
         tilt: dict[str, Table] | None = None,
         strengths: dict[str, Array] | None = None,
+        tables: dict[str, Table] | None = None,
     ) -> Float[Array, " n"]:
         """The factors of each datum, with the discrete latents summed out (or averaged over `shares`).
 
         `tilt` adds tables to the factors of variables, and `strengths` multiplies them: derivatives in either are
-        posterior expectations.
+        posterior expectations. `tables` are used in place of factors.
         """
         observation, latent = power_table(powers.observation), power_table(powers.latent)
+        needed = reach(scope) if self.masked else {}
         factors: list[Factor] = []
         for q in self.spec:
             if not q.random or not self.spec.local(q) or q.kind == "markov_chain":
                 continue
             plates = scope.axes(q)
             if q.observed:
-                table = _hidden(scope.factor(q.name), scope.missing(q))
+                table = tables[q.name] if tables is not None and q.name in tables else scope.factor(q.name)
+                table = _hidden(table, scope.missing(q))
                 table = tempered(table, observation)
             elif q.name in self.spec.summed_out:
                 table = tempered(scope.factor(q.name), latent)
+                if q.name in needed:
+                    table = _where(needed[q.name], table, -math.log(q.size))
             elif q.discrete:
                 # The block of a discrete latent counts its prior once; this makes it the power asked for.
                 table = tempered(scope.factor(q.name), Table(latent.axes, latent.array - 1.0))
@@ -161,7 +173,7 @@ class GraphModel(Model):
         for name, table in (tilt or {}).items():
             if self.spec[name].kind == "markov_chain":
                 factors.append(Factor(table, scope.axes(self.spec[name])))
-        return eliminate(scope, factors, latent, key, shares)
+        return eliminate(scope, factors, latent, key, shares, needed)
 
     def packed(self, m: Means) -> Means:
         ready = {name: Packed(m[name].weights()) for name in packable(self.spec) if name in m}
@@ -170,51 +182,38 @@ class GraphModel(Model):
     # ---- starts and simulation ----------------------------------------------------------------------------
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
-        from .start import start
-
         return start(self, key, data)
 
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Any:
         return simulate(self, key, draws, n)
 
     def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
-        from .answers import sample_predictive
-
         return sample_predictive(self, key, q, n)
 
     def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
-        from .answers import log_predictive
-
         return log_predictive(self, q, x)
 
     def responsibilities(self, q: Posterior, x: Any) -> Float[Array, "n *k"]:
-        from .answers import responsibilities
-
         return responsibilities(self, q, x)
 
-    def predict(self, q: Any, inputs: Any) -> Any:
-        from .answers import predict
-
-        return predict(self, q, inputs)
+    def log_joint_z(self, m: Means, x: Any) -> Any:
+        raise UnsupportedMethod(
+            "draws of a graph name exchangeable values of its latents in any order, so shares averaged over them mean "
+            "little; use tp.VB"
+        )
 
     def impute(self, q: Posterior, data: Any) -> Any:
         """The data with every missing entry replaced by its expected value."""
-        from .answers import impute
-
         return impute(self, q, data)
 
     def bound_terms(self, q: Posterior, data: Data) -> dict[str, float]:
         """The bound, node by node: E log p(node | parents), plus the entropy of a latent; they sum to the bound."""
-        from .answers import bound_terms
-
         return bound_terms(self, q, data)
 
     def notes(self, data: Data) -> list[str]:
         return list(self.remarks)
 
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
-        from .answers import table
-
         return table(self, q)
 
     # ---- data in ------------------------------------------------------------------------------------------
@@ -222,7 +221,13 @@ class GraphModel(Model):
     def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
         columns = as_columns(self.spec, data)
         spec = resolve_sizes(self.spec, columns)
-        model = type(self)(spec, self.constants, self.remarks)
+        totals = {
+            f"{q.name}.total": jnp.asarray(np.round(np.nanmean(np.nansum(columns[q.name], axis=-1))))
+            for q in spec.observed
+            if q.kind == "multinomial"
+        }
+        masked = any(np.isnan(columns[q.name]).any() for q in spec.observed)
+        model = type(self)(spec, self.constants | totals, self.remarks, masked)
         rows = next(iter(columns.values())).shape[0]
         width = max(1, sum(leaf.size for leaf in columns.values()) // max(rows, 1))
         block = max(16, min(2048, 2**22 // (width * model._states())))
@@ -238,6 +243,53 @@ class GraphModel(Model):
         return columns
 
 
+class ConditionalGraphModel(GraphModel):
+    """A graph with inputs, which it does not describe: it predicts its observed variable at new ones."""
+
+    def __init__(self, spec: Spec, constants: dict[str, Any], remarks: tuple[str, ...], masked: bool = False):
+        super().__init__(spec, constants, remarks, masked)
+
+    def predict(self, q: Any, inputs: Any) -> Any:
+        return predict(self, q, inputs)
+
+    def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
+        raise UnsupportedMethod(
+            "a graph with inputs does not describe them, so it cannot sample new data; fit.predict gives the mean and "
+            "the variance of its observed variable at inputs of your choice"
+        )
+
+
 def _hidden(table: Table, missing: Table) -> Table:
-    index = tuple(slice(None) if axis in missing.axes else None for axis in table.axes)
-    return Table(table.axes, jnp.where(missing.array[index], 0.0, table.array))
+    return _where(Table(missing.axes, ~missing.array), table, 0.0)
+
+
+def _where(condition: Table, table: Table, otherwise: float) -> Table:
+    axes = union([condition.axes, table.axes])
+    value = spread(table.array, table.axes, axes)
+    return Table(axes, jnp.where(spread(condition.array, condition.axes, axes), value, otherwise))
+
+
+def reach(scope: Scope) -> dict[str, Table]:
+    """For each discrete latent that is summed out, whether anything that was seen depends on it: the others are left
+    out, because a bound that integrates over them would only be lower."""
+    spec = scope.spec
+    found: dict[str, Table] = {}
+    for q in reversed(spec.quantities):
+        if q.name not in spec.summed_out:
+            continue
+        plates = scope.axes(q)
+        seen = Table((), jnp.asarray(False))
+        for child in spec:
+            if not child.random or q.name not in spec.factor_gates(child.name):
+                continue
+            if child.observed:
+                missing = scope.missing(child)
+                here = Table(missing.axes, ~missing.array)
+            else:
+                here = found.get(child.name, Table((), jnp.asarray(True)))
+            gone = tuple(i for i, axis in enumerate(here.axes) if axis not in plates)
+            here = Table(tuple(a for a in here.axes if a in plates), jnp.any(here.array, axis=gone))
+            axes = union([seen.axes, here.axes])
+            seen = Table(axes, spread(seen.array, seen.axes, axes) | spread(here.array, here.axes, axes))
+        found[q.name] = seen
+    return found

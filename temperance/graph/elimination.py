@@ -29,10 +29,15 @@ class Factor(NamedTuple):
 
 
 def eliminate(
-    scope: Scope, pending: list[Factor], latent: Table, key: Key[Array, ""] | None, fixed: dict[str, Table] | None = None
+    scope: Scope,
+    pending: list[Factor],
+    latent: Table,
+    key: Key[Array, ""] | None,
+    fixed: dict[str, Table] | None = None,
+    needed: dict[str, Table] | None = None,
 ) -> Float[Array, " n"]:
     """log Σ over all discrete latents that are summed out, for each datum; those in `fixed` are averaged over given
-    shares instead, as a start needs it."""
+    shares instead, as a start needs it. `needed` says when something that was seen depends on the state of a chain."""
     spec, sizes = scope.spec, scope.sizes
     for number, names in enumerate(spec.elimination):
         here = scope.axes(spec[names[0]])
@@ -42,7 +47,7 @@ def eliminate(
         part = None if key is None else jax.random.fold_in(key, number)
         tables = [reduce(f.table, f.plates, here, sizes) for f in group]
         if spec[names[0]].kind == "markov_chain":
-            table = _forward(scope, [spec[name] for name in names], tables, latent, part, fixed)
+            table = _forward(scope, [spec[name] for name in names], tables, latent, part, fixed, needed or {})
             here = tuple(axis for axis in here if axis != _time(spec, spec[names[0]]))
         else:
             (axis,) = states
@@ -95,6 +100,7 @@ def _forward(
     latent: Table,
     key: Key[Array, ""] | None,
     fixed: dict[str, Table] | None,
+    needed: dict[str, Table],
 ) -> Table:
     """The forward recursion over the joint states of chains that meet in a factor."""
     spec, sizes = scope.spec, scope.sizes
@@ -124,13 +130,31 @@ def _forward(
     if fixed is not None:
         return _chain_start(chains, fixed, emission, start, moves, batch)
 
-    def advance(alpha: Array, now: tuple[Array, Array]) -> tuple[Array, None]:
-        number, here = now
-        part = None if key is None else jax.random.fold_in(key, number)
-        return sum_out(alpha[..., None, :] + moves, part) + here, None
+    going = _going_on([needed[c.name] for c in chains if c.name in needed], time, batch, length)
 
-    alpha, _ = jax.lax.scan(advance, start + emission[0], (jnp.arange(1, length), emission[1:]))
+    def advance(alpha: Array, now: tuple[Array, Array, Array | None]) -> tuple[Array, None]:
+        number, here, on = now
+        part = None if key is None else jax.random.fold_in(key, number)
+        step = moves if on is None else jnp.where(on[..., None, None], moves, -jnp.log(size))
+        return sum_out(alpha[..., None, :] + step, part) + here, None
+
+    rest = (jnp.arange(1, length), emission[1:], None if going is None else going[1:])
+    alpha, _ = jax.lax.scan(advance, start + emission[0], rest)
     return Table(batch, sum_out(alpha, None if key is None else jax.random.fold_in(key, 0)))
+
+
+def _going_on(needed: list[Table], time: int, batch: Axes, length: int) -> Array | None:
+    """Whether anything is seen now or later: (time, batch); None where that is always so."""
+    if not needed:
+        return None
+    seen = _laid(needed[0], (time, *batch), (length, *_sizes(needed[0], batch)))
+    for table in needed[1:]:
+        seen = seen | _laid(table, (time, *batch), (length, *_sizes(table, batch)))
+    return jnp.flip(jax.lax.cummax(jnp.flip(seen, 0).astype(int), axis=0), 0) > 0
+
+
+def _sizes(table: Table, batch: Axes) -> tuple[int, ...]:
+    return tuple(table.array.shape[table.axes.index(a)] if a in table.axes else 1 for a in batch)
 
 
 def _chain_start(

@@ -1,11 +1,11 @@
 """The modelling language: variables with parents as arguments, on named plates.
 
-    g = tp.Graph()
-    weights = g.dirichlet("weights", np.ones(3))
-    components = g.normal_wishart("components", [0.0, 0.0], 0.01, 4.0, np.eye(2), plates=g.plate("k", 3))
-    z = g.categorical("z", weights, plates="n")
-    x = g.normal("x", components[z], observed=True)
-    fit = tp.fit(g.model(), data)
+g = tp.Graph()
+weights = g.dirichlet("weights", np.ones(3))
+components = g.normal_wishart("components", [0.0, 0.0], 0.01, 4.0, np.eye(2), plates=g.plate("k", 3))
+z = g.categorical("z", weights, plates="n")
+x = g.normal("x", components[z], observed=True)
+fit = tp.fit(g.model(), data)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..errors import InvalidParameter
 from ..families import Beta, Dirichlet, Gamma, NormalGamma, NormalWishart, Wishart
 from ..families._family import Family
 from .analysis import choose_elimination
-from .compiled import GraphModel
+from .compiled import ConditionalGraphModel, GraphModel
 from .errors import NotConjugate, PlateMismatch, drawn, users_line
 from .nodes import WORDS, Node, merged
 from .remarks import symmetries
@@ -163,7 +163,9 @@ class Graph:
 
     def poisson(self, name: str, rate: Any, *, plates: Plates = (), observed: bool = False) -> Node:
         p = self._parent(name, "rate", rate, ("positive",), plates)
-        return self._seen(name, observed, self._add(name, "poisson", "count", {"rate": p}, _tuple(plates), observed=True))
+        return self._seen(
+            name, observed, self._add(name, "poisson", "count", {"rate": p}, _tuple(plates), observed=True)
+        )
 
     def multinomial(self, name: str, probabilities: Any, *, plates: Plates = (), observed: bool = False) -> Node:
         """Counts of categories, given their sum."""
@@ -222,12 +224,24 @@ class Graph:
             f"dot({left.name}, {right.name})", "dot", "real", {"left": left, "right": right}, plates, 1, True
         )
 
+    def switches(self, of: Node, plate: str) -> Node:
+        """The members of a plate of Bernoulli variables as a vector of zeros and ones, to turn parts of a dot product
+        on and off."""
+        if of.quantity.kind != "bernoulli" or plate not in of.plates:
+            raise NotConjugate(f"switches({of.name}) needs a Bernoulli variable on plate {plate!r}, got {of!r}")
+        if plate not in self.sizes:
+            raise PlateMismatch(f"the size of plate {plate!r} must be known for switches({of.name}): g.plate")
+        plates = tuple(p for p in of.plates if p != plate)
+        return self.derive(f"switches({of.name})", "switches", "real", {"of": of}, plates, self.sizes[plate])
+
     def diagonal(self, of: Node, plate: str) -> Node:
         """The members of a plate of Gamma variables as the diagonal of a precision matrix."""
         if of.quantity.value != "positive" or plate not in of.plates:
             raise NotConjugate(f"diagonal({of.name}) needs {WORDS['positive']} on plate {plate!r}, got {of!r}")
         if plate not in self.sizes:
-            raise PlateMismatch(f"the size of plate {plate!r} must be known for diagonal({of.name}): g.plate({plate!r}, size)")
+            raise PlateMismatch(
+                f"the size of plate {plate!r} must be known for diagonal({of.name}): g.plate({plate!r}, size)"
+            )
         plates = tuple(p for p in of.plates if p != plate)
         return self.derive(f"diagonal({of.name})", "diagonal", "diagonal", {"of": of}, plates, self.sizes[plate])
 
@@ -249,7 +263,8 @@ class Graph:
                 raise InvalidParameter(f"{name!r} is a Markov chain, which is always summed out")
         spec, remarks = choose_elimination(spec, names)
         constants = {name: _arranged(spec, spec[name], value) for name, value in self.constants.items()}
-        return GraphModel(spec, constants, (*symmetries(spec, constants), *remarks))
+        kind = ConditionalGraphModel if any(q.kind == "input" for q in spec) else GraphModel
+        return kind(spec, constants, (*symmetries(spec, constants), *remarks))
 
     def draw(self) -> Any:
         """The graph in plate notation, as an SVG picture that notebooks show."""
@@ -272,8 +287,8 @@ class Graph:
         for q in self.quantities.values():
             if check and (q.observed or q.kind == "input") and first not in q.plates:
                 raise PlateMismatch(
-                    f"{'observed' if q.observed else 'input'} {drawn(q.name, q.plates, self.sizes)} must be on the plate "
-                    f"of the data, {first!r}"
+                    f"{'observed' if q.observed else 'input'} {drawn(q.name, q.plates, self.sizes)} must be on the "
+                    f"plate of the data, {first!r}"
                 )
         plates = (first, *(p for p in self._plates if p != first))
         sizes = tuple(sorted((p, n) for p, n in self.sizes.items() if p != first))
@@ -365,8 +380,8 @@ class Graph:
         if found not in kinds:
             accepted = " or ".join(WORDS[kind] for kind in kinds)
             raise NotConjugate(
-                f"{child!r} (at {users_line()}) cannot have {given.name!r} (at {given.quantity.line}) as its {argument}: "
-                f"{WORDS[found]} is not conjugate there; it can be {accepted}, or numbers"
+                f"{child!r} (at {users_line()}) cannot have {given.name!r} (at {given.quantity.line}) as its "
+                f"{argument}: {WORDS[found]} is not conjugate there; it can be {accepted}, or numbers"
             )
 
     def _number(self, child: str, argument: str, given: Any, kind: str, plates: Plates, event: int = 0) -> Node:
@@ -407,7 +422,9 @@ class Graph:
 
     def _precision(self, child: str, precision: Any, size: int, scalar: bool, plates: Plates) -> Node:
         if isinstance(precision, Node):
-            self._require(child, "precision", precision, ("positive",) if scalar else ("positive", "matrix", "diagonal"))
+            self._require(
+                child, "precision", precision, ("positive",) if scalar else ("positive", "matrix", "diagonal")
+            )
             if precision.quantity.value != "positive" and precision.quantity.size != size:
                 raise PlateMismatch(
                     f"{child!r} has {size} entries, but its precision {precision.name!r} {precision.quantity.size}"
@@ -424,11 +441,13 @@ class Graph:
         spec = Spec(tuple(self.quantities.values()), tuple(self._plates), ())
         seen: dict[str, str] = {}
         for node in nodes:
+            if node.graph is not self:
+                raise InvalidParameter(f"{node.name!r} belongs to another graph than {what!r}")
             for latent in sorted(spec.ancestors(node.name)):
                 if latent in seen:
                     raise NotConjugate(
-                        f"{what!r} (at {users_line()}) depends on {latent!r} (at {self.quantities[latent].line}) twice, "
-                        f"by {seen[latent]!r} and by {node.name!r}: a factor must be linear in each variable's "
+                        f"{what!r} (at {users_line()}) depends on {latent!r} (at {self.quantities[latent].line}) "
+                        f"twice, by {seen[latent]!r} and by {node.name!r}: a factor must be linear in each variable's "
                         "statistics; use two variables, or one function of it"
                     )
                 seen[latent] = node.name
@@ -486,5 +505,3 @@ def _arranged(spec: Spec, q: Quantity, value: Any) -> Any:
         return jnp.transpose(leaf, (*order, *range(rank, leaf.ndim)))
 
     return value.with_natural(jax.tree.map(move, value.natural)) if family else move(value)
-
-

@@ -62,7 +62,7 @@ class Node:
             if len(fitting) != 1:
                 raise PlateMismatch(
                     f"{index.name!r} has {index.quantity.size} values, and {len(fitting)} plates could be meant by "
-                    f"{self.name}[{index.name}]: {self!r} × {index!r}; {self.name}.select({index.name}, plate) says which"
+                    f"{self.name}[{index.name}]: {self!r} × {index!r}; .select({index.name}, plate) says which"
                     if fitting
                     else f"{self.name}[{index.name}] needs a plate of {index.quantity.size} members to choose from: "
                     f"{self!r} × {index!r}"
@@ -72,7 +72,13 @@ class Node:
         plates = (*index.plates, *(p for p in self.plates if p != plate and p not in index.plates))
         here = self.quantity
         return self.graph.derive(
-            f"{self.name}[{index.name}]", "gate", here.value, {"of": self, "index": index}, plates, here.size, here.scalar
+            f"{self.name}[{index.name}]",
+            "gate",
+            here.value,
+            {"of": self, "index": index},
+            plates,
+            here.size,
+            here.scalar,
         )
 
     # ---- linear functions -----------------------------------------------------------------------------------
@@ -132,13 +138,17 @@ class Node:
 
     def _mapped(self, matrix: np.ndarray, name: str, size: int | None) -> Node:
         if self.quantity.value != "real":
-            raise NotConjugate(f"only {WORDS['real']} can be mapped linearly, {self.name!r} is {WORDS[self.quantity.value]}")
+            raise NotConjugate(
+                f"only {WORDS['real']} can be mapped linearly, {self.name!r} is {WORDS[self.quantity.value]}"
+            )
         if size is None and (matrix.ndim != 2 or matrix.shape[1] != self.quantity.size):
             raise PlateMismatch(
                 f"a matrix times {self.name!r} must have {self.quantity.size} columns, got shape {matrix.shape}"
             )
         if size is not None and matrix.ndim != 0:
-            raise PlateMismatch(f"{self.name!r} can be multiplied by one number or matrix @ it, got shape {matrix.shape}")
+            raise PlateMismatch(
+                f"{self.name!r} can be multiplied by one number or matrix @ it, got shape {matrix.shape}"
+            )
         rows = size if size is not None else matrix.shape[0]
         scalar = self.quantity.scalar and matrix.ndim == 0
         return self.graph.derive(name, "map", "real", {"of": self}, self.plates, rows, scalar, constant=matrix)

@@ -21,15 +21,15 @@ def symmetries(spec: Spec, constants: dict[str, Any]) -> list[str]:
             if blocks and all(_exchangeable(constants.get(name)) for name in blocks):
                 what = " and ".join(repr(name) for name in blocks)
                 remarks.append(
-                    f"the {q.size} values of {q.name!r} are exchangeable (the prior of {what} is the same for all): a start "
-                    "at random tells them apart, and others may do so in another order"
+                    f"the {q.size} values of {q.name!r} are exchangeable (the prior of {what} is the same for all): a "
+                    "start at random tells them apart, and others may do so in another order"
                 )
     pairs = sorted(products(spec))
     if pairs:
         what = ", ".join(repr(name) for name in pairs)
         remarks.append(
-            f"products of latents ({what}) are the same with both signs changed, and zero is a place they cannot leave: "
-            "they start at a draw"
+            f"products of latents ({what}) are the same with both signs changed, and zero is a place they cannot "
+            "leave: they start at a draw"
         )
     return remarks
 

@@ -68,6 +68,8 @@ class Scope:
             return values.linear_map(self.constants[q.name], self.value(parent["of"]))
         if q.kind == "product":
             return values.product(self.value(parent["left"]), self.value(parent["right"]))
+        if q.kind == "switches":
+            return self._switches(q)
         if q.kind == "diagonal":
             (plate,) = set(self.spec[parent["of"]].plates) - set(q.plates)
             return values.diagonal(self.value(parent["of"]), self.spec.axis(plate))
@@ -88,6 +90,17 @@ class Scope:
         if chooser.latent and index not in self.states:
             return values.rename(self.value(of), axis, self.spec.state_axis(index))
         return values.pick(self.value(of), axis, self.value(index).table("index"))
+
+    def _switches(self, q: Quantity) -> Value:
+        """Binary variables as a vector of zeros and ones: E[z_k z_l] = E[z_k] E[z_l], but E[z_k²] = E[z_k]."""
+        z = self.spec[q.parents[0][1]]
+        (plate,) = set(z.plates) - set(q.plates)
+        place = self.axes(z).index(self.spec.axis(plate))
+        if z.observed or z.name in self.states:
+            return Value(self.axes(q), {"mean": jnp.moveaxis(self.value(z.name).fields["index"], place, -1)})
+        mean = jnp.moveaxis(self.m[z.name].indicator[..., 1], place, -1)
+        own = (mean - jnp.square(mean))[..., None] * jnp.eye(q.size).reshape((1,) * (mean.ndim - 1) + (q.size, q.size))
+        return Value(self.axes(q), {"mean": mean, "second": mean[..., :, None] * mean[..., None, :] + own})
 
     def missing(self, q: Quantity) -> Table:
         """Where an observed variable was not seen."""
@@ -244,5 +257,3 @@ def packable(spec: Spec) -> tuple[str, ...]:
 
 def log_size(spec: Spec, names: frozenset[str]) -> float:
     return sum(math.log(spec[name].size) for name in names)
-
-

@@ -17,7 +17,7 @@ from ..families import NormalVector
 from ..families._family import Family
 from ..models._blocks import prior_terms, rows_sum
 from ..models._data import Data, over_blocks
-from ..models._model import Conditional, Means, Posterior, Powers, add, means
+from ..models._model import Conditional, Each, Means, Posterior, Powers, add, means
 from ..models.starts import Start, start_labels
 from .scope import Scope
 from .spec import Spec
@@ -34,9 +34,10 @@ def start(model: GraphModel, key: Key[Array, ""], data: Data) -> Posterior:
     shares = draw_shares(model, key_states, data)
     local = model.initial_local(m, data.values)
     for group in model.groups:
+        names = (group.block,) if isinstance(group, Each) else group
         m = means(blocks)
         target = add(jax.grad(model.log_prior)(m), _messages(model, m, data, shares, local))
-        blocks |= {name: blocks[name].with_natural(target[name]) for name in group}
+        blocks |= {name: blocks[name].with_natural(target[name]) for name in names}
     return Posterior(blocks, model.initial_local(means(blocks), data.values) if local else {})
 
 
@@ -44,8 +45,9 @@ def _prior_blocks(model: GraphModel, key: Key[Array, ""]) -> dict[str, Family]:
     """The prior, children at the means of their parents; what enters a product is moved to a draw."""
     blocks: dict[str, Family] = {}
     moved = products(model.spec)
-    for number, (name, p) in enumerate(model.prior.items()):
-        m = means(blocks)
+    # In the order of definition: that of a dictionary is lost on the way through a compiled function.
+    for number, name in enumerate(q.name for q in model.spec if q.name in model.prior):
+        p, m = model.prior[name], means(blocks)
         family = p.family(p.natural(m)) if isinstance(p, Conditional) else p
         if name in moved and isinstance(family.natural, NormalVector):
             draw = family.sample(jax.random.fold_in(key, number))

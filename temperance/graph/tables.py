@@ -57,7 +57,7 @@ def multiply(*tables: Table) -> Table:
 
 
 def scale(table: Table, factor: ArrayLike) -> Table:
-    return Table(table.axes, factor * table.array)
+    return Table(table.axes, jnp.asarray(factor) * table.array)
 
 
 def contract(*terms: tuple[Axes, Array, tuple[int, ...]], keep: tuple[int, ...] = ()) -> Table:
@@ -66,7 +66,7 @@ def contract(*terms: tuple[Axes, Array, tuple[int, ...]], keep: tuple[int, ...] 
     arguments: list[object] = []
     for axes, array, event in terms:
         arguments += [array, [*axes, *event]]
-    return Table(out, jnp.einsum(*arguments, [*out, *keep], optimize="optimal"))  # type: ignore[call-overload]
+    return Table(out, jnp.einsum(*arguments, [*out, *keep], optimize="optimal"))
 
 
 def weigh(table: Table, weights: Table, axis: int) -> Table:

@@ -1,0 +1,109 @@
+"""Graphs of the ready-made models agree with them: the bound of every sweep, and the posterior, from the same start."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import temperance as tp
+from temperance.models import Model, Posterior
+from tests.graph import models
+
+SWEEPS = 4
+
+
+def follow(hand: Model, hand_data: Any, graph: Model, graph_data: Any, names: dict[str, str]) -> None:
+    """Sweep both from the hand-written model's start; `names` are the graph's names of its blocks."""
+    q = hand.initial(jax.random.key(0), hand_data)
+    q = q._replace(locals=q.locals or hand.initial_local(tp.models._model.means(q.blocks), hand_data.values))
+    in_units = hand.to_user(q.blocks)
+    start = Posterior(
+        {names.get(name, name): block for name, block in in_units.items()},
+        {names.get(name, name): block for name, block in q.locals.items()},
+    )
+    bounds, ours = climb(hand, q, hand_data)
+    others, theirs = climb(graph, start, graph_data)
+    np.testing.assert_allclose(others, bounds, rtol=0, atol=1e-9 * (1 + np.abs(bounds).max()))
+    assert bounds[-1] > bounds[0] + 1e-3  # it moved
+    for name, block in hand.to_user(ours.blocks).items():
+        found = theirs.blocks[names.get(name, name)]
+        for left, right in zip(jax.tree.leaves(block.mean()), jax.tree.leaves(found.mean()), strict=True):
+            np.testing.assert_allclose(right, left, rtol=1e-8, atol=1e-8)
+
+
+def climb(model: Model, q: Posterior, data: Any) -> tuple[np.ndarray, Posterior]:
+    sweep = jax.jit(lambda q: model.sweep(q, data))
+    bounds = []
+    for _ in range(SWEEPS):
+        q, bound = sweep(q)
+        bounds.append(float(bound))
+    return np.array(bounds), q
+
+
+def test_gaussian_mixture() -> None:
+    x = models.two_clusters(np.random.default_rng(0))
+    prior = tp.NormalWishart(np.zeros(2), 0.01, 4.0, np.eye(2))
+    hand, hand_data = tp.GaussianMixture(3, prior=prior).prepare(x)
+    graph, data = models.mixture().model().prepare(x)
+    assert graph.groups == (("weights", "components"),)
+    follow(hand, hand_data, graph, data, {})
+
+
+def test_regression() -> None:
+    data = models.inputs_and_targets(np.random.default_rng(1))
+    x, y = data["inputs"][:, 1:], data["y"]
+    hand, hand_data = tp.LinearRegression(
+        intercept="shared", prior=tp.Gamma(2.0, 1.0), noise=tp.Gamma(2.0, 0.5)
+    ).prepare((x, y))
+    graph, graph_data = models.regression().model().prepare(data)
+    q = hand.initial(jax.random.key(0), hand_data)
+    assert graph.groups == (("weights",), ("alpha", "noise"))
+    # The hand-written model has a row of precisions, one for all weights here; the graph a single one.
+    start = hand.to_user(q.blocks)
+    bounds, ours = climb(hand, q, hand_data)
+    others, theirs = climb(graph, Posterior(start | {"alpha": start["alpha"][0]}, {}), graph_data)
+    np.testing.assert_allclose(others, bounds, rtol=0, atol=1e-9 * (1 + np.abs(bounds).max()))
+    found = hand.to_user(ours.blocks)
+    np.testing.assert_allclose(theirs.blocks["weights"].location, found["weights"].location, rtol=1e-8)
+    np.testing.assert_allclose(theirs.blocks["noise"].rate, found["noise"].rate, rtol=1e-8)
+    np.testing.assert_allclose(theirs.blocks["alpha"].rate, found["alpha"].rate[0], rtol=1e-8)
+
+
+def test_topics() -> None:
+    rng = np.random.default_rng(2)
+    words = rng.integers(6, size=(8, 7)).astype(float)
+    words[0, 4:] = np.nan
+    documents = [[int(w) for w in row[~np.isnan(row)]] for row in words]
+    counts = np.stack([np.bincount(row, minlength=6) for row in documents])
+    hand, hand_data = tp.LDA(3, 6, document_prior=0.7, topic_prior=0.5, engine="autodiff").prepare(counts)
+    graph, data = models.topics().model().prepare(words)
+    follow(hand, hand_data, graph, data, {})
+
+
+def test_factorial_mixture() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.integers(2, size=(10, 3)) @ rng.normal(size=(3, 4)) + 0.3 * rng.normal(size=(10, 4))
+    hand, hand_data = tp.FactorialMixture(3, noise=0.2, probability=0.4, factor_variance=1.5).prepare(x)
+    graph, data = models.factorial(3, 0.2, 0.4, 1.5).model().prepare(x)
+    q = hand.initial(jax.random.key(0), hand_data)
+    factors, z = q.blocks["factors"], q.locals["z"]
+    d = x.shape[1]
+    precision = np.broadcast_to(np.asarray(factors.natural.gram), (d, 3, 3))
+    normal = tp.Normal(np.asarray(factors.mode()).T, precision=precision)
+    odds = np.asarray(z.natural.indicator)
+    states = tp.CategoricalDistribution(logits=np.stack([np.zeros_like(odds), odds], axis=-1))
+    bounds, ours = climb(hand, q, hand_data)
+    others, theirs = climb(graph, Posterior({"factors": normal}, {"z": states}), data)
+    np.testing.assert_allclose(others, bounds, rtol=0, atol=1e-9 * (1 + np.abs(bounds).max()))
+    assert bounds[-1] > bounds[0] + 1e-3
+    np.testing.assert_allclose(theirs.blocks["factors"].location.T, ours.blocks["factors"].mode(), atol=1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [1, 4])
+def test_gaussian_mixture_of_other_sizes(k: int) -> None:
+    x = models.two_clusters(np.random.default_rng(5), 40)
+    prior = tp.NormalWishart(np.zeros(2), 0.01, 4.0, np.eye(2))
+    hand, hand_data = tp.GaussianMixture(k, prior=prior).prepare(x)
+    follow(hand, hand_data, *models.mixture(k).model().prepare(x), {})

@@ -1,0 +1,128 @@
+"""A user's mistake is answered in words, with the variables and the line of code."""
+
+import numpy as np
+import pytest
+
+import temperance as tp
+from temperance.errors import InvalidData, InvalidParameter
+from temperance.graph import Graph, NotConjugate, PlateMismatch
+from tests.graph import models
+
+
+def test_a_pair_that_is_not_conjugate_names_both_lines_and_the_alternatives() -> None:
+    g = Graph()
+    location = g.normal("location", 0.0, 1.0)
+    with pytest.raises(NotConjugate) as caught:
+        g.normal("x", 0.0, location, plates="n", observed=True)
+    message = str(caught.value)
+    assert "'x'" in message and "'location'" in message and "a Gamma variable" in message
+    assert 'location = g.normal("location", 0.0, 1.0)' in message
+    assert 'g.normal("x", 0.0, location, plates="n", observed=True)' in message
+
+
+def test_a_latent_that_is_met_twice_is_refused() -> None:
+    g = Graph()
+    w = g.normal("w", 0.0, 1.0, dim=2)
+    with pytest.raises(NotConjugate, match="depends on 'w'"):
+        g.dot(w, w)
+    a = g.normal("a", 0.0, 1.0)
+    with pytest.raises(NotConjugate, match="twice"):
+        a + a
+
+
+def test_the_shape_of_a_gamma_must_be_known() -> None:
+    g = Graph()
+    with pytest.raises(NotConjugate, match="no family is conjugate"):
+        g.gamma("b", g.gamma("a", 1.0, 1.0), 1.0, observed=True)
+
+
+def test_counts_cannot_be_latent() -> None:
+    g = Graph()
+    with pytest.raises(NotConjugate, match="observed=True"):
+        g.poisson("x", g.gamma("rate", 1.0, 1.0), plates="n")
+    assert "x" not in g.quantities
+
+
+def test_plates_that_do_not_fit_are_drawn() -> None:
+    g = Graph()
+    components = g.gamma("components", 1.0, 1.0, plates=g.plate("k", 3))
+    z = g.categorical("z", g.dirichlet("weights", np.ones(2)), plates="n")
+    with pytest.raises(PlateMismatch, match=r"components \(plate k = 3\) × .*z \(plate n\)"):
+        components[z]
+    with pytest.raises(PlateMismatch, match=r"plate 'k' has 3 members, but 2"):
+        g.dirichlet("other", np.ones((2, 4)), plates="k")
+
+
+def test_data_on_plates_of_another_size_are_drawn() -> None:
+    g = Graph()
+    mean = g.normal("mean", 0.0, 1.0, plates=g.plate("d", 3))
+    g.normal("x", mean, 1.0, plates=("n", "d"), observed=True)
+    with pytest.raises(PlateMismatch, match=r"x \(plates n = 5, d = 2\) × mean \(plate d = 3\)"):
+        tp.fit(g.model(), np.zeros((5, 2)))
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"y": np.zeros(3)}, "must hold 'inputs', 'y'"),
+        (np.zeros(3), "dictionary with 'inputs', 'y'"),
+        ({"inputs": np.zeros((3, 3)), "y": np.zeros(3)}, "2 entries"),
+        ({"inputs": np.zeros((3, 2)), "y": np.zeros(4)}, r"inputs \(plate n = 3\) × y \(plate n = 4\)"),
+        ({"inputs": np.full((3, 2), np.nan), "y": np.zeros(3)}, "must not be missing"),
+        ({"inputs": np.zeros((3, 2)), "y": [1.0, np.inf, 2.0]}, "finite"),
+        ({"inputs": np.zeros((3, 2)), "y": np.zeros((3, 1))}, r"axes \(n\)"),
+        ({"inputs": np.zeros((0, 2)), "y": np.zeros(0)}, "no rows"),
+    ],
+)
+def test_data_that_do_not_fit(data: object, words: str) -> None:
+    with pytest.raises((InvalidData, PlateMismatch), match=words):
+        models.regression().model().prepare(data)
+
+
+def test_values_outside_the_support() -> None:
+    with pytest.raises(InvalidData, match="whole numbers from 0 to 5"):
+        models.topics().model().prepare(np.full((2, 2), 6.0))
+    with pytest.raises(InvalidData, match="as a whole"):
+        models.mixture().model().prepare(np.array([[0.0, np.nan]]))
+
+
+def test_what_a_model_needs() -> None:
+    g = Graph()
+    with pytest.raises(InvalidParameter, match="observed=True"):
+        g.model()
+    g.normal("x", 0.0, 1.0, observed=True)
+    with pytest.raises(PlateMismatch, match="needs a plate"):
+        g.model()
+    with pytest.raises(InvalidParameter, match="in the graph already"):
+        g.normal("x", 0.0, 1.0)
+    with pytest.raises(InvalidParameter, match="factorised"):
+        models.mixture().model(factorised="weights")
+    with pytest.raises(InvalidParameter, match="another graph"):
+        Graph().normal("y", g.normal("m", 0.0, 1.0), 1.0)
+    with pytest.raises(InvalidParameter, match="brings the precision"):
+        Graph().normal("y", models.mixture().normal_gamma("both", 0.0, 1.0, 1.0, 1.0), 1.0)
+
+
+def test_symmetries_are_named() -> None:
+    assert "exchangeable" in models.mixture().model().remarks[0]
+    assert "start at a draw" in models.factor_analysis().model().remarks[0]
+    assert models.regression().model().remarks == ()
+
+
+def test_structure_is_found() -> None:
+    """Who is summed out, who has a distribution of its own, who takes turns."""
+    assert models.mixture().model().spec.elimination == (("z",),)
+    forced = models.mixture().model(factorised="z")
+    assert forced.spec.elimination == () and forced.local_groups == (("z",),)
+    assert models.hidden_markov().model().groups == (("initial", "transition", "emission"),)
+    assert models.mixture_of_regressions().model().groups == (("share", "weights"), ("noise",))
+    assert models.random_effects().model().local_groups == (("effect",),)
+    many = Graph()
+    total = (
+        many.normal("m", 0.0, 1.0, plates=many.plate("k", 20))[many.categorical("a", np.full(20, 0.05), plates="n")]
+        + many.normal("l", 0.0, 1.0, plates="k")[many.categorical("b", np.full(20, 0.05), plates="n")]
+    )
+    total = total + many.normal("o", 0.0, 1.0, plates="k")[many.categorical("c", np.full(20, 0.05), plates="n")]
+    many.normal("x", total, 1.0, observed=True)
+    model = many.model()
+    assert len(model.spec.factorised) == 1 and "more than 4096" in " ".join(model.remarks)
