@@ -48,13 +48,18 @@ class Result(NamedTuple):
     notes: tuple[str, ...] = ()  # sentences a user should know about this run
 
 
+def state_of(states: PyTree, restart: int) -> PyTree:
+    """The state of one restart, cut out by NumPy: JAX would compile a slice of every shape."""
+    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[restart]), states)
+
+
 def best_restart(run: Run) -> Result:
     """The restart with the highest bound; all final bounds are kept in the history."""
     bounds = np.where(np.isnan(run.bounds), -np.inf, run.bounds)  # a restart that failed
     best = int(np.argmax(bounds))
     history = jax.tree.map(lambda values: values[:, best], run.history)
     return Result(
-        state=jax.tree.map(lambda leaf: leaf[best], run.states),
+        state=state_of(run.states, best),
         log_evidence=float(bounds[best]),
         history=history | {"restarts": bounds},
         converged=bool(run.converged[best]) and not run.interrupted,

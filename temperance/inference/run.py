@@ -63,11 +63,11 @@ def run(
     # Chunks of a fifth of a second: smooth progress, prompt interruption, no visible cost.
     span = 1.0 if progress.silent else 0.2
     with progress.task(method.name, budget) as report, _closing(pieces):
-        while int(carry.steps) < budget and not bool(jnp.all(carry.done)):
+        while int(carry.steps) < budget and not np.all(carry.done):
             try:
                 clock = time.perf_counter()
-                limit = jnp.minimum(carry.steps + (1 if isinstance(data, Streamed) else chunk), budget)
                 before = int(carry.steps)
+                limit = jnp.asarray(min(before + (1 if isinstance(data, Streamed) else chunk), budget))
                 carry, infos = _chunk(compiled, model, next(pieces), keys, carry, limit, tol, jnp.asarray(False))
                 taken = int(carry.steps) - before
             except KeyboardInterrupt:
@@ -82,13 +82,13 @@ def run(
             chunk = int(np.clip(span * rate, 1, CAPACITY))
     if checkpoint is not None:
         checkpoint.save(carry, history, now=True)
-    if method.exact and not bool(jnp.all(carry.done)):
+    if method.exact and not np.all(carry.done):
         # The budget ran out: one more look at the bound of where each restart stands.
         carry, infos = _chunk(compiled, model, first, keys, carry, carry.steps + 1, tol, jnp.asarray(True))
         last = jax.tree.map(lambda value: np.asarray(value)[:1], infos)
         _check(method, model, last, history[-1] if history else None, int(carry.steps) - 1)
     joined = join(history)
-    bounds = np.asarray(carry.recent[:, -1])
+    bounds = np.asarray(carry.recent)[:, -1]
     converged = np.asarray(carry.done) & ~np.isnan(bounds)
     return Run(carry.states, bounds, joined, converged, time.perf_counter() - began, interrupted)
 

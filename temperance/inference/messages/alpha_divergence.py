@@ -21,7 +21,7 @@ from ...errors import InvalidData, InvalidParameter, NumericalFailure, Unsupport
 from ...families import Family, GaussianWithMissing, Point, SphericalWithMissing
 from ...models import Data, Model, Posterior
 from ...models.enumerable import Enumerable
-from .._method import Info, Method, Result, Run
+from .._method import Info, Method, Result, Run, state_of
 from ..streamed import Streamed
 from .corrections import corrected_log_evidence
 from .filtering import Filtering
@@ -203,7 +203,7 @@ def conclude(method: MessagePassing, data: Data, run: Run) -> Result:
     best = int(np.lexsort((evidence if kinds.max() > 0 else -change, kinds))[-1])
     passes = _passes_taken(method, history, best) if converged[best] else history["change"].shape[0]
     notes = () if converged[best] else (_not_converged(method, int(skipped[best]), float(change[best])),)
-    state = jax.tree.map(lambda leaf: leaf[best], run.states)
+    state = state_of(run.states, best)
     return Result(
         state=Posterior(state.blocks, {}),
         log_evidence=float(evidence[best]),

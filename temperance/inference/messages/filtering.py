@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int, Key
 from ...errors import NumericalFailure
 from ...models import Data, Model, Posterior
 from ...models.enumerable import Enumerable
-from .._method import Info, Method, Result, Run
+from .._method import Info, Method, Result, Run, state_of
 from ..streamed import Streamed
 from .projection import Blocks, is_proper, log_normaliser, naturals, with_naturals
 from .start import exact_prior, wrong_prior
@@ -85,7 +85,7 @@ class Filtering(Method):
         if skipped[best]:
             notes += (f"{int(skipped[best])} data were skipped because their projection did not exist",)
         return Result(
-            state=Posterior(jax.tree.map(lambda leaf: leaf[best], blocks), {}),
+            state=Posterior(state_of(blocks, best), {}),
             log_evidence=float(evidence[best]),
             history={name: values[:, best] for name, values in run.history.items()} | {"restarts": evidence},
             converged=False,

@@ -26,7 +26,7 @@ from ...models import Conditional, Data, Mixture, Model, Posterior
 from ...models._model import Means, means
 from ...numerics.linalg import cholesky, log_det, solve_vector, transposed_solve_vector
 from ...numerics.special import LOG_2PI
-from .._method import Info, Method, Result, Run
+from .._method import Info, Method, Result, Run, state_of
 from ..monte_carlo.draws import Draws
 from .em import as_point
 
@@ -141,7 +141,7 @@ class Laplace(Method):
             )
         found = np.where(usable, log_evidence, -np.inf)
         best = int(np.argmax(found))
-        mode, draws = _around(model, jax.tree.map(lambda leaf: leaf[best], run.states), self.draws)
+        mode, draws = _around(model, state_of(run.states, best), self.draws)
         # The error of a Newton step yet to be taken; it would change the log evidence by about as much.
         settled = bool(decrement[best] < 1e-6)
         history = {"elbo": run.history["elbo"][1:, best]} if run.history else {}

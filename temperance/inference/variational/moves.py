@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int, Key
 from ...models import Data, Mixture, Posterior
 from ...models._data import over_blocks
 from ...models._model import Means, add, means
-from .._method import Again, Result
+from .._method import Again, Result, state_of
 
 KINDS = ("delete", "merge", "split")
 
@@ -71,7 +71,7 @@ def improve(
             break
         name, state = found
         run = again(_repeat(state, restarts), budget)
-        best, bound = _pick(run.states, 0), float(run.bounds[0])
+        best, bound = state_of(run.states, 0), float(run.bounds[0])
         converged = bool(run.converged[0]) and not run.interrupted
         accepted.append(name)
         bounds.append(bound)
@@ -105,16 +105,12 @@ def _first_better(
             return None
         winner = int(np.argmax(np.where(np.isnan(run.bounds), -np.inf, run.bounds)[: len(names)]))
         if run.bounds[winner] > goal:
-            return names[winner], _pick(run.states, winner)
+            return names[winner], state_of(run.states, winner)
     return None
 
 
 def _repeat(state: Posterior, restarts: int) -> Posterior:
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (restarts, *leaf.shape)), state)
-
-
-def _pick(states: Posterior, index: int) -> Posterior:
-    return jax.tree.map(lambda leaf: leaf[index], states)
 
 
 # ---- what to propose -------------------------------------------------------------------------------------
