@@ -43,6 +43,7 @@ from .models import (  # noqa: E402
     Mixture,
     Polynomial,
     Prediction,
+    StateSpace,
 )
 from .models.topics_report import Completion, document_completion, perplexity  # noqa: E402
 from .report import report  # noqa: E402
@@ -89,6 +90,7 @@ __all__ = [
     "ParallelTempering",
     "Polynomial",
     "Prediction",
+    "StateSpace",
     "VariationalKernel",
     "coherence",
     "compare",

@@ -108,6 +108,40 @@ class Fit:
             raise UnsupportedMethod(f"{type(self.model).__name__} cannot fill in what is missing; see fit.sample")
         return self.model.impute(self.state, x_new)
 
+    def smooth(self, x_new: Any = None) -> Any:
+        """What is known of the state at each step given its whole sequence, for models of sequences; of the data that
+        were fitted unless others are given."""
+        self._require("smooth")
+        return self._along("smooth", self._with_labels(), x_new)
+
+    def filter(self, x_new: Any = None) -> Any:
+        """The same given only the steps up to each one."""
+        self._require("filter")
+        return self._along("filter", self._with_labels(), x_new)
+
+    def decode(self, x_new: Any = None) -> Any:
+        """The most probable path of states, for models of sequences with discrete states."""
+        self._require("decode")
+        return self._along("decode", self._families(), x_new)
+
+    def forecast(self, n: int, x_new: Any = None, *, seed: Any = 0, draws: int = 1000, **options: Any) -> Any:
+        """The next n steps of a sequence (the one that was fitted, unless another is given): mean, variance, and the
+        `draws` that these summarise."""
+        for name, value in (("n", n), ("draws", draws)):
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise InvalidParameter(f"{name} must be a whole number of at least 1, got {value!r}")
+        self._require("forecast")
+        rows = self.data.values if x_new is None else self.model.new_rows(x_new)
+        return self.model.forecast(self.state, as_key(seed), rows, int(n), int(draws), **options)  # type: ignore[attr-defined]
+
+    def _along(self, name: str, state: Any, x_new: Any) -> Any:
+        rows = self.data.values if x_new is None else self.model.new_rows(x_new)
+        return getattr(self.model, name)(state, rows)
+
+    def _require(self, name: str) -> None:
+        if not hasattr(self.model, name):
+            raise UnsupportedMethod(f"{type(self.model).__name__} has no `{name}`: it is not a model of sequences")
+
     def predict(self, inputs: Any) -> Any:
         """Mean and variance of the target at each new input, for models such as a regression."""
         return self.model.predict(self.state, inputs)

@@ -11,6 +11,7 @@ from .hidden_markov import HMM
 from .mixture import Mixture
 from .prediction import Prediction
 from .regression import LinearRegression
+from .state_space import StateSpace
 from .topics import LDA
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "Posterior",
     "Powers",
     "Prediction",
+    "StateSpace",
 ]

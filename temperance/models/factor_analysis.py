@@ -237,12 +237,12 @@ class FactorAnalysis(Model):
         noise = self.noise
         if isinstance(self.relevance, Gamma):
             prior["relevance"] = _stack(self.relevance, k)
-            prior["loadings"] = LoadingsPrior(scale, _level())
+            prior["loadings"] = LoadingsPrior(scale, _level()[None])
         else:
             alpha = jnp.broadcast_to(self.relevance, (k,)) if self.relevance.ndim == 0 else self.relevance
             if alpha.shape != (k,):
                 raise InvalidParameter(f"relevance must be one number or {k} of them, got shape {alpha.shape}")
-            prior["loadings"] = known_loadings_prior(scale, alpha, _level())
+            prior["loadings"] = known_loadings_prior(scale, alpha, _level()[None])
         if noise is None:
             one = Gamma(1.0, 0.1 * np.square(np.asarray(scale)))
             prior["noise"] = one[0] if self.isotropic else one

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..errors import InvalidParameter
 from ..numerics.special import LOG_2PI, log_gamma
 
 
@@ -16,6 +17,23 @@ class Prediction(NamedTuple):
 
     mean: Float[np.ndarray, " n"]
     variance: Float[np.ndarray, " n"]
+
+
+class Forecast(NamedTuple):
+    """Mean and variance of each future step and column, the draws that they summarise, and where states are discrete
+    the probability of each."""
+
+    mean: Float[np.ndarray, "n d"]
+    variance: Float[np.ndarray, "n d"]
+    draws: Float[np.ndarray, "s n d"]
+    states: Float[np.ndarray, "n k"] | None = None
+
+    def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Quantiles with so much probability between them."""
+        if not 0.0 < level < 1.0:
+            raise InvalidParameter(f"level must be between 0 and 1, got {level!r}")
+        low, high = np.quantile(self.draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
+        return low, high
 
 
 class Location(NamedTuple):

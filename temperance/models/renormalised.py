@@ -20,6 +20,7 @@ from ._data import Data
 from .factor_analysis import FactorAnalysis
 from .factorial import FactorialMixture
 from .mixture import Mixture
+from .state_space import StateSpace
 
 _SAMPLES, _MOST = 2**13, 2**18
 _STABLE = 0.02  # how far the implied temperature may move when the samples are halved
@@ -70,6 +71,20 @@ def _(model: FactorAnalysis, temperatures: np.ndarray, data: Data, seed: int = 0
     powers, n = 1.0 / temperatures, _count(data)
     columns = seen.sum() * _gaussian(powers, 1, 0.0) + 0.5 * (1.0 - powers) * (seen @ log_noise)
     return _exact(columns + n * model.n_factors * _gaussian(powers, 1, 0.0))
+
+
+@log_tempered_normaliser.register
+def _(model: StateSpace, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+    """As for factor analysis: each entry given its state, and each state given the one before."""
+    if "noise" in model.prior or "state_noise" in model.prior:
+        raise _infinite("noise")
+    weights, x, powers = np.asarray(data.weights), data.values, 1.0 / temperatures
+    seen = np.tensordot(weights, (~np.isnan(np.asarray(x.x))).sum(axis=1), axes=1)
+    firsts, steps = weights.sum(), weights @ (~np.isnan(np.asarray(x.real))).sum(axis=1)
+    logs = seen @ np.log(np.asarray(model.noise)) + firsts * np.sum(np.log(np.asarray(model.start)))
+    logs = logs + (steps - firsts) * np.sum(np.log(np.asarray(model.state_noise)))
+    count = seen.sum() + steps * model.n_states
+    return _exact(count * _gaussian(powers, 1, 0.0) + 0.5 * (1.0 - powers) * logs)
 
 
 @log_tempered_normaliser.register

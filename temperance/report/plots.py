@@ -5,6 +5,7 @@ Colours are those everyone can tell apart; where they carry meaning, markers and
 
 from .plots_data import density, ellipses, overview, pairs, responsibilities
 from .plots_evidence import hill, trace
+from .plots_linear import forecast, loadings
 from .plots_parts import factors, topics, weights
 from .plots_tempering import energies, swaps, thermodynamic
 
@@ -13,7 +14,9 @@ __all__ = [
     "ellipses",
     "energies",
     "factors",
+    "forecast",
     "hill",
+    "loadings",
     "overview",
     "pairs",
     "responsibilities",

@@ -64,10 +64,20 @@ def factors(rng: np.random.Generator) -> tuple[tp.models.Model, Any]:
     return tp.FactorAnalysis(2, relevance=relevance, noise=noise, missing="marginalise"), x
 
 
+def states(rng: np.random.Generator) -> tuple[tp.models.Model, Any]:
+    """Two series of unequal length with a hole and a control."""
+    relevance, noise = (tp.Gamma(rng.uniform(5, 8, 2), rng.uniform(2, 6)) for _ in range(2))
+    model = tp.StateSpace(2, relevance=relevance, noise=noise, n_controls=1, missing="marginalise")
+    x = [rng.normal(size=(length, 2)) + rng.normal(size=2) for length in (4, 2)]
+    x[0][1, 0] = np.nan
+    return model, (x, [rng.normal(size=(length, 1)) for length in (4, 2)])
+
+
 ENTRIES = [
     Entry("two effects", partial(problem, Effects)),
     *map(mixture, PAIRS),
     *map(regression, (False, True)),
     Entry("Dirichlet process, a prior on the concentration", process),
     Entry("factor analysis with holes", factors),
+    Entry("state space", states, rare=True),
 ]

@@ -1,0 +1,66 @@
+"""Plots of linear Gaussian models: the loadings of factors, and the fan of a forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidParameter, UnsupportedMethod
+from ..fit import Fit
+from ..models import FactorAnalysis, StateSpace
+from ._style import GREY, axes_or_new, colour
+
+_LEVELS = (0.9, 0.5)
+
+
+def loadings(fit: Fit, names: Sequence[str] | None = None, axes: Any = None) -> Any:
+    """The expected loadings as coloured squares, the strongest factor first, each column in units of its spread.
+
+    `names` are those of the columns.
+    """
+    if not isinstance(fit.model, FactorAnalysis):
+        raise UnsupportedMethod(f"{type(fit.model).__name__} has no loadings to draw; tp.FactorAnalysis has")
+    found = fit.components / np.asarray(fit.model.scale)
+    if names is not None and len(names) != found.shape[1]:
+        raise InvalidParameter(f"names must be {found.shape[1]}, one for each column, got {len(names)}")
+    table = fit.table()
+    order = np.asarray(table["factor"]) - 1
+    axes = axes_or_new(axes, max(4.0, 0.28 * found.shape[1] + 1.6), 0.35 * len(found) + 1.2)
+    limit = float(np.abs(found).max()) or 1.0
+    image = axes.imshow(found[order], cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
+    axes.set_yticks(
+        range(len(order)), [f"{k + 1} ({share:.0%})" for k, share in zip(order, table["explained"], strict=True)]
+    )
+    if names is not None:
+        axes.set_xticks(range(len(names)), list(names), rotation=90, fontsize=8)
+    axes.set(xlabel="column", ylabel="factor (share of variance)")
+    axes.figure.colorbar(image, ax=axes, label="loading / spread")
+    return axes
+
+
+def forecast(fit: Fit, n: int, column: int = 0, axes: Any = None, *, recent: int | None = None, **options: Any) -> Any:
+    """The data of one column, what the model makes of them, and a fan of the next n steps: half and nine tenths of
+    the probability. `recent` shows only so many of the last steps; `options` are those of `fit.forecast`."""
+    if not isinstance(fit.model, StateSpace):
+        raise UnsupportedMethod(f"{type(fit.model).__name__} has no fan of forecasts to draw; tp.StateSpace has")
+    future = fit.forecast(n, **options)
+    d = future.mean.shape[1]
+    if not 0 <= column < d:
+        raise InvalidParameter(f"column must be one of 0 to {d - 1}, got {column!r}")
+    x = np.asarray(fit.data.values.x)[0] + np.asarray(fit.model.centre)
+    mean, _ = fit.model.signal(fit.state, fit.data.values)
+    steps, ahead = np.arange(len(x)), np.arange(len(x) - 1, len(x) + n)
+    axes = axes_or_new(axes, 7.0, 3.2)
+    first = 0 if recent is None else max(0, len(x) - recent)
+    axes.plot(steps[first:], x[first:, column], ".", color=GREY, markersize=4, label="data")
+    signal = np.asarray(mean)[0, :, column]
+    axes.plot(steps[first:], signal[first:], color=colour(0), label="smoothed")
+    for level in _LEVELS:
+        low, high = (np.append(signal[-1], side[:, column]) for side in future.interval(level))
+        axes.fill_between(ahead, low, high, color=colour(1), alpha=0.25, linewidth=0, label=f"{level:.0%}")
+    axes.plot(ahead, np.append(signal[-1], future.mean[:, column]), color=colour(1), label="forecast")
+    axes.set(xlabel="step", ylabel=f"column {column}")
+    axes.legend(frameon=False, fontsize=8, ncols=2)
+    return axes
