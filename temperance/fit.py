@@ -146,13 +146,14 @@ class Fit:
         """Mean and variance of the target at each new input, for models such as a regression."""
         return self.model.predict(self.state, inputs)
 
-    def sample(self, key: Any, n: int) -> np.ndarray:
+    def sample(self, key: Any, n: int) -> Any:
         """n new data from the posterior predictive."""
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
             raise InvalidParameter(f"n must be a whole number of at least 1, got {n!r}")
         if not isinstance(self.state, Posterior):
             return self.state.sample(as_key(key), self.model, n)
-        return np.asarray(self.model.sample_predictive(as_key(key), self.state, n))
+        rows = self.model.sample_predictive(as_key(key), self.state, n)
+        return jax.tree.map(np.asarray, rows)  # data of several columns are a dictionary
 
     def table(self) -> dict[str, list[Any]]:
         """What was found, as columns of a table (one row a component, a weight, …)."""
@@ -196,6 +197,8 @@ class Fit:
     def _rowwise(self, function: Any, x_new: Any, state: Any = None) -> np.ndarray:
         state = self.state if state is None else state
         rows = self.model.new_rows(x_new)
+        if not self.model.independent_rows:
+            return np.asarray(function(self.model, state, rows))
         n = jax.tree.leaves(rows)[0].shape[0]
         pieces = []
         for start in range(0, n, _ROWS):

@@ -81,4 +81,5 @@ def _replicates(fit: Fit, draws: Any) -> np.ndarray:
     blocks = fit.model.draws_to_user(jax.tree.map(jnp.asarray, draws.blocks))
     keys = jax.random.split(jax.random.key(0), draws.shape)
     simulate = jax.vmap(jax.vmap(lambda key, draw: fit.model.simulate(key, draw, 1)))
-    return np.asarray(eqx.filter_jit(simulate)(keys, blocks))[:, :, 0]
+    rows = eqx.filter_jit(simulate)(keys, blocks)
+    return np.asarray(rows if fit.model.independent_rows else rows.x)[:, :, 0]

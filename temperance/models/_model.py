@@ -184,6 +184,11 @@ class Model(eqx.Module):
         """These parts, weighted to stand for so many rows; for models whose rows are not independent."""
         raise UnsupportedMethod(f"{type(self).__name__} has no minibatches of its own")
 
+    def piece(self, data: Any, run: int | None = None, size: int | None = None) -> Data:
+        """New data as `Data`, filled up to `size` rows: with `run`, rows of which only so many at a time belong
+        together, as a stream brings them; for models whose rows are not independent."""
+        raise UnsupportedMethod(f"{type(self).__name__} cannot be fitted to a stream")
+
     @property
     def quick(self) -> bool:
         """Whether the model can take many minibatch steps at once, faster than one by one."""

@@ -26,6 +26,7 @@ from ..families._parameters import parameters, require_finite_positive
 from ..families.describe import describe
 from ..families.translate import translate, translate_draw
 from ..numerics.chains import (
+    CUT,
     FIRST,
     ON,
     Chain,
@@ -39,7 +40,9 @@ from ..numerics.special import safe_log
 from ._blocks import join_powers, power_rows
 from ._data import Data, over_blocks
 from ._model import Conditional, Means, Model, Posterior, Powers, Terms, column
+from .hidden_markov_answers import by_sequence, decoded, filtered, forecast, smoothed
 from .mixture import Mixture, check_choice, check_count
+from .prediction import Forecast
 from .steps import Steps, as_steps, one_sequence, some_sequences, some_windows
 from .stochastic import Stochastic
 
@@ -116,12 +119,20 @@ class HMM(Model):
     def independent_rows(self) -> bool:
         return False
 
+    @property
+    def exchangeable(self) -> bool:
+        """Whether the prior is the same however the states are numbered."""
+        initial, transitions = (np.asarray(self.prior[name].concentration) for name in ("initial", "transitions"))  # type: ignore[union-attr]
+        others = transitions[~np.eye(self.n_states, dtype=bool)]
+        alike = [initial, transitions.diagonal(), others]
+        alike += [np.asarray(leaf) for leaf in jax.tree.leaves(self.prior["emissions"])]
+        return all(bool((leaf == leaf[:1]).all()) for leaf in alike)
+
     def log_evidence(
         self, m: Means, x: Steps, powers: Powers = Powers(), key: Key[Array, ""] | None = None
     ) -> Float[Array, " t"]:
         key_pair, key_path = (None, None) if key is None else jax.random.split(key)
-        engine = choose_engine(self._recursion(), x.starts.shape[0])
-        return sum_paths(self.chain(m, x, powers, key_pair), key_path, engine)
+        return sum_paths(self.chain(m, x, powers, key_pair), key_path, self.recursion(x))
 
     def chain(self, m: Means, x: Steps, powers: Powers = Powers(), key: Key[Array, ""] | None = None) -> Chain:
         """E log p(z), and E log p(x_t | z_t) for every step and state."""
@@ -205,7 +216,7 @@ class HMM(Model):
 
         likelihood = over_blocks(lambda part, _: ((), observed(part, ready["emissions"])), (x.x, rows), x.blocks)[1]
         chain = Chain(latent * m["initial"].log, latent * m["transitions"].log, likelihood, x.starts)
-        found = expected_statistics(chain, data.weights, choose_engine(self.engine, x.starts.shape[0]))
+        found = expected_statistics(chain, data.weights, self.recursion(x))
         share = data.weights[:, None] * found.states
 
         def block(part: Any, _: Array) -> tuple[Any, tuple[()]]:
@@ -260,6 +271,26 @@ class HMM(Model):
         values = jax.tree.map(jnp.asarray, as_steps(x, lengths, size, blocks))
         return Data(values, jnp.asarray(padded), len(x))
 
+    def piece(self, data: Any, run: int | None = None, size: int | None = None) -> Data:
+        """Sequences; or runs of `run` steps from somewhere in a long one, whose edges only say where they come from."""
+        x, lengths = as_sequences(data, missing=self.mixture.missing, empty_columns=self.mixture.missing)
+        rows = self.mixture.new_rows(x)
+        if run is None or size is None:
+            return self.place(rows, lengths, np.ones(len(rows)))
+        if run <= 4 * self.burn_in:
+            raise InvalidParameter(
+                f"burn_in is {self.burn_in} steps on either side of the runs of {run} that this stream is read in: "
+                f"give the stream at least piece_rows={32 * (4 * self.burn_in + 1)}, or the model a smaller burn_in"
+            )
+        weights = np.zeros(size)
+        place = np.arange(len(rows)) % run
+        inside = (place >= self.burn_in) & (place < run - self.burn_in)
+        weights[: len(rows)] = np.where(inside, run / (run - 2.0 * self.burn_in), 0.0)
+        whole = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)])
+        found = self.place(whole, np.full(size // run, run), weights)
+        cuts = jnp.where(found.values.starts[:size] == FIRST, CUT, ON).astype(jnp.int8)
+        return eqx.tree_at(lambda data: data.values.starts, found, found.values.starts.at[:size].set(cuts))
+
     def new_rows(self, data: Any) -> Steps:
         """New sequences, each beginning afresh."""
         x, lengths = as_sequences(data, missing=self.mixture.missing, empty_columns=self.mixture.missing)
@@ -279,7 +310,7 @@ class HMM(Model):
         """log p(x_t | x_1 … x_(t−1)) of new sequences, one step ahead: transitions at their posterior mean, each
         emission averaged over its posterior."""
         chain = self.predictive_chain(q, x)
-        return filter_states(chain, choose_engine(self._recursion(), x.starts.shape[0]))[0]
+        return filter_states(chain, self.recursion(x))[0]
 
     def predictive_chain(self, q: Posterior, x: Steps) -> Chain:
         emissions = q.blocks["emissions"]
@@ -292,17 +323,33 @@ class HMM(Model):
         observed = over_blocks(block, x.x, x.blocks)[1]
         return Chain(log_mean(q.blocks["initial"]), log_mean(q.blocks["transitions"]), observed, x.starts)
 
-    def _recursion(self) -> str:
-        return "device" if self.engine == "autodiff" else self.engine
+    def recursion(self, x: Steps) -> str:
+        """What runs along these sequences."""
+        return choose_engine("device" if self.engine == "autodiff" else self.engine, x.starts.shape[0])
 
     def log_joint_z(self, m: Means, x: Steps) -> Float[Array, "t k"]:
         """log p(z_t | its whole sequence)."""
-        return safe_log(smooth_states(self.chain(m, x), choose_engine(self._recursion(), x.starts.shape[0])))
+        return safe_log(smooth_states(self.chain(m, x), self.recursion(x)))
 
     def responsibilities(self, q: Posterior, x: Steps) -> Float[Array, "t k"]:
         """q(z_t), given the whole sequence."""
         m = {name: block.mean() for name, block in q.blocks.items()}
-        return smooth_states(self.chain(m, x), choose_engine(self._recursion(), x.starts.shape[0]))
+        return smooth_states(self.chain(m, x), self.recursion(x))
+
+    def smooth(self, state: Any, x: Steps) -> Any:
+        """p(z_t | its whole sequence): one array (steps, states), or a list of them for several sequences."""
+        return by_sequence(smoothed(self, state, x), x)
+
+    def filter(self, state: Any, x: Steps) -> Any:
+        """p(z_t | its sequence up to t)."""
+        return by_sequence(filtered(self, state, x), x)
+
+    def decode(self, q: Posterior, x: Steps) -> Any:
+        """The most probable path."""
+        return by_sequence(decoded(self, q, x), x)
+
+    def forecast(self, state: Any, key: Key[Array, ""], x: Steps, n: int, draws: int) -> Forecast:
+        return forecast(self, state, key, x, n, draws)
 
     @eqx.filter_jit
     def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:

@@ -50,6 +50,19 @@ def one_sequence(x: Float[Array, "t d"]) -> Steps:
     return Steps(x, starts, jnp.zeros(1, dtype=jnp.int64), jnp.full(1, n, dtype=jnp.int64), n)
 
 
+def first_steps(data: Data, size: int) -> Data:
+    """The first so many steps, weighted to stand for all."""
+    steps = data.values
+    weights = data.weights[:size]
+    weights = weights * (data.total_weight / jnp.sum(weights))
+    begin = np.asarray(steps.offsets)
+    chosen = begin < size
+    lengths = np.minimum(np.asarray(steps.lengths)[chosen], size - begin[chosen])
+    offsets = jnp.asarray(begin[chosen])
+    values = Steps(steps.x[:size], steps.starts[:size], offsets, jnp.asarray(lengths), int(lengths.max()))
+    return Data(values, weights, size)
+
+
 def some_sequences(data: Data, chosen: Int[Array, " b"], scale: Float[Array, ""]) -> Data:
     """Whole sequences, filled up to the longest with steps of weight zero."""
     steps = data.values

@@ -93,10 +93,28 @@ def _(engine, primals, tangents):  # type: ignore[no-untyped-def]
 
 def expected_statistics(chain: Chain, weights: Float[Array, " t"], engine: str) -> Expected:
     """The same as the derivatives of `sum_paths`, in one go."""
-    if engine == "host":
-        size, steps = chain.initial.shape[0], chain.starts.shape[0]
-        shapes = Expected(_shape(steps), _shape(steps, size), _shape(size, size))  # type: ignore[arg-type]
-        return Expected(*jax.pure_callback(_call_expect, tuple(shapes), *chain, weights, vmap_method="sequential"))
+    return _expect_on_host(chain, weights) if engine == "host" else _expect_on_device(chain, weights)
+
+
+@jax.custom_jvp
+def _expect_on_host(chain: Chain, weights: Float[Array, " t"]) -> Expected:
+    size, steps = chain.initial.shape[0], chain.starts.shape[0]
+    shapes = (_shape(steps), _shape(steps, size), _shape(size, size))
+    return Expected(*jax.pure_callback(_call_expect, shapes, *chain, weights, vmap_method="sequential"))
+
+
+@_expect_on_host.defjvp
+def _(primals, tangents):  # type: ignore[no-untyped-def]
+    """A kernel has no derivative: that of the scans stands in."""
+    (chain, weights), (d_chain, d_weights) = primals, tangents
+
+    def device(initial, transition, likelihood, weights):  # type: ignore[no-untyped-def]
+        return _expect_on_device(Chain(initial, transition, likelihood, chain.starts), weights)
+
+    return jax.jvp(device, (*chain[:3], weights), (*d_chain[:3], d_weights))
+
+
+def _expect_on_device(chain: Chain, weights: Float[Array, " t"]) -> Expected:
     forward, value = _forward(chain)
     ahead, joint = _backward(chain)
     pairs = _pairs(chain, forward, joint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -11,8 +12,9 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ...errors import UnsupportedMethod
-from ...models import Conditional, Data, FactorAnalysis, Mixture, Model, Posterior, StateSpace
+from ...models import Conditional, Data, FactorAnalysis, Model, Posterior
 from ...models.factor_alignment import align_factors
+from ...numerics.special import safe_log
 from .labels import align, aligned, exchangeable
 
 _AT_ONCE = 16  # draws treated side by side in a predictive average
@@ -72,7 +74,7 @@ class Draws(eqx.Module):
         blocks, log_weights = self.flat()
         return _log_average(one, blocks, log_weights)
 
-    def responsibilities(self, model: Mixture, x: Any) -> Float[Array, "n k"]:
+    def responsibilities(self, model: Any, x: Any) -> Float[Array, "n k"]:
         """The average over draws of p(z | x_new, θ); for this the components must keep their places (`aligned`)."""
 
         def one(draw: dict[str, Any]) -> Float[Array, "n k"]:
@@ -81,8 +83,13 @@ class Draws(eqx.Module):
         blocks, log_weights = self.flat()
         return jnp.exp(_log_average(one, blocks, log_weights))
 
+    def average(self, one: Callable[[dict[str, Any]], Array]) -> Array:
+        """The average over draws of something that is not negative."""
+        return jnp.exp(_log_average(lambda draw: safe_log(one(draw)), *self.flat()))
+
     def sample(self, key: Key[Array, ""], model: Model, n: int) -> np.ndarray:
-        """n new data in the user's coordinates, each with its own draw of the globals."""
+        """n new data in the user's coordinates, each with its own draw of the globals; where rows depend on each
+        other, all with the same."""
         if type(model).predict is not Model.predict:
             raise UnsupportedMethod(
                 f"{type(model).__name__} does not describe its inputs, so it cannot sample new data; "
@@ -90,6 +97,10 @@ class Draws(eqx.Module):
             )
         blocks, log_weights = self.flat()
         key_pick, key_data = jax.random.split(key)
+        if not model.independent_rows:
+            pick = jax.random.categorical(key_pick, log_weights)
+            draw = jax.tree.map(lambda leaf: jnp.asarray(leaf)[pick], model.draws_to_user(blocks))
+            return np.asarray(eqx.filter_jit(model.simulate)(key_data, draw, n).x)
         index = jax.random.categorical(key_pick, log_weights, shape=(n,))
         picked = jax.tree.map(lambda leaf: jnp.asarray(leaf)[index], model.draws_to_user(blocks))
         rows = _simulate(model, jax.random.split(key_data, n), picked)
@@ -103,17 +114,15 @@ class Draws(eqx.Module):
         Without it an average over a posterior whose components can be exchanged is the same for all of them.
         """
         thin = self.thinned(_MOST)
-        loadings = _loadings(model)
-        if not exchangeable(model) and loadings is None:
+        if not exchangeable(model) and not isinstance(model, FactorAnalysis):
             return thin
         blocks, log_weights = thin.flat()
         best = int(jnp.argmax(log_weights + _log_joints(model, blocks, data)))
-        if loadings is not None:
-            renamed = align_factors(blocks, best, *loadings)
+        if isinstance(model, FactorAnalysis):
+            renamed = align_factors(blocks, best, np.asarray(model.scale))
         else:
-            assert isinstance(model, Mixture)
             orders = align(model, blocks, jax.tree.map(lambda leaf: leaf[best], blocks), data.values)
-            renamed = aligned(blocks, orders)
+            renamed = aligned(model, blocks, orders)
         shape = thin.shape
         ordered = jax.tree.map(lambda leaf: jnp.asarray(leaf).reshape(shape + leaf.shape[1:]), renamed)
         return Draws(ordered, thin.log_weights)
@@ -127,15 +136,6 @@ class Draws(eqx.Module):
         if model.local_groups:
             here = Draws(jax.tree.map(lambda leaf: leaf[:1], here.blocks))
         return Posterior(_match(model, *here.flat()), {})
-
-
-def _loadings(model: Model) -> tuple[np.ndarray, int, str] | None:
-    """The columns' units, the number of factors and their block, for models whose factors have no order and no sign."""
-    if isinstance(model, FactorAnalysis):
-        return np.asarray(model.scale), model.n_factors, "loadings"
-    if isinstance(model, StateSpace) and "observation" in model.prior:
-        return np.asarray(model.scale), model.n_states, "observation"
-    return None
 
 
 def _log_average(one: Any, blocks: dict[str, Any], log_weights: Float[Array, " draw"]) -> Array:

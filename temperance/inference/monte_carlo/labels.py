@@ -16,11 +16,13 @@ from jaxtyping import Array, Float, Int
 
 from ...families import Dirichlet
 from ...families._family import Family
-from ...models import Mixture, Model
+from ...models import HMM, Mixture, Model
 
 
 def exchangeable(model: Model) -> bool:
     """Whether the components of this model can be renamed without changing its joint density."""
+    if isinstance(model, HMM):
+        return model.exchangeable
     if not isinstance(model, Mixture) or not isinstance(model.prior.get("weights"), Dirichlet):
         return False
     return all(isinstance(p, Family) and symmetric(p) for p in model.prior.values())
@@ -33,12 +35,15 @@ def symmetric(family: Family) -> bool:
     return all(bool(np.all(leaf == leaf.take([0], axis=axis))) for leaf in leaves)
 
 
-def relabel(draws: dict[str, Any], order: Int[Array, " k"]) -> dict[str, Any]:
-    """A mixture's draw with its components in another order."""
-    return jax.tree.map(lambda leaf: leaf[order], draws)
+def relabel(model: Model, draws: dict[str, Any], order: Int[Array, " k"]) -> dict[str, Any]:
+    """A draw with its components in another order."""
+    ordered = jax.tree.map(lambda leaf: leaf[order], draws)
+    if isinstance(model, HMM):
+        ordered["transitions"] = ordered["transitions"][:, order]
+    return ordered
 
 
-def align(model: Mixture, draws: dict[str, Any], pivot: dict[str, Any], x: Any) -> np.ndarray:
+def align(model: Any, draws: dict[str, Any], pivot: dict[str, Any], x: Any) -> np.ndarray:
     """For each of the draws (leading axis), the order of components that matches the pivot's best.
 
     Components match when they are responsible for the same data (as in Stephens, 2000): an assignment problem.
@@ -50,7 +55,7 @@ def align(model: Mixture, draws: dict[str, Any], pivot: dict[str, Any], x: Any) 
 
 
 @eqx.filter_jit
-def _overlaps(model: Mixture, draws: dict[str, Any], pivot: dict[str, Any], x: Any) -> Float[Array, "draw k k"]:
+def _overlaps(model: Any, draws: dict[str, Any], pivot: dict[str, Any], x: Any) -> Float[Array, "draw k k"]:
     def responsibilities(draw: dict[str, Any]) -> Float[Array, "n k"]:
         return jax.nn.softmax(model.log_joint_z(model.statistics(draw), x), axis=-1)
 
@@ -58,7 +63,6 @@ def _overlaps(model: Mixture, draws: dict[str, Any], pivot: dict[str, Any], x: A
     return jax.lax.map(lambda draw: target.T @ responsibilities(draw), draws, batch_size=16)
 
 
-def aligned(draws: dict[str, Any], orders: np.ndarray) -> dict[str, Any]:
+def aligned(model: Model, draws: dict[str, Any], orders: np.ndarray) -> dict[str, Any]:
     """Draws (leading axis) with their components reordered, each by its own order."""
-    rows = np.arange(len(orders))[:, None]
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[rows, orders], draws)
+    return jax.vmap(lambda draw, order: relabel(model, draw, order))(jax.tree.map(jnp.asarray, draws), orders)

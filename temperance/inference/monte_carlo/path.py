@@ -73,10 +73,10 @@ class Path(eqx.Module):
         prior, draws, local = self._prior_at(model, beta), state.draws, state.local
         key_labels = jax.random.fold_in(key, 0x1ABE1)
         if self.move_labels and backwards:
-            draws = self._exchange_labels(key_labels, draws, beta)
+            draws = self._exchange_labels(key_labels, model, draws, beta)
         draws, local = prior.gibbs(key, draws, data, self._powers(beta), local, backwards)
         if self.move_labels and not backwards:
-            draws = self._exchange_labels(key_labels, draws, beta)
+            draws = self._exchange_labels(key_labels, model, draws, beta)
         return State(draws, local)
 
     def potential(self, model: Model, state: State, data: Data, beta: Float[Array, ""]) -> Float[Array, ""]:
@@ -97,7 +97,9 @@ class Path(eqx.Module):
         below, above = jax.vmap(potential)(betas[::2])
         return Energies(below, here, above, slope)
 
-    def _exchange_labels(self, key: Key[Array, ""], draws: dict[str, Any], beta: Float[Array, ""]) -> dict[str, Any]:
+    def _exchange_labels(
+        self, key: Key[Array, ""], model: Model, draws: dict[str, Any], beta: Float[Array, ""]
+    ) -> dict[str, Any]:
         """Propose the components in a random order.
 
         Everything but the surrogate is symmetric, so the acceptance ratio is (q(proposed)/q(now))^(1−β). Without
@@ -105,7 +107,7 @@ class Path(eqx.Module):
         """
         key_order, key_accept = jax.random.split(key)
         size = jax.tree.leaves(draws)[0].shape[0]
-        proposed = relabel(draws, jax.random.permutation(key_order, size))
+        proposed = relabel(model, draws, jax.random.permutation(key_order, size))
         gain = sum(
             (jnp.sum(q.log_prob(proposed[name]) - q.log_prob(draws[name])) for name, q in self.reference.items()),
             start=jnp.zeros(()),

@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Key
 
 from ...families import Dirichlet
 from ...families._family import Family
-from ...models import Model
+from ...models import Mixture, Model
 from .labels import exchangeable, relabel
 
 LARGEST = 10  # components whose orders are all summed over
@@ -40,7 +40,7 @@ class Proposal(eqx.Module):
         keys = jax.random.split(key_q, len(self.blocks))
         fitted = {name: q.sample(key) for key, (name, q) in zip(keys, self.blocks.items(), strict=True)}
         if self.symmetric:
-            fitted = relabel(fitted, jax.random.permutation(key_order, jax.tree.leaves(fitted)[0].shape[0]))
+            fitted = relabel(model, fitted, jax.random.permutation(key_order, jax.tree.leaves(fitted)[0].shape[0]))
         pick = jax.random.uniform(key_pick) < self.defensive
         return jax.tree.map(lambda a, b: jnp.where(pick, a, b), prior, {name: fitted[name] for name in prior})
 
@@ -66,12 +66,12 @@ class Proposal(eqx.Module):
 def propose(model: Model, blocks: dict[str, Family], defensive: float) -> tuple[Proposal, list[str]]:
     """The proposal around a fitted posterior, and what should be known about it."""
     known = exchangeable(model)
-    k = getattr(model, "n_components", 1)
-    symmetric = known and 1 < k <= LARGEST
+    k = getattr(model, "n_components", getattr(model, "n_states", 1))
+    symmetric = known and isinstance(model, Mixture) and 1 < k <= LARGEST
     notes = []
-    if known and k > LARGEST:
+    if known and k > 1 and not symmetric:
         notes.append(
-            f"the {k}! orders of the components are too many to sum over: the proposal covers one of them, and the "
+            f"the {k}! orders of the components are not summed over: the proposal covers one of them, and the "
             "evidence may lack as much as their logarithm"
         )
     return Proposal(blocks, jnp.asarray(float(defensive)), symmetric), notes

@@ -18,7 +18,7 @@ from ...errors import InvalidParameter, UnsupportedMethod
 from ...families import Independent
 from ...families._family import Family
 from ...families.translate import translate, translate_draw
-from ...models import Data, Mixture, Model
+from ...models import HMM, Data, Mixture, Model
 from ...models.likelihoods import stack_prior
 from .draws import Draws
 from .labels import exchangeable, symmetric
@@ -56,8 +56,9 @@ def inside(model: Model, posterior: Any, data: Data) -> dict[str, Any]:
             raise InvalidParameter("posterior must be a fit of the same data")
         return state.equally_weighted().flat()[0]
     if isinstance(posterior, dict) and set(posterior) == set(model.prior):
-        if isinstance(model, Mixture) and model.shift is not None:
-            posterior = posterior | {"components": translate_draw(posterior["components"], -model.shift)}
+        if isinstance(model, Mixture | HMM) and model.shift is not None:
+            block = _moved(model)
+            posterior = posterior | {block: translate_draw(posterior[block], -model.shift)}
         return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], posterior)
     raise InvalidParameter(
         "posterior must be a fit by a method that draws, such as tp.ParallelTempering, or the draw that the data were "
@@ -80,6 +81,11 @@ def _narrowed(model: Model, data: Data) -> dict[str, Family]:
     return {name: p + messages[name] / data.total_weight for name, p in prior.items()}
 
 
+def _moved(model: Mixture | HMM) -> str:
+    """The block whose coordinates are not the user's."""
+    return "emissions" if isinstance(model, HMM) else "components"
+
+
 def _member(model: Model, name: str, family: Any) -> Family:
     """A surrogate for one block, checked against the prior it replaces."""
     prior = model.prior.get(name)
@@ -90,9 +96,10 @@ def _member(model: Model, name: str, family: Any) -> Family:
         raise UnsupportedMethod(
             f"reference[{name!r}] must be a family such as {type(prior).__name__}, got {type(family).__name__}"
         )
-    if isinstance(model, Mixture) and name == "components":
-        columns = family.batch_shape[-1] if isinstance(family, Independent) else model.columns
-        family = stack_prior(family, model.pair, model.n_components, columns) or family
+    if isinstance(model, Mixture | HMM) and name == _moved(model):
+        mixture = model.mixture if isinstance(model, HMM) else model
+        columns = family.batch_shape[-1] if isinstance(family, Independent) else mixture.columns
+        family = stack_prior(family, mixture.pair, mixture.n_components, columns) or family
         if model.shift is not None:
             family = translate(family, -model.shift)
     structures: set[Any] = {jax.tree.structure(family), jax.tree.structure(prior)}

@@ -7,11 +7,14 @@ import numpy as np
 
 from ...models import Data
 from ...models._data import make_data
+from ...models.steps import Steps, first_steps
 
 
 def some_rows(data: Data, count: int, rng: np.random.Generator, blocks: int | None = None) -> Data:
-    """At most `count` rows, with the same total weight."""
+    """At most `count` rows, with the same total weight; of sequences the first, because they must not be torn apart."""
     size = min(count, data.size)
+    if isinstance(data.values, Steps):
+        return first_steps(data, size)
     rows = np.arange(size) if size == data.size else np.sort(rng.permutation(data.size)[:size])
     weights = np.asarray(data.weights)[rows]
     weights = weights * (float(data.total_weight) / weights.sum())

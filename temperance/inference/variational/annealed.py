@@ -117,7 +117,7 @@ class Annealed(Method):
         from .pilot import Found, choose  # which runs pilots by this very class
 
         method = self.method.complete(model, data)  # type: ignore[arg-type]
-        a_pass = 1 if isinstance(method, VB) else _steps_of_pass(method, data)
+        a_pass = 1 if isinstance(method, VB) else _steps_of_pass(model, method, data)
         unit = a_pass if self.every == "pass" else 1
         if not isinstance(self.schedule, str):
             found = Found(np.repeat(as_temperatures("schedule", self.schedule), unit))
@@ -194,8 +194,9 @@ class Annealed(Method):
         return result._replace(details=dict(result.details) | self.found.details, notes=result.notes + self.found.notes)
 
 
-def _steps_of_pass(method: SVI, data: Data | Streamed) -> int:
+def _steps_of_pass(model: Model, method: SVI, data: Data | Streamed) -> int:
     assert method.batch_size is not None
     if isinstance(data, Streamed):
-        return data.stream.pieces_per_pass * (data.stream.piece_rows // method.batch_size)
-    return max(1, (data.size - method._held_out_count(data.size)) // method.batch_size)
+        rows = data.stream.piece_rows if model.independent_rows else model.units(data.piece_shapes())
+        return data.stream.pieces_per_pass * (rows // method.batch_size)
+    return max(1, (model.units(data) - method._held_out_count(data.size)) // method.batch_size)

@@ -36,6 +36,10 @@ class Parts(NamedTuple):
 
 def require_additive(model: Model, method: str, instead: str) -> None:
     """Refuse a model in which two blocks meet in one datum's term."""
+    if not model.independent_rows:
+        raise UnsupportedMethod(
+            f"{method} takes rows one by one, but those of {type(model).__name__} depend on each other; use {instead}"
+        )
     walks = [group for group in model.groups if isinstance(group, Each) or not set(group) <= set(model.apart)]
     together = len(walks) == 1 and not isinstance(walks[0], Each)
     if not (together or isinstance(model, Mixture)):

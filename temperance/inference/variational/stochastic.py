@@ -22,7 +22,7 @@ from ...families._family import Family
 from ...models import Data, Model, Posterior, Powers
 from ...models._data import make_data, over_blocks
 from ...models._model import entropy, means
-from .._method import Info, Method, Result, Run
+from .._method import Info, Method, Result, Run, state_of
 from ..cooling import make_cooling
 from ..step_sizes import as_step_size
 from ..streamed import Streamed
@@ -103,9 +103,11 @@ class SVI(Method):
         """Fill in what was left open, from the model's defaults and the number of data."""
         usual = model.stochastic
         if isinstance(data, Streamed):
-            batch, a_pass, every = self._fit_to_pieces(data, usual.batch_size)
+            batch, a_pass, every = self._fit_to_pieces(model, data, usual.batch_size)
         else:
-            n = data.size - self._held_out_count(data.size)
+            if self._is_share() and not model.independent_rows:
+                raise InvalidParameter("held_out must be data, not a share of them: these rows depend on each other")
+            n = model.units(data) - self._held_out_count(data.size)
             batch = min(n, self.batch_size or usual.batch_size)
             a_pass = max(1, n // batch)
             watched = self.elbo or self.held_out is not None
@@ -123,12 +125,15 @@ class SVI(Method):
             max_iter=-(-steps // report),
         )
 
-    def _fit_to_pieces(self, data: Streamed, usual: int) -> tuple[int, int, int]:
+    def _fit_to_pieces(self, model: Model, data: Streamed, usual: int) -> tuple[int, int, int]:
         """The size of a minibatch, the steps of a pass and those of a piece, after each of which comes a report."""
-        piece = data.stream.piece_rows
+        piece = data.stream.piece_rows if model.independent_rows else model.units(data.piece_shapes())
         batch = self.batch_size or min(piece, usual)
         if batch > piece:
-            raise InvalidParameter(f"batch_size is {batch}, but the stream has piece_rows={piece}: raise that")
+            raise InvalidParameter(
+                f"batch_size is {batch}, but a piece of the stream has only {piece}: raise its piece_rows, "
+                f"which is {data.stream.piece_rows}"
+            )
         if self.elbo or self.report is not None or self._is_share():
             raise InvalidParameter(
                 "a stream is reported on after every piece, without the bound of all data (elbo=False, report=None); "
@@ -164,6 +169,8 @@ class SVI(Method):
     def _rows_to_watch(self, model: Model, like: Data) -> Data | None:
         if self.held_out is None:
             return None
+        if not model.independent_rows:
+            return model.piece(self.held_out)
         return make_data(model.new_rows(self.held_out), None, _block_size(like))
 
     def _plan(self, data: Data, held_out: Data | None, stands_for: int) -> Batches:
@@ -192,7 +199,7 @@ class SVI(Method):
         """The minibatches from one report to the next, and the report."""
         assert isinstance(data, Batches) and data.plan is not None and data.cooling is not None
         plan, cooling = data.plan, data.cooling
-        if model.quick and not self._whole(data):
+        if model.quick and not self._whole(model, data):
             # All but the last step of this report, whose bound is the one reported.
             last = jnp.minimum(state.steps + plan.round, plan.steps) - 1
             state = state._replace(blocks=self._quick(model, state, last, data), steps=last)
@@ -204,7 +211,7 @@ class SVI(Method):
             # The last report may come early: its remaining steps stand still.
             active = t < plan.steps
             rate = jnp.where(active, plan.step_size(t + 1), 0.0)
-            batch = self._batch(state.seed, t, data)
+            batch = self._batch(model, state.seed, t, data)
             blocks, bound = stochastic_step(model, blocks, batch, rate, self.local_steps or 1, cooling.powers(t))
             return blocks, total + jnp.where(active, bound, 0.0)
 
@@ -247,18 +254,21 @@ class SVI(Method):
 
         return jax.lax.fori_loop(0, -((state.steps - last) // _TOGETHER), some, state.blocks)
 
-    def _whole(self, data: Data) -> bool:
+    def _whole(self, model: Model, data: Data) -> bool:
         """Whether a minibatch is all the data."""
         assert self.batch_size is not None
-        return self.batch_size >= data.size and not self.replacement
+        return self.batch_size >= model.units(data) and not self.replacement
 
-    def _batch(self, seed: UInt32[Array, " 2"], step: Int[Array, ""], data: Batches) -> Data:
+    def _batch(self, model: Model, seed: UInt32[Array, " 2"], step: Int[Array, ""], data: Batches) -> Data:
         assert self.batch_size is not None and data.stands_for is not None
-        if self._whole(data):
+        if self._whole(model, data):
             whole = data.weights * (data.stands_for / data.size)
             return Data(data.values, whole, data.size, data.blocks)
         key = jax.random.wrap_key_data(seed)
-        rows = rows_of_step(key, step, min(self.batch_size, data.size), data.size, self.replacement)
+        n = model.units(data)
+        rows = rows_of_step(key, step, min(self.batch_size, n), n, self.replacement)
+        if not model.independent_rows:
+            return model.minibatch(data, rows, data.stands_for)
         return minibatch(data, rows, data.stands_for)
 
     def finished(self, history: Float[Array, "3"], tol: Float[Array, ""]) -> Bool[Array, ""]:
@@ -276,7 +286,7 @@ class SVI(Method):
         taken = run.history["step"][:, best] <= run.states.steps[best]
         history = jax.tree.map(lambda values: values[taken, best], run.history)
         return Result(
-            state=Posterior(jax.tree.map(lambda leaf: leaf[best], blocks), {}),
+            state=Posterior(state_of(blocks, best), {}),
             log_evidence=float(bounds[best]),
             history=history | {"restarts": bounds},
             converged=bool(run.converged[best]) and not run.interrupted,
