@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ...errors import UnsupportedMethod
-from ...models import Conditional, Data, FactorAnalysis, Model, Posterior
+from ...models import Conditional, Data, FactorAnalysis, Model, Posterior, StateSpace
 from ...models.factor_alignment import align_factors
 from ...numerics.special import safe_log
 from .labels import align, aligned, exchangeable
@@ -114,12 +114,13 @@ class Draws(eqx.Module):
         Without it an average over a posterior whose components can be exchanged is the same for all of them.
         """
         thin = self.thinned(_MOST)
-        if not exchangeable(model) and not isinstance(model, FactorAnalysis):
+        loadings = _loadings(model)
+        if not exchangeable(model) and loadings is None:
             return thin
         blocks, log_weights = thin.flat()
         best = int(jnp.argmax(log_weights + _log_joints(model, blocks, data)))
-        if isinstance(model, FactorAnalysis):
-            renamed = align_factors(blocks, best, np.asarray(model.scale))
+        if loadings is not None:
+            renamed = align_factors(blocks, best, *loadings)
         else:
             orders = align(model, blocks, jax.tree.map(lambda leaf: leaf[best], blocks), data.values)
             renamed = aligned(model, blocks, orders)
@@ -136,6 +137,15 @@ class Draws(eqx.Module):
         if model.local_groups:
             here = Draws(jax.tree.map(lambda leaf: leaf[:1], here.blocks))
         return Posterior(_match(model, *here.flat()), {})
+
+
+def _loadings(model: Model) -> tuple[np.ndarray, int, str] | None:
+    """The columns' units, the number of factors and their block, for models whose factors have no order and no sign."""
+    if isinstance(model, FactorAnalysis):
+        return np.asarray(model.scale), model.n_factors, "loadings"
+    if isinstance(model, StateSpace) and "observation" in model.prior:
+        return np.asarray(model.scale), model.n_states, "observation"
+    return None
 
 
 def _log_average(one: Any, blocks: dict[str, Any], log_weights: Float[Array, " draw"]) -> Array:
