@@ -8,6 +8,7 @@ A file on disk is replaced only by a complete new one: it is written beside, flu
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import importlib
 import io
@@ -17,7 +18,7 @@ import os
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         with zipfile.ZipFile(path) as archive:
             header = json.loads(archive.read("header.json"))
-            if header.get("format") != FORMAT:
+            if not isinstance(header, dict) or header.get("format") != FORMAT:
                 raise DamagedFile(f"{path} was not written by Temperance")
             if header.get("version") != VERSION:
                 raise DamagedFile(f"{path} has format version {header.get('version')}; this version reads {VERSION}")
@@ -64,9 +65,14 @@ def load(path: str | os.PathLike[str]) -> Any:
         return _decode(json.loads(entries["tree.json"]), arrays)
     except (zipfile.BadZipFile, KeyError, json.JSONDecodeError, UnicodeDecodeError, EOFError) as error:
         raise DamagedFile(f"{path} is not a file of Temperance, or is damaged ({error})") from error
+    except DamagedFile:
+        raise
     except (NotImplementedError, RuntimeError, zlib.error) as error:
         # What zipfile raises for flipped bits in its own bookkeeping.
         raise DamagedFile(f"{path} is damaged ({error})") from error
+    except (ValueError, TypeError, IndexError, AttributeError, OverflowError, MemoryError) as error:
+        # Whole, but not what `save` writes: a number where a list should be, an array of impossible size.
+        raise DamagedFile(f"{path} does not hold what a file of Temperance does ({error})") from error
 
 
 def _write(path: Path, entries: dict[str, bytes]) -> None:
@@ -151,6 +157,8 @@ def _decode(tree: Any, arrays: list[np.ndarray]) -> Any:
     if "fields" in tree:
         cls = _class(tree["class"])
         value = object.__new__(cls)
+        for name, make in _absent(cls, tree["fields"]).items():
+            object.__setattr__(value, name, make())
         for name, item in tree["fields"].items():
             object.__setattr__(value, name, _decode(item, arrays))
         return value
@@ -159,6 +167,26 @@ def _decode(tree: Any, arrays: list[np.ndarray]) -> Any:
     if "tuple" in tree:
         return tuple(_decode(item, arrays) for item in tree["tuple"])
     return [_decode(item, arrays) for item in tree["list"]]
+
+
+def _absent(cls: type, stored: dict[str, Any]) -> dict[str, Callable[[], Any]]:
+    """The defaults of fields that have come since the file was written; other differences are of another version."""
+    defaults: dict[str, Callable[[], Any]] = {}
+    odd = set(stored)
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        odd.discard(field.name)
+        if field.name in stored or isinstance(getattr(cls, field.name, None), property):
+            continue
+        if field.default_factory is not dataclasses.MISSING:
+            defaults[field.name] = field.default_factory
+        elif field.default is not dataclasses.MISSING:
+            defaults[field.name] = functools.partial(getattr, field, "default")
+        else:
+            odd.add(field.name)
+    if odd:
+        names = ", ".join(sorted(odd))
+        raise DamagedFile(f"the file holds a {cls.__qualname__} of another version (its fields differ: {names})")
+    return defaults
 
 
 def _ours(module: str) -> bool:
