@@ -20,6 +20,7 @@ import numpy as np
 
 from .. import storage
 from ..errors import DamagedFile, InvalidParameter
+from ..models.topics_data import Documents
 
 _BUDGET = ("max_iter", "tol")  # how far to go may change from one call to the next
 
@@ -38,16 +39,21 @@ class Checkpoint:
         """What was kept, in the structure of `carry` and `history` (shapes); None if there is nothing yet."""
         if not self.path.exists():
             return None
-        kept = storage.load(self.path)
-        if not isinstance(kept, dict) or "checkpoint" not in kept:
+        try:
+            kept = storage.load(self.path)
+        except OSError as error:
+            raise InvalidParameter(f"checkpoint {str(self.path)!r} cannot be read: {error.strerror}") from error
+        if not isinstance(kept, dict) or set(kept) != {"checkpoint", "carry", "history"}:
             raise DamagedFile(f"{self.path} is not a checkpoint")
         if kept["checkpoint"] != self.identity:
             raise InvalidParameter(
                 f"checkpoint {str(self.path)!r} belongs to another call (its model, method, data, seed or versions "
                 "differ): give another path, or remove the file"
             )
-        wanted = jax.tree.leaves(carry)
-        if [(leaf.shape, leaf.dtype) for leaf in kept["carry"]] != [(leaf.shape, leaf.dtype) for leaf in wanted]:
+        steps = {np.shape(leaf)[:1] for leaf in kept["history"]}  # as long as each other
+        if _kinds(kept["carry"]) != _kinds(jax.tree.leaves(carry)) or (
+            kept["history"] and (len(steps) > 1 or len(kept["history"]) != len(jax.tree.leaves(history)))
+        ):
             raise DamagedFile(f"{self.path} does not hold the state of this run")
         whole = jax.tree.unflatten(jax.tree.structure(carry), [jnp.asarray(leaf) for leaf in kept["carry"]])
         return whole, jax.tree.unflatten(jax.tree.structure(history), kept["history"]) if kept["history"] else None
@@ -92,7 +98,7 @@ def identity(model: Any, method: Any, data: Any, key: Any) -> str:
         field.name: getattr(method, field.name) for field in dataclasses.fields(method) if field.name not in _BUDGET
     }
     versions = (jax.__version__, jax.default_backend())
-    for tree in (versions, type(method).__name__, fields, model, data, jax.random.key_data(key)):
+    for tree in (versions, type(method).__name__, fields, model, _contents(data), jax.random.key_data(key)):
         leaves, structure = jax.tree.flatten(tree)
         # The address of a function (a user's features) says nothing about it.
         digest.update(re.sub(r" at 0x[0-9a-f]+", "", str(structure)).encode())
@@ -102,6 +108,23 @@ def identity(model: Any, method: Any, data: Any, key: Any) -> str:
             else:
                 digest.update(re.sub(r" at 0x[0-9a-f]+", "", repr(leaf)).encode())
     return digest.hexdigest()
+
+
+def _contents(data: Any) -> Any:
+    """The data with what their arrays stand for: a corpus on the host is known by a number, another in each process."""
+
+    def content(leaf: Any) -> Any:
+        if not isinstance(leaf, Documents) or leaf.rows is None:
+            return leaf
+        parts = getattr(leaf.keep.corpus, "shards", (leaf.keep.corpus,))
+        places = np.asarray(leaf.rows) - np.asarray(leaf.rows).min(initial=2**62)
+        return [leaf.lengths, places, leaf.width, [(part.starts, part.words, part.counts) for part in parts]]
+
+    return jax.tree.map(content, data, is_leaf=lambda leaf: isinstance(leaf, Documents))
+
+
+def _kinds(leaves: Any) -> list[tuple[Any, Any]]:
+    return [(getattr(leaf, "shape", None), getattr(leaf, "dtype", None)) for leaf in leaves]
 
 
 def _is_key(leaf: Any) -> bool:
