@@ -16,6 +16,7 @@ from .evidence.selection import Comparison, compare  # noqa: E402
 from .families import *  # noqa: E402, F403
 from .families import __all__ as _families  # noqa: E402
 from .fit import Fit, fit, load  # noqa: E402
+from .graph import Graph  # noqa: E402
 from .inference.messages.alpha_divergence import MessagePassing  # noqa: E402
 from .inference.messages.ep import EP  # noqa: E402
 from .inference.monte_carlo.annealed_importance import AIS  # noqa: E402
@@ -82,6 +83,7 @@ __all__ = [
     "Fit",
     "GaussianMixture",
     "Gibbs",
+    "Graph",
     "ImportanceSampling",
     "Laplace",
     "LinearRegression",

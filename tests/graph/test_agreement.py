@@ -15,7 +15,7 @@ SWEEPS = 4
 
 def follow(hand: Model, hand_data: Any, graph: Model, graph_data: Any, names: dict[str, str]) -> None:
     """Sweep both from the hand-written model's start; `names` are the graph's names of its blocks."""
-    q = hand.initial(jax.random.key(0), hand_data)
+    q = started(hand, hand_data)
     q = q._replace(locals=q.locals or hand.initial_local(tp.models._model.means(q.blocks), hand_data.values))
     in_units = hand.to_user(q.blocks)
     start = Posterior(
@@ -30,6 +30,10 @@ def follow(hand: Model, hand_data: Any, graph: Model, graph_data: Any, names: di
         found = theirs.blocks[names.get(name, name)]
         for left, right in zip(jax.tree.leaves(block.mean()), jax.tree.leaves(found.mean()), strict=True):
             np.testing.assert_allclose(right, left, rtol=1e-8, atol=1e-8)
+
+
+def started(model: Model, data: Any) -> Posterior:
+    return jax.jit(lambda key: model.initial(key, data))(jax.random.key(0))
 
 
 def climb(model: Model, q: Posterior, data: Any) -> tuple[np.ndarray, Posterior]:
@@ -57,7 +61,7 @@ def test_regression() -> None:
         intercept="shared", prior=tp.Gamma(2.0, 1.0), noise=tp.Gamma(2.0, 0.5)
     ).prepare((x, y))
     graph, graph_data = models.regression().model().prepare(data)
-    q = hand.initial(jax.random.key(0), hand_data)
+    q = started(hand, hand_data)
     assert graph.groups == (("weights",), ("alpha", "noise"))
     # The hand-written model has a row of precisions, one for all weights here; the graph a single one.
     start = hand.to_user(q.blocks)
@@ -81,12 +85,13 @@ def test_topics() -> None:
     follow(hand, hand_data, graph, data, {})
 
 
+@pytest.mark.slow
 def test_factorial_mixture() -> None:
     rng = np.random.default_rng(3)
     x = rng.integers(2, size=(10, 3)) @ rng.normal(size=(3, 4)) + 0.3 * rng.normal(size=(10, 4))
     hand, hand_data = tp.FactorialMixture(3, noise=0.2, probability=0.4, factor_variance=1.5).prepare(x)
     graph, data = models.factorial(3, 0.2, 0.4, 1.5).model().prepare(x)
-    q = hand.initial(jax.random.key(0), hand_data)
+    q = started(hand, hand_data)
     factors, z = q.blocks["factors"], q.locals["z"]
     d = x.shape[1]
     precision = np.broadcast_to(np.asarray(factors.natural.gram), (d, 3, 3))

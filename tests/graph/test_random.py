@@ -7,7 +7,7 @@ import pytest
 from temperance.diagnostics.geweke import joint_test
 from tests.graph.random_graphs import random_graph
 
-FEW, MANY = 3, 200
+FEW, MANY = 2, 200
 TESTED, ALL_TESTED = 1, 20
 LIMIT = 5.0  # as in tests/matrix
 

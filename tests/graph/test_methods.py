@@ -1,0 +1,218 @@
+"""Every method on graphs, and what a fit of one answers."""
+
+import xml.etree.ElementTree as ET
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import temperance as tp
+from temperance.graph import Graph
+from temperance.models import Posterior
+from tests.graph import models
+
+TINY = np.array([-2.1, -1.7, -1.9, 0.9, 1.4, 1.2, 1.1])
+EXACT = -11.082783  # ln p(TINY) of two components, by enumeration of all assignments
+
+
+def tiny(k: int = 2) -> Graph:
+    g = Graph()
+    weights = g.dirichlet("weights", np.ones(k))
+    both = g.normal_gamma("both", 0.0, 0.01, 2.0, 0.22, plates=g.plate("k", k))
+    g.normal("x", both[g.categorical("z", weights, plates="n")], observed=True)
+    return g
+
+
+def test_tempering_brackets_the_exact_evidence(tmp_path: Path) -> None:
+    fit = tp.fit(tiny().model(), TINY, tp.ParallelTempering(draws=1000, warmup=300, replicas=8))
+    assert fit.bracket is not None and fit.standard_error is not None
+    assert fit.standard_error < 0.2 and abs(fit.log_evidence - EXACT) < 4 * fit.standard_error
+    fit.save(tmp_path / "fit")
+    again = tp.load(tmp_path / "fit")
+    assert again.log_evidence == fit.log_evidence
+    np.testing.assert_array_equal(again.posterior["weights"], fit.posterior["weights"])
+
+
+def test_vb_reaches_the_bound_of_the_thesis_and_answers() -> None:
+    fit = tp.fit(tiny().model(), TINY, tp.VB(restarts=8, tol=1e-9))
+    assert fit.log_evidence == pytest.approx(-11.777076, abs=1e-5)
+    terms = fit.model.bound_terms(fit.state, fit.data)
+    assert set(terms) == {"weights", "both", "z", "x"}
+    assert sum(terms.values()) == pytest.approx(fit.log_evidence, abs=1e-6)
+    # The predictive density is one.
+    grid = np.linspace(-60, 60, 20001)
+    assert np.trapezoid(np.exp(fit.log_predictive(grid)), grid) == pytest.approx(1.0, abs=2e-3)
+    shares = fit.responsibilities(TINY)
+    assert shares.shape == (7, 2) and np.allclose(shares.sum(axis=1), 1.0)
+    assert (shares[:3].argmax(axis=1) != shares[3].argmax()).all()
+    sample = fit.sample(0, 5)
+    assert set(sample) == {"x"} and sample["x"].shape == (5,)
+
+
+@pytest.mark.slow
+def test_predictive_density_is_that_of_the_ready_made_mixture() -> None:
+    x = models.two_clusters(np.random.default_rng(0))
+    graph, _ = models.mixture(2).model().prepare(x)
+    prior = tp.NormalWishart(np.zeros(2), 0.01, 4.0, np.eye(2))
+    hand = tp.fit(tp.GaussianMixture(2, prior=prior), x, tp.VB(max_iter=5))
+    q = Posterior(hand.posterior, {})
+    new = np.random.default_rng(1).normal(size=(6, 2))
+    found = graph.log_predictive(q, graph.new_rows(new))
+    np.testing.assert_allclose(found, hand.log_predictive(new), rtol=1e-10)
+    # The general form, without the closed one of this family, is the same.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("temperance.graph.predictive.quick_block", lambda spec, v: None)
+        np.testing.assert_allclose(graph.log_predictive(q, graph.new_rows(new)), found, rtol=1e-10)
+    shares = graph.responsibilities(q, graph.new_rows(new))
+    np.testing.assert_allclose(shares, hand.responsibilities(new), rtol=1e-8)
+
+
+@pytest.mark.slow
+def test_a_gap_is_filled_by_the_component_that_the_rest_names() -> None:
+    rng = np.random.default_rng(0)
+    side = np.repeat([2.0, -2.0], 12)
+    x = side[:, None] + 0.1 * rng.normal(size=(24, 2))
+    x[0, 1] = x[23, 0] = np.nan
+    g = Graph()
+    both = g.normal_gamma("both", 0.0, 0.01, 2.0, 0.2, plates=(g.plate("k", 2), "d"))
+    z = g.categorical("z", g.dirichlet("weights", np.ones(2)), plates="n")
+    g.normal("x", both.select(z, "k"), plates=("n", "d"), observed=True)
+    fit = tp.fit(g.model(), x, tp.VB(restarts=4))
+    filled = fit.model.impute(fit.state, x)["x"]
+    assert filled[0, 1] == pytest.approx(2.0, abs=0.2) and filled[23, 0] == pytest.approx(-2.0, abs=0.2)
+    np.testing.assert_array_equal(filled[1], x[1])
+
+
+@pytest.mark.slow
+def test_predictions_at_new_inputs_are_those_of_the_ready_made_model() -> None:
+    data = models.inputs_and_targets(np.random.default_rng(1), 40)
+    data["y"] = data["inputs"] @ [1.0, 2.0] + 0.3 * np.random.default_rng(2).normal(size=40)
+    fit = tp.fit(models.regression().model(), data, tp.VB(tol=1e-10))
+    hand = tp.LinearRegression(intercept="shared", prior=tp.Gamma(2.0, 1.0), noise=tp.Gamma(2.0, 0.5))
+    other = tp.fit(hand, (data["inputs"][:, 1:], data["y"]), tp.VB(tol=1e-10))
+    assert fit.log_evidence == pytest.approx(other.log_evidence, abs=1e-6)
+    new = np.array([[1.0, 0.5], [1.0, -2.0]])
+    here, there = fit.predict(new), other.predict(new[:, 1:])
+    np.testing.assert_allclose(here.mean, there.mean, atol=5 * np.sqrt(there.variance.max() / 40 / 200) + 0.02)
+    np.testing.assert_allclose(here.variance, there.variance, rtol=0.15)
+
+
+def test_enumeration_of_two_latents_that_meet() -> None:
+    """Two discrete latents in one factor are summed out together: the log likelihood of a draw is that of all pairs."""
+    g = Graph()
+    a = g.normal("a", 0.0, 1.0, plates=g.plate("i", 2))
+    b = g.normal("b", 0.0, 1.0, plates=g.plate("j", 3))
+    y = g.categorical("y", [0.3, 0.7], plates="n")
+    z = g.categorical("z", [0.2, 0.5, 0.3], plates="n")
+    g.normal("x", a[y] + b[z], 2.0, observed=True)
+    model, data = g.model().prepare([0.3, -1.0])
+    draws = {"a": np.array([[0.5], [-1.0]]), "b": np.array([[0.1], [2.0], [-0.4]])}
+    found = jax.jit(lambda d: model.log_likelihood(d, data))(draws)
+    expected = 0.0
+    for x in (0.3, -1.0):
+        density = sum(
+            p * q * np.sqrt(2.0 / (2 * np.pi)) * np.exp(-((x - draws["a"][i, 0] - draws["b"][j, 0]) ** 2))
+            for i, p in enumerate([0.3, 0.7])
+            for j, q in enumerate([0.2, 0.5, 0.3])
+        )
+        expected += np.log(density)
+    assert float(found) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_chain_is_summed_over_all_paths() -> None:
+    model, data = models.hidden_markov().model().prepare(np.array([[0.3, -1.0, 0.2], [1.0, np.nan, np.nan]]))
+    initial, transition = np.array([0.3, 0.7]), np.array([[0.9, 0.1], [0.4, 0.6]])
+    mean, precision = np.array([0.5, -1.0]), np.array([2.0, 0.7])
+    draws = {
+        "initial": initial,
+        "transition": transition,
+        "emission": tp.families.MeanAndPrecision(mean, precision),
+    }
+
+    def density(row: Any, path: Any) -> float:
+        steps = initial[path[0]] * np.prod([transition[a, b] for a, b in pairwise(path)])
+        seen = [
+            np.sqrt(precision[s] / (2 * np.pi)) * np.exp(-0.5 * precision[s] * (x - mean[s]) ** 2)
+            for x, s in zip(row, path, strict=True)
+            if not np.isnan(x)
+        ]
+        return float(steps * np.prod(seen))
+
+    rows = np.asarray(data.values["x"])
+    expected = sum(np.log(sum(density(row, path) for path in product(range(2), repeat=3))) for row in rows)
+    assert float(jax.jit(lambda d: model.log_likelihood(d, data))(draws)) == pytest.approx(expected, abs=1e-12)
+
+
+def test_missing_steps_at_the_end_cost_nothing() -> None:
+    """A short sequence padded with NaN has the bound of the short sequence."""
+    graph = models.hidden_markov().model()
+    bounds = []
+    for row in ([0.3, -1.0], [0.3, -1.0, np.nan, np.nan]):
+        model, data = graph.prepare(np.array([row]))
+        bounds.append(
+            float(jax.jit(lambda q, model=model, data=data: model.bound(q, data))(Posterior(model.prior, {})))
+        )
+    assert bounds[1] == pytest.approx(bounds[0], abs=1e-10)
+
+
+def test_drawing_has_a_plate_around_its_variables() -> None:
+    root = ET.fromstring(str(models.mixture().draw()))
+    ns = "{http://www.w3.org/2000/svg}"
+    circles = {g.find(f"{ns}text").text: g.find(f"{ns}circle") for g in root.iter(f"{ns}g")}  # type: ignore[union-attr]
+    assert set(circles) == {"weights", "components", "z", "x"}
+    assert circles["x"].get("class") == "seen" and circles["z"].get("class") == "latent"  # type: ignore[union-attr]
+    boxes = [r for r in root.iter(f"{ns}rect") if r.get("class") == "plate"]
+    labels = [t.text for t in root.iter(f"{ns}text") if t.get("class") == "label"]
+    members = {"n": {"z", "x"}, "k = 3": {"components"}}
+    assert set(labels) == set(members)
+    for box, label in zip(boxes, labels, strict=True):
+        x0, y0, w, h = (float(box.get(key) or 0) for key in ("x", "y", "width", "height"))
+        inside = {
+            name
+            for name, c in circles.items()
+            if x0 < float(c.get("cx")) < x0 + w and y0 < float(c.get("cy")) < y0 + h  # type: ignore[union-attr, arg-type]
+        }
+        assert inside == members[label or ""]
+    assert len(list(root.iter(f"{ns}line"))) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "method", [tp.SVI(batch_size=8, passes=20), tp.Annealed(length=20), tp.VT(), tp.AIS(), tp.EM()]
+)
+def test_other_methods_run(method: Any) -> None:
+    x = models.two_clusters(np.random.default_rng(0))
+    fit = tp.fit(models.mixture(2).model(), x, method)
+    assert np.isfinite(fit.log_evidence)
+    if isinstance(method, tp.AIS):
+        exact = tp.fit(models.mixture(2).model(), x, tp.ParallelTempering(draws=2000))
+        assert abs(fit.log_evidence - exact.log_evidence) < 5 * (fit.standard_error + exact.standard_error) + 0.3
+
+
+@pytest.mark.slow
+def test_models_are_compared() -> None:
+    hill = tp.compare([tiny(k).model() for k in (1, 2)], TINY, tp.VB(restarts=5))
+    assert hill.log_evidence.shape[0] == 2 and np.isfinite(hill.log_evidence).all()
+
+
+SLOW = {
+    "mixture of regressions": lambda rng: (models.mixture_of_regressions(), models.inputs_and_targets(rng, 14)),
+    "random effects": lambda rng: (models.random_effects(), rng.normal(size=(5, 1)) + 0.5 * rng.normal(size=(5, 3))),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOW)
+def test_what_no_ready_made_model_covers_has_agreeing_evidence(name: str) -> None:
+    graph, data = SLOW[name](np.random.default_rng(0))
+    bound = tp.fit(graph.model(), data, tp.VB(restarts=5, tol=1e-9)).log_evidence
+    tempered = tp.fit(graph.model(), data, tp.ParallelTempering(draws=4000, replicas=12))
+    annealed = tp.fit(graph.model(), data, tp.AIS())
+    error = tempered.standard_error + annealed.standard_error
+    assert abs(tempered.log_evidence - annealed.log_evidence) < 5 * error + 0.05
+    assert bound < tempered.log_evidence + 5 * tempered.standard_error
+    gibbs = tp.fit(graph.model(), data, tp.Gibbs(draws=1000))
+    assert gibbs.converged
