@@ -20,7 +20,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import jax
 import jax.numpy as jnp
@@ -47,8 +47,13 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Read what `save` wrote; a damaged or foreign file is an error and is left as it is."""
+    with open(path, "rb") as file:
+        return _read(file, path)
+
+
+def _read(file: BinaryIO, path: Any) -> Any:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(file) as archive:
             header = json.loads(archive.read("header.json"))
             if not isinstance(header, dict) or header.get("format") != FORMAT:
                 raise DamagedFile(f"{path} was not written by Temperance")
@@ -67,8 +72,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise DamagedFile(f"{path} is not a file of Temperance, or is damaged ({error})") from error
     except DamagedFile:
         raise
-    except (NotImplementedError, RuntimeError, zlib.error) as error:
-        # What zipfile raises for flipped bits in its own bookkeeping.
+    except (NotImplementedError, RuntimeError, OSError, zlib.error) as error:
+        # What zipfile raises for flipped bits in its own bookkeeping (a place before the file's beginning, for one).
         raise DamagedFile(f"{path} is damaged ({error})") from error
     except (ValueError, TypeError, IndexError, AttributeError, OverflowError, MemoryError) as error:
         # Whole, but not what `save` writes: a number where a list should be, an array of impossible size.
