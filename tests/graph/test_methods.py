@@ -180,9 +180,7 @@ def test_drawing_has_a_plate_around_its_variables() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "method", [tp.SVI(batch_size=8, passes=20), tp.Annealed(length=20), tp.VT(), tp.AIS(), tp.EM()]
-)
+@pytest.mark.parametrize("method", [tp.SVI(batch_size=8, passes=20), tp.Annealed(length=20), tp.AIS(), tp.EM()])
 def test_other_methods_run(method: Any) -> None:
     x = models.two_clusters(np.random.default_rng(0))
     fit = tp.fit(models.mixture(2).model(), x, method)
