@@ -38,8 +38,11 @@ def _bracket(fit: Fit) -> str:
 
 
 def _held(fit: Fit, table: dict[str, list[Any]]) -> list[str]:
-    size, held = getattr(fit.model, "n_components", 0), len(table.get("component", ()))
-    return [f"{held} of {size} components hold data"] if 0 < held < size else []
+    for name, verb in (("component", "hold data"), ("state", "are used")):
+        size, held = getattr(fit.model, f"n_{name}s", 0), len(table.get(name, ()))
+        if 0 < held < size:
+            return [f"{held} of {size} {name}s {verb}"]
+    return []
 
 
 def _verdict(fit: Fit) -> str:

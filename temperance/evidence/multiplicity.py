@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from ..models import LDA, DirichletProcessMixture, FactorialMixture, Mixture, Model, Posterior
+from ..models import HMM, LDA, DirichletProcessMixture, FactorialMixture, Mixture, Model, Posterior
 
 if TYPE_CHECKING:
     from ..fit import Fit
@@ -59,6 +59,8 @@ def _group_sizes(held: np.ndarray, features: np.ndarray) -> list[int]:
 
 def _symmetric(model: Model) -> bool:
     """Whether the prior is the same however the parts are numbered."""
+    if isinstance(model, HMM):
+        return model.exchangeable
     if isinstance(model, DirichletProcessMixture) or not isinstance(model, Mixture | LDA | FactorialMixture):
         return False
     if isinstance(model, LDA):
@@ -81,6 +83,10 @@ def _held(model: Model, q: Posterior, data: Any) -> np.ndarray | None:
         from ..models.mixture import _occupancy
 
         return np.asarray(_occupancy(model, q, data))
+    if isinstance(model, HMM):
+        from ..models.hidden_markov import _occupancy as in_states
+
+        return np.asarray(in_states(model, q, data))
     if isinstance(model, LDA):
         topics = np.asarray(q.blocks["topics"].concentration)  # type: ignore[attr-defined]
         return np.asarray((topics - np.asarray(model.eta)).sum(axis=1))
@@ -95,5 +101,6 @@ def _features(model: Model, q: Posterior, k: int) -> np.ndarray:
     if isinstance(model, FactorialMixture):
         return np.asarray(model.components(q)).reshape((k, -1))
     names = ("topics",) if isinstance(model, LDA) else ("weights", "components")
+    names = ("emissions", "initial") if isinstance(model, HMM) else names
     leaves = [np.asarray(leaf) for name in names for leaf in jax.tree.leaves(q.blocks[name])]
     return np.concatenate([leaf.reshape((k, -1)) for leaf in leaves if leaf.shape[:1] == (k,)], axis=1)

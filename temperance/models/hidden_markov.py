@@ -19,7 +19,7 @@ from jaxtyping import Array, ArrayLike, Float, Int, Key
 
 from ..data import as_weights
 from ..data.sequences import as_sequences
-from ..errors import InvalidParameter, UnsupportedMethod
+from ..errors import InvalidData, InvalidParameter, UnsupportedMethod
 from ..families import Dirichlet, DirichletVector, Pair, Point
 from ..families._family import Family
 from ..families._parameters import parameters, require_finite_positive
@@ -258,6 +258,10 @@ class HMM(Model):
             self,
             (mixture, self.prior | {"emissions": mixture.prior["components"]}),
         )
+        if weights is not None and np.shape(weights) != (len(lengths),):
+            raise InvalidData(
+                f"weights must be one number for each of the {len(lengths)} sequences, got shape {np.shape(weights)}"
+            )
         each = as_weights(weights, len(lengths))
         each = np.ones(len(lengths)) if each is None else each
         return model, model.place(mixture.to_internal(x), lengths, np.repeat(each, lengths))

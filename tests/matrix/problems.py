@@ -50,7 +50,7 @@ def ascents(entry: Entry, count: int = 100) -> Ascent:
     for number in range(count):
         model, rows = entry.problem(rng)
         model, data = model.prepare(rows)
-        if number % 2:
+        if number % 2 and entry.weighted:
             data = eqx.tree_at(lambda d: d.weights, data, jnp.asarray(rng.uniform(0, 3, data.weights.shape)))
         problems.append((model, data))
     models, data = stack(problems)

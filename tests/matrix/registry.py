@@ -25,6 +25,7 @@ class Entry:
     name: str
     problem: Callable[[np.random.Generator], tuple[tp.models.Model, Any]]
     rare: bool = False  # its Geweke test is slow: the groups and the keys are those of another entry
+    weighted: bool = True  # whether a row may have a weight of its own
 
     def __repr__(self) -> str:
         return self.name
@@ -73,6 +74,18 @@ def states(rng: np.random.Generator) -> tuple[tp.models.Model, Any]:
     return model, (x, [rng.normal(size=(length, 1)) for length in (4, 2)])
 
 
+def chain(rng: np.random.Generator) -> tuple[tp.models.Model, Any]:
+    """A sequence with a step and an entry that were not seen."""
+    prior = tp.Beta(*rng.uniform(0.5, 3, 2))
+    delta = rng.uniform(0.5, 3, (2, 2))
+    x = rng.integers(2, size=(ROWS, 2)).astype(float)
+    x[2], x[4, 0] = np.nan, np.nan
+    model = tp.HMM(
+        2, "bernoulli", prior=prior, concentration=delta, initial_concentration=delta[0], missing="marginalise"
+    )
+    return model, x
+
+
 ENTRIES = [
     Entry("two effects", partial(problem, Effects)),
     *map(mixture, PAIRS),
@@ -80,4 +93,5 @@ ENTRIES = [
     Entry("Dirichlet process, a prior on the concentration", process),
     Entry("factor analysis with holes", factors),
     Entry("state space", states, rare=True),
+    Entry("hidden Markov model with holes", chain, rare=True, weighted=False),
 ]
