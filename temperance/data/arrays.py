@@ -81,10 +81,10 @@ def as_weights(weights: Any, n: int) -> np.ndarray | None:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise InvalidData(f"weights must be finite and not negative, got {array[row]:g} for row {row}")
+    if array.max() > LARGEST:
+        raise InvalidData(f"weights hold {array.max():g}; rescale what exceeds {LARGEST:g}")
     if array.sum() == 0:
         raise InvalidData("weights must not all be zero")
-    if array.sum() > LARGEST:
-        raise InvalidData(f"weights add up to {array.sum():g}; rescale what exceeds {LARGEST:g}")
     return array
 
 

@@ -27,7 +27,9 @@ def as_float(value: Any) -> Array:
 
 
 def as_arrays(natural: Any) -> Any:
-    """A vector made of NumPy arrays as one of JAX arrays."""
+    """A vector made of NumPy arrays as one of JAX arrays; finite parameters may overflow in the products it holds."""
+    if not all(is_traced(leaf) or np.isfinite(leaf).all() for leaf in jax.tree.leaves(natural)):
+        raise InvalidParameter("the parameters are too large together: products of them overflow, so rescale the data")
     return jax.tree.map(as_float, natural)
 
 
@@ -90,7 +92,7 @@ def positive_definite(name: str, matrix: Any, dim: int | None = None) -> Any:
     wanted = f"a ({dim}, {dim}) matrix" if dim else "a square matrix"
     if matrix.ndim < 2 or matrix.shape[-1] != matrix.shape[-2] or (dim and matrix.shape[-1] != dim):
         raise InvalidParameter(f"{name} must be {wanted} (with leading batch axes), got shape {matrix.shape}")
-    symmetric = 0.5 * (matrix + matrix.swapaxes(-1, -2))
+    symmetric = 0.5 * matrix + 0.5 * matrix.swapaxes(-1, -2)
     if not is_traced(matrix):
         matrix = np.asarray(matrix)
         scale = np.max(np.abs(matrix), axis=(-1, -2), keepdims=True, initial=0.0)
