@@ -64,7 +64,8 @@ def _named(blocks: dict[str, Any]) -> dict[str, np.ndarray]:
         else:
             named[block] = np.asarray(value)
             continue
-        named |= {f"{block}_{name}": np.asarray(item) for name, item in fields.items()}
+        # What a draw was before rounding is of no use to a reader.
+        named |= {f"{block}_{name}": np.asarray(item) for name, item in fields.items() if name != "before"}
     return named
 
 

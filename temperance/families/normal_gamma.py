@@ -94,7 +94,7 @@ class NormalGamma(Family):
         return MeanAndPrecision(self.location + noise / jnp.sqrt(self.natural.count * precision), precision)
 
     def statistics(self, draw: MeanAndPrecision) -> NormalGammaVector:
-        mean, precision = draw
+        mean, precision, _ = draw
         return NormalGammaVector(
             precision * mean, -0.5 * precision * jnp.square(mean), -0.5 * precision, 0.5 * jnp.log(precision)
         )
@@ -238,7 +238,7 @@ class IsotropicNormalGamma(Family):
         return MeanAndPrecision(self.location + noise / jnp.sqrt(self.natural.count * precision)[..., None], precision)
 
     def statistics(self, draw: MeanAndPrecision) -> IsotropicNormalGammaVector:
-        mean, precision = draw
+        mean, precision, _ = draw
         return IsotropicNormalGammaVector(
             precision[..., None] * mean,
             -0.5 * precision * jnp.sum(jnp.square(mean), axis=-1),

@@ -18,9 +18,11 @@ from ..numerics.linalg import (
     outer,
     quadratic_form,
     solve_vector,
+    transposed_solve,
     transposed_solve_vector,
     whiten,
 )
+from ..numerics.random import normal
 from ..numerics.special import log_gamma
 from ._family import LOG_2PI, Family, Vector, closed_form
 from ._pair import Pair
@@ -31,8 +33,7 @@ from .wishart import (
     match_precision_mean,
     mean_log_det,
     require_dof,
-    sample_covariant,
-    sample_precision,
+    sample_bartlett,
 )
 
 
@@ -47,11 +48,42 @@ class NormalWishartVector(Vector):
     kinds: ClassVar[tuple[str, ...]] = ("vector", "scalar", "symmetric", "scalar")
 
 
+class BeforeRounding(NamedTuple):
+    """What the entries of a nearly singular Λ cannot tell any more."""
+
+    linear: Float[Array, "*b d"]  # Λμ
+    square: Float[Array, "*b"]  # μᵀΛμ
+    log_det: Float[Array, "*b"]  # log|Λ|
+
+
 class MeanAndPrecision(NamedTuple):
-    """A draw of the mean and the precision matrix of a Gaussian."""
+    """A draw of the mean and the precision matrix of a Gaussian.
+
+    With dof close to d − 1 most draws are nearly singular: a sampler keeps what they were `before` rounding.
+    """
 
     mean: Float[Array, "*b d"]
     precision: Float[Array, "*b d d"]
+    before: BeforeRounding | None = None
+
+
+def from_root(mean: Float[Array, "*b d"], white: Float[Array, "*b d"], root: Array, log_det: Array) -> MeanAndPrecision:
+    """The draw with Λ = R Rᵀ and `white` = Rᵀμ, which is of order one however singular Λ is."""
+    linear = (root @ white[..., None])[..., 0]
+    before = BeforeRounding(linear, inner(white, white), log_det)
+    return MeanAndPrecision(mean, root @ jnp.swapaxes(root, -1, -2), before)
+
+
+def _from_entries(mean: Float[Array, "*b d"], precision: Float[Array, "*b d d"]) -> BeforeRounding:
+    linear = (precision @ mean[..., None])[..., 0]
+    return BeforeRounding(linear, jnp.sum(linear * mean, axis=-1), log_det(cholesky(precision)))
+
+
+def as_drawn(draw: Any) -> Any:
+    """A user's own draw in the form of those of `sample`."""
+    if not isinstance(draw, MeanAndPrecision) or draw.before is not None or draw.precision.ndim == draw.mean.ndim:
+        return draw
+    return draw._replace(before=_from_entries(draw.mean, draw.precision))
 
 
 def _natural(location: Array, count: Array, dof: Array, scatter: Array) -> NormalWishartVector:
@@ -124,20 +156,19 @@ class NormalWishart(Family):
 
     def sample(self, key: Key[Array, ""]) -> MeanAndPrecision:
         key_precision, key_mean = jax.random.split(key)
-        factor = cholesky(self.scatter)
-        precision, bartlett = sample_precision(key_precision, factor, self.dof)
-        shift = sample_covariant(key_mean, factor, bartlett, 1)[..., 0]
-        return MeanAndPrecision(self.location + shift / jnp.sqrt(self.natural.count)[..., None], precision)
+        factor, location = cholesky(self.scatter), self.location
+        # Λ = R Rᵀ with R = L⁻ᵀB, so Rᵀμ = Rᵀm + ε/√v for μ = m + L B⁻ᵀε/√v: no product with a singular Λ.
+        bartlett, log_det_white = sample_bartlett(key_precision, self.dof, factor.shape[-1], least=TINY)
+        root = transposed_solve(factor, bartlett)
+        noise = normal(key_mean, location.shape) / jnp.sqrt(self.natural.count)[..., None]
+        mean = location + (factor @ transposed_solve_vector(bartlett, noise)[..., None])[..., 0]
+        white = (jnp.swapaxes(root, -1, -2) @ location[..., None])[..., 0] + noise
+        return from_root(mean, white, root, log_det_white - log_det(factor))
 
     def statistics(self, draw: MeanAndPrecision) -> NormalWishartVector:
-        mean, precision = draw
-        first = (precision @ mean[..., None])[..., 0]
-        return NormalWishartVector(
-            first,
-            -0.5 * jnp.sum(first * mean, axis=-1),
-            -0.5 * precision,
-            0.5 * log_det(cholesky(precision)),
-        )
+        mean, precision, before = draw
+        before = before or _from_entries(mean, precision)
+        return NormalWishartVector(before.linear, -0.5 * before.square, -0.5 * precision, 0.5 * before.log_det)
 
     def mode(self) -> MeanAndPrecision:
         scale = jnp.maximum(self.natural.dof, TINY)[..., None, None]
@@ -216,7 +247,10 @@ class Gaussian(Pair):
 
     def sample(self, key: Key[Array, ""], draw: MeanAndPrecision) -> Float[Array, "*b d"]:
         noise = jax.random.normal(key, draw.mean.shape)
-        factor = cholesky(draw.precision)
+        # A matrix that rounding made singular is taken for the nearest that is not.
+        d = noise.shape[-1]
+        ridge = 1e-14 * jnp.eye(d).reshape((1,) * (noise.ndim - 1) + (d, d)) * draw.precision
+        factor = cholesky(draw.precision + ridge)
         return draw.mean + transposed_solve_vector(factor, noise)
 
     def default_prior(self, x: Float[Array, "n d"], size: int) -> NormalWishart:

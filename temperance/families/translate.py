@@ -22,7 +22,7 @@ from .normal_gamma import (
     NormalGamma,
     NormalGammaVector,
 )
-from .normal_wishart import MeanAndPrecision, NormalWishart, NormalWishartVector
+from .normal_wishart import BeforeRounding, MeanAndPrecision, NormalWishart, NormalWishartVector
 from .point import Point
 
 Shift = Float[Array, " d"]
@@ -47,8 +47,16 @@ def translate(family: Family, shift: Shift) -> Family:
 def translate_draw(draw: Any, shift: Shift) -> Any:
     """A draw with its location moved."""
     if isinstance(draw, MeanAndPrecision):
-        return draw._replace(mean=draw.mean + _like(shift, draw.mean))
+        step = _like(shift, draw.mean)
+        before = None if draw.before is None else _moved(draw.before, draw.precision, step)
+        return draw._replace(mean=draw.mean + step, before=before)
     return draw + _like(shift, draw)
+
+
+def _moved(before: BeforeRounding, precision: Array, step: Array) -> BeforeRounding:
+    added = (precision @ step[..., None])[..., 0]
+    square = before.square + jnp.sum(step * (2.0 * before.linear + added), axis=-1)
+    return BeforeRounding(before.linear + added, square, before.log_det)
 
 
 def _like(shift: Shift, target: Array) -> Array:

@@ -30,7 +30,7 @@ from .independent import Independent, IndependentVector
 from .matrix_normal_wishart import MatrixNormalWishart, WeightsAndPrecision
 from .normal import Normal
 from .normal_gamma import IsotropicNormalGamma, IsotropicNormalGammaVector, NormalGamma
-from .normal_wishart import MeanAndPrecision, NormalWishart
+from .normal_wishart import MeanAndPrecision, NormalWishart, from_root
 from .point import Point
 from .product import Product, ProductVector
 from .wishart import Wishart
@@ -145,10 +145,14 @@ def _factor_line(precision: Float[Array, "*b d d"]) -> Line:
 
 
 def _matrix(u: Line, d: int) -> Float[Array, "*b d d"]:
+    factor = _factor(u, d)
+    return factor @ jnp.swapaxes(factor, -1, -2)
+
+
+def _factor(u: Line, d: int) -> Float[Array, "*b d d"]:
     rows, columns = np.tril_indices(d, -1)
     unit = jnp.broadcast_to(jnp.eye(d), (*u.shape[:-1], d, d)).at[..., rows, columns].set(u[..., d:])
-    factor = jnp.exp(u[..., :d])[..., None] * unit
-    return factor @ jnp.swapaxes(factor, -1, -2)
+    return jnp.exp(u[..., :d])[..., None] * unit
 
 
 class _MeanAndScale(Chart):
@@ -178,7 +182,9 @@ class _MeanAndMatrix(Chart):
 
     def from_line(self, u: Line) -> MeanAndPrecision:
         d = self.family.natural.first.shape[-1]
-        return MeanAndPrecision(u[..., :d], _matrix(u[..., d:], d))
+        mean, factor = u[..., :d], _factor(u[..., d:], d)
+        white = (jnp.swapaxes(factor, -1, -2) @ mean[..., None])[..., 0]
+        return from_root(mean, white, factor, 2.0 * jnp.sum(u[..., d : 2 * d], axis=-1))
 
     def jacobian(self) -> Jacobian:
         d = self.family.natural.first.shape[-1]

@@ -40,18 +40,28 @@ def mean_log_det(factor: Float[Array, "*b d d"], dof: Float[Array, "*b"]) -> Flo
     return multidigamma(0.5 * dof, d) + d * math.log(2.0) - log_det(factor)
 
 
-def sample_precision(
-    key: Key[Array, ""], factor: Float[Array, "*b d d"], dof: Float[Array, "*b"]
-) -> tuple[Float[Array, "*b d d"], Float[Array, "*b d d"]]:
-    """Bartlett: Λ = L⁻ᵀ B Bᵀ L⁻¹ with S = L Lᵀ and B lower triangular; returns Λ and B."""
-    d = factor.shape[-1]
+def sample_bartlett(
+    key: Key[Array, ""], dof: Float[Array, "*b"], d: int, least: float = 1e-13
+) -> tuple[Float[Array, "*b d d"], Float[Array, "*b"]]:
+    """Bartlett's lower triangular B, with B Bᵀ ~ Wishart(dof, I), and log|B Bᵀ|.
+
+    With dof near d − 1 a draw can be singular in floating point, and its factor NaN: `least` keeps it just off, for
+    those who look at the entries of B Bᵀ only.
+    """
     key_diagonal, key_below = jax.random.split(key)
     index = jnp.arange(d, dtype=dof.dtype).reshape((1,) * dof.ndim + (d,))
     log_chi2 = math.log(2.0) + log_gamma_variate(key_diagonal, 0.5 * (dof[..., None] - index))
-    # With dof near d − 1 a draw can be singular in floating point, and its factor NaN: keep it just off.
-    diagonal = jnp.exp(0.5 * jnp.maximum(log_chi2, jnp.log(1e-13 * dof[..., None])))
-    below = jnp.tril(normal(key_below, factor.shape), -1)
-    bartlett = below + diagonal[..., None] * jnp.eye(d).reshape((1,) * dof.ndim + (d, d))
+    log_chi2 = jnp.maximum(log_chi2, jnp.log(least * dof[..., None]))
+    below = jnp.tril(normal(key_below, (*dof.shape, d, d)), -1)
+    diagonal = jnp.exp(0.5 * log_chi2)[..., None] * jnp.eye(d).reshape((1,) * dof.ndim + (d, d))
+    return below + diagonal, jnp.sum(log_chi2, axis=-1)
+
+
+def sample_precision(
+    key: Key[Array, ""], factor: Float[Array, "*b d d"], dof: Float[Array, "*b"]
+) -> tuple[Float[Array, "*b d d"], Float[Array, "*b d d"]]:
+    """Λ = L⁻ᵀ B Bᵀ L⁻¹ with S = L Lᵀ; returns Λ and B."""
+    bartlett, _ = sample_bartlett(key, dof, factor.shape[-1])
     half = transposed_solve(factor, bartlett)
     return half @ jnp.swapaxes(half, -1, -2), bartlett
 

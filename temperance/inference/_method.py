@@ -50,7 +50,13 @@ class Result(NamedTuple):
 
 def state_of(states: PyTree, restart: int) -> PyTree:
     """The state of one restart, cut out by NumPy: JAX would compile a slice of every shape."""
-    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[restart]), states)
+
+    def cut(leaf: Array) -> Array:
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return leaf[restart]
+        return jnp.asarray(np.asarray(leaf)[restart])
+
+    return jax.tree.map(cut, states)
 
 
 def best_restart(run: Run) -> Result:

@@ -17,6 +17,7 @@ import numpy as np
 from ...errors import InvalidParameter, UnsupportedMethod
 from ...families import Independent
 from ...families._family import Family
+from ...families.normal_wishart import as_drawn
 from ...families.translate import translate, translate_draw
 from ...models import HMM, Data, Mixture, Model
 from ...models.likelihoods import stack_prior
@@ -59,7 +60,8 @@ def inside(model: Model, posterior: Any, data: Data) -> dict[str, Any]:
         if isinstance(model, Mixture | HMM) and model.shift is not None:
             block = _moved(model)
             posterior = posterior | {block: translate_draw(posterior[block], -model.shift)}
-        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], posterior)
+        drawn = {name: as_drawn(draw) for name, draw in posterior.items()}
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], drawn)
     raise InvalidParameter(
         "posterior must be a fit by a method that draws, such as tp.ParallelTempering, or the draw that the data were "
         f"simulated with (a dict of {', '.join(map(repr, model.prior))}), got {posterior!r}"
