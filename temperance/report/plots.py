@@ -7,6 +7,7 @@ from .plots_data import density, ellipses, overview, pairs, responsibilities
 from .plots_evidence import hill, trace
 from .plots_linear import forecast, loadings
 from .plots_parts import factors, topics, weights
+from .plots_sequences import states
 from .plots_tempering import energies, swaps, thermodynamic
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "overview",
     "pairs",
     "responsibilities",
+    "states",
     "swaps",
     "thermodynamic",
     "topics",

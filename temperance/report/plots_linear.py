@@ -9,8 +9,9 @@ import numpy as np
 
 from ..errors import InvalidParameter, UnsupportedMethod
 from ..fit import Fit
-from ..models import FactorAnalysis, StateSpace
+from ..models import HMM, FactorAnalysis, StateSpace
 from ._style import GREY, axes_or_new, colour
+from .plots_sequences import expected_steps
 
 _LEVELS = (0.9, 0.5)
 
@@ -43,14 +44,20 @@ def loadings(fit: Fit, names: Sequence[str] | None = None, axes: Any = None) -> 
 def forecast(fit: Fit, n: int, column: int = 0, axes: Any = None, *, recent: int | None = None, **options: Any) -> Any:
     """The data of one column, what the model makes of them, and a fan of the next n steps: half and nine tenths of
     the probability. `recent` shows only so many of the last steps; `options` are those of `fit.forecast`."""
-    if not isinstance(fit.model, StateSpace):
-        raise UnsupportedMethod(f"{type(fit.model).__name__} has no fan of forecasts to draw; tp.StateSpace has")
+    if not isinstance(fit.model, StateSpace | HMM):
+        raise UnsupportedMethod(
+            f"{type(fit.model).__name__} has no fan of forecasts to draw; tp.StateSpace and tp.HMM have"
+        )
     future = fit.forecast(n, **options)
     d = future.mean.shape[1]
     if not 0 <= column < d:
         raise InvalidParameter(f"column must be one of 0 to {d - 1}, got {column!r}")
-    x = np.asarray(fit.data.values.x)[0] + np.asarray(fit.model.centre)
-    mean, _ = fit.model.signal(fit.state, fit.data.values)
+    if isinstance(fit.model, HMM):
+        x, mean = expected_steps(fit)
+        mean = mean[None]
+    else:
+        x = np.asarray(fit.data.values.x)[0] + np.asarray(fit.model.centre)
+        mean, _ = fit.model.signal(fit.state, fit.data.values)
     steps, ahead = np.arange(len(x)), np.arange(len(x) - 1, len(x) + n)
     axes = axes_or_new(axes, 7.0, 3.2)
     first = 0 if recent is None else max(0, len(x) - recent)

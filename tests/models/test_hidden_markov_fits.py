@@ -225,6 +225,21 @@ def test_unused_states_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{used} of 4 states are used" in capsys.readouterr().out
 
 
+def test_plots(fit: tp.Fit) -> None:
+    """The ribbon's bars have the heights of the smoothed probabilities."""
+    axes = tp.plot.states(fit, sequence=1)
+    shares = fit.smooth()[1]
+    bars = [patch.get_data() for patch in axes.patches]
+    heights = sum(bar.values - bar.baseline for bar in bars)
+    np.testing.assert_allclose(heights, heights[0])
+    found = np.stack([(bar.values - bar.baseline) / heights for bar in bars], axis=1)
+    np.testing.assert_allclose(np.sort(found, axis=1), np.sort(shares, axis=1), atol=1e-9)
+    with pytest.raises(InvalidParameter, match="sequence must be one of 0 to 1"):
+        tp.plot.states(fit, sequence=2)
+    one = tp.fit(tp.HMM(2, "diagonal"), switching(20, 0), tp.VB())
+    assert len(tp.plot.forecast(one, 5, draws=50).collections) == 2
+
+
 # ---- input --------------------------------------------------------------------------------------------------
 
 
@@ -271,5 +286,5 @@ def test_rates_of_the_earthquakes() -> None:
     """Zucchini and MacDonald's rates lie inside the posterior's."""
     counts = np.loadtxt(os.path.join(os.environ["TEMPERANCE_DATA"], "earthquakes.csv"), delimiter=",", skiprows=1)[:, 1]
     found = tp.fit(tp.HMM(2, "poisson"), counts, tp.VB(restarts=5))
-    rates = np.sort(np.ravel(found.table()["rate"]))
+    rates = np.sort(np.ravel(found.table()["mean"]))
     np.testing.assert_allclose(rates, [15.472, 26.125], atol=1.0)

@@ -1,0 +1,67 @@
+"""Plots of hidden Markov models: the states along a sequence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidParameter, UnsupportedMethod
+from ..fit import Fit
+from ..models import HMM
+from ._style import GREY, axes_or_new, colour
+
+_STRIP = 0.12  # of the height of the data
+
+
+def states(fit: Fit, column: int = 0, sequence: int = 0, axes: Any = None) -> Any:
+    """One column of a sequence, with a ribbon beneath it: the share of its height in a colour is the probability of
+    that state, given the whole sequence."""
+    x, shares = seen_steps(fit, sequence)
+    if not 0 <= column < x.shape[1]:
+        raise InvalidParameter(f"column must be one of 0 to {x.shape[1] - 1}, got {column!r}")
+    axes = axes_or_new(axes, 7.0, 3.2)
+    values = x[:, column]
+    span = float(np.nanmax(values) - np.nanmin(values)) or 1.0
+    height = _STRIP * span
+    base = float(np.nanmin(values)) - 2.0 * height
+    # Edges half-way between steps: a step is a bar, also one that stands alone.
+    edges = np.arange(len(values) + 1) - 0.5
+    floor = np.full(len(values), base)
+    path = np.asarray(np.argmax(shares, axis=1))
+    axes.plot(np.arange(len(values)), values, color=GREY, linewidth=0.6)
+    for k in [int(k) for k in np.argsort(-shares.sum(axis=0)) if shares[:, k].sum() >= 0.5]:
+        top = floor + height * shares[:, k]
+        axes.stairs(top, edges, baseline=floor, fill=True, color=colour(k), label=f"state {k}")
+        floor = top
+        here = path == k
+        axes.plot(np.flatnonzero(here), values[here], ".", color=colour(k), markersize=4)
+    axes.set(xlabel="step", ylabel=f"column {column}")
+    axes.legend(frameon=False, fontsize=8, ncols=4, loc="upper left", bbox_to_anchor=(0.0, -0.16))
+    return axes
+
+
+def seen_steps(fit: Fit, sequence: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """The steps of one sequence as the user gave them, and the probabilities of their states."""
+    if not isinstance(fit.model, HMM):
+        raise UnsupportedMethod(f"{type(fit.model).__name__} has no states along a sequence to draw; tp.HMM has")
+    steps = fit.data.values
+    if not 0 <= sequence < steps.sequences:
+        raise InvalidParameter(f"sequence must be one of 0 to {steps.sequences - 1}, got {sequence!r}")
+    begin, length = int(steps.offsets[sequence]), int(steps.lengths[sequence])
+    x = np.asarray(steps.x, dtype=np.float64)[begin : begin + length]
+    found = fit.smooth()
+    shares = found if steps.sequences == 1 else found[sequence]
+    return (x if fit.model.shift is None else x + np.asarray(fit.model.shift)), shares
+
+
+def expected_steps(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+    """The steps of the sequence, and what its states lead to expect of each."""
+    from ..families.describe import describe
+
+    x, shares = seen_steps(fit)
+    columns = describe(fit.model.to_user(fit._families().blocks)["emissions"])
+    means = np.asarray(columns.get("mean", columns.get("probability", np.full((shares.shape[1], 1), np.nan))))
+    means = means.reshape(shares.shape[1], -1)
+    expected = shares @ means if means.shape[1] == x.shape[1] else np.full(x.shape, np.nan)
+    return x, expected
