@@ -18,6 +18,7 @@ from ..errors import BoundDecreased, NumericalFailure
 from ..models import Data, Model
 from ._method import Method, Run
 from .checkpoint import Checkpoint, join
+from .interruption import Interruption
 from .progress import Progress
 from .streamed import Streamed
 
@@ -62,7 +63,7 @@ def run(
     chunk = 4
     # Chunks of a fifth of a second: smooth progress, prompt interruption, no visible cost.
     span = 1.0 if progress.silent else 0.2
-    with progress.task(method.name, budget) as report, _closing(pieces):
+    with progress.task(method.name, budget) as report, _closing(pieces), Interruption() as interruption:
         while int(carry.steps) < budget and not np.all(carry.done):
             try:
                 clock = time.perf_counter()
@@ -78,6 +79,9 @@ def run(
             if checkpoint is not None:
                 checkpoint.save(carry, history)
             report(int(carry.steps), history[-1])
+            if interruption.asked:
+                interrupted = True
+                break
             rate = taken / max(time.perf_counter() - clock, 1e-6)
             chunk = int(np.clip(span * rate, 1, CAPACITY))
     if checkpoint is not None:

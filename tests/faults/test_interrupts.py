@@ -1,0 +1,80 @@
+"""Ctrl-C: every method gives back what it has, and the same call goes on from its checkpoint to the same bits."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import temperance as tp
+from temperance.inference.progress import Progress
+from tests.faults.cases import CASES, fit, same
+
+QUICK = ("VB, regression", "Gibbs")
+ONE_STEP = ("ImportanceSampling",)  # it is over before there is anything to interrupt
+
+
+class CtrlC(Progress):
+    """A person who presses the keys after the first steps."""
+
+    @contextlib.contextmanager
+    def task(self, name: str, total: int) -> Iterator[Any]:
+        yield lambda step, info: signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+)
+def test_an_interrupted_run_is_a_result_and_goes_on(name: str, tmp_path: Path) -> None:
+    model, data, method = CASES[name]()
+    cut = tp.fit(model, data, method, seed=1, progress=CtrlC(False), checkpoint=tmp_path / "kept")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if name not in ONE_STEP:
+        assert cut.interrupted and not cut.converged
+    assert not np.isnan(cut.log_evidence)
+    if isinstance(model, tp.Mixture):
+        assert np.isfinite(cut.log_predictive(data)).all()
+    same(fit(name, checkpoint=tmp_path / "kept"), fit(name))
+
+
+@pytest.mark.slow
+def test_on_the_command_line(tmp_path: Path) -> None:
+    kept, out, whole = tmp_path / "kept", tmp_path / "out.tp", tmp_path / "whole.tp"
+    command = [
+        sys.executable,
+        "-m",
+        "temperance.cli",
+        "fit",
+        "galaxy",
+        "-k",
+        "2",
+        "--method",
+        "gibbs",
+        "--draws",
+        "400",
+    ]
+    arguments: dict[str, Any] = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True, "cwd": tmp_path}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    resumable = [*command, "--checkpoint", str(kept), "--out", str(out)]
+    with subprocess.Popen(resumable, env=environment, **arguments) as process:
+        while not kept.exists():  # written before the first step
+            time.sleep(0.01)
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert "interrupted; the same command goes on from" in said and "Traceback" not in said
+    assert tp.load(out).interrupted
+    subprocess.run(resumable, check=True, env=environment, **arguments)
+    subprocess.run([*command, "--out", str(whole)], check=True, env=environment, **arguments)
+    same(tp.load(out), tp.load(whole))
+    assert not tp.load(out).interrupted
