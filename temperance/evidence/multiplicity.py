@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from ..models import HMM, LDA, DirichletProcessMixture, FactorialMixture, Mixture, Model, Posterior
+from ..models import (
+    HMM,
+    LDA,
+    DirichletProcessMixture,
+    FactorAnalysis,
+    FactorialMixture,
+    Mixture,
+    Model,
+    Posterior,
+    StateSpace,
+)
+from .factor_multiplicity import log_signed_orders
 
 if TYPE_CHECKING:
     from ..fit import Fit
@@ -28,6 +39,8 @@ _SAME = 1e-6  # relative difference below which two components are equal
 def log_multiplicity(fit: Fit) -> float:
     """The log of the number of different modes that renumbering the parts of a solution gives; 0 where there is no
     such symmetry, and where the method visits all modes by itself."""
+    if fit.method.one_mode and isinstance(fit.model, FactorAnalysis | StateSpace):
+        return log_signed_orders(fit.model, fit._families())
     if not fit.method.one_mode or not _symmetric(fit.model):
         return 0.0
     q = fit.state if isinstance(fit.state, Posterior) else fit.state.matched(fit.model, fit.data)

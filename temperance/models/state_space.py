@@ -341,6 +341,10 @@ class StateSpace(Model):
             prior["noise"] = _stack("noise", noise, d)
         else:
             noise = _each("noise", noise, d)
+        if not prior:
+            raise InvalidParameter(
+                "noise and state_noise are both known, so nothing is left to learn: give one a tp.Gamma"
+            )
         return self._with(
             prior=prior, noise=noise, state_noise=state_noise, start=start, centre=centre, scale=scale,
             steps=series.real.shape[1],
@@ -372,6 +376,10 @@ class StateSpace(Model):
             return self.simulate(key_x, draw_posterior(key_q, q), 1).x[0]
 
         return jax.vmap(one)(jax.random.split(key, n)) + jnp.asarray(self.centre)[None, None]
+
+    def values_to_user(self, series: Series) -> np.ndarray:
+        """What was simulated with draws in the user's coordinates; where the matrices are known, no draw has them."""
+        return np.asarray(series.x) + (0.0 if "observation" in self.prior else np.asarray(self.centre))
 
     def components(self, q: Posterior) -> Float[Array, "k d"]:
         """How each state is seen in the columns."""

@@ -1,5 +1,6 @@
 """Factor analysis against Gaussian densities, quadrature over the loadings and scikit-learn's maximum likelihood."""
 
+import dataclasses
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from scipy.stats import multivariate_normal, norm
 
 import temperance as tp
 from temperance.errors import InvalidData, InvalidParameter, UnsupportedMethod
+from temperance.evidence.multiplicity import log_multiplicity
 from temperance.models import Data, Powers
 from temperance.models.factor_alignment import align_factors
 from temperance.numerics.gaussian_latents import gaussian_integral
@@ -273,6 +275,15 @@ def test_predictive_is_a_density_with_the_moments_of_its_samples() -> None:
     sample = fit.sample(0, 4000)[:, 1]
     mean = simpson(rows[:, 1] * density, x=rows[:, 1])
     assert abs(sample.mean() - mean) < 4 * sample.std() / np.sqrt(4000) + 0.05
+
+
+def test_orders_and_signs_are_counted_for_factors_in_use() -> None:
+    """Two of three factors: 3!/1! orders and 2² signs; none where all rotations are equal, or draws see every mode."""
+    fit, _, seen = fitted()
+    assert log_multiplicity(fit) == pytest.approx(np.log(6 * 4))
+    turned, _ = tp.FactorAnalysis(3, relevance=2.0, missing="marginalise").prepare(seen)
+    assert log_multiplicity(dataclasses.replace(fit, model=turned)) == 0.0
+    assert log_multiplicity(dataclasses.replace(fit, method=tp.Gibbs())) == 0.0
 
 
 @pytest.mark.slow

@@ -153,11 +153,24 @@ def test_answers_are_in_the_users_coordinates(tmp_path: Path) -> None:
     assert [row for row in fit.table()["noise of"]] == ["state 1", "column 1"]
 
 
+def test_local_trend_is_the_dense_gaussian() -> None:
+    """x_t = level_t + noise, level and slope summed up by hand from their increments."""
+    options: dict[str, Any] = {"noise": 0.5, "start": [4.0, 0.3], "centre": 0.0, "scale": 1.0}
+    model, data = tp.StateSpace.local_trend(state_noise=tp.Gamma([3.0, 3.0], 1.0), **options).prepare(SHORT[:, :1])
+    m = model.statistics({"state_noise": jnp.asarray([2.0, 5.0])})
+    # Of the first level and slope, then of the increments of both at steps 2 and 3; slope 2 moves level 3.
+    level = np.array([[1, 0, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0], [1, 2, 1, 1, 1, 0]], dtype=float)
+    variances = np.array([4.0, 0.3, 1 / 2, 1 / 5, 1 / 2, 1 / 5])
+    total = level * variances @ level.T + 0.5 * np.eye(3)
+    expected = multivariate_normal(np.zeros(3), total).logpdf(SHORT[:, 0])
+    np.testing.assert_allclose(eqx.filter_jit(model.log_evidence)(m, data.values)[0], expected, rtol=1e-10)
+
+
 def test_tempered_normaliser_of_known_variances() -> None:
     """At β → any θ it is the same; at T = 1 it is nothing, and of one entry it is that of two Gaussians."""
     from temperance.models.renormalised import log_tempered_normaliser
 
-    model, data = tp.StateSpace.local_level(noise=0.5, state_noise=0.2, start=3.0).prepare(np.zeros((2, 1)))
+    model, data = tp.StateSpace(1, noise=0.5, state_noise=0.2, start=3.0).prepare(np.zeros((2, 1)))
     one, three = log_tempered_normaliser(model, np.array([1.0, 3.0]), data).log
     assert one == pytest.approx(0.0, abs=1e-12)
 
@@ -250,6 +263,7 @@ def test_every_method_runs(method: Any, known: bool) -> None:
     assert all(np.isfinite(each.mean).all() and (each.variance > 0).all() for each in states)
     future = fit.forecast(3, whole[35:])
     assert np.isfinite(future.mean).all() and future.mean.shape == (3, 4)
+    assert fit.sample(0, 2).shape == (2, 25, 4)
 
 
 @pytest.mark.slow
@@ -284,6 +298,8 @@ def test_samplers_of_the_local_level_are_right() -> None:
     model = tp.StateSpace.local_level(noise=noise, state_noise=state_noise)
     model, data = model.prepare(np.cumsum(np.random.default_rng(5).normal(size=6))[:, None])
     assert joint_test(jax.random.key(1), model, data).worst < 5.0
+    far = tp.fit(tp.StateSpace.local_level(start=1.0), 1000.0 + np.arange(6.0)[:, None], tp.Gibbs(draws=20, warmup=20))
+    assert abs(far.sample(0, 50)[:, 0].mean() - 1002.5) < 2.0
     method = tp.ParallelTempering(warmup=64, replicas=4)
     assert calibration_test(jax.random.key(2), model, data, method).worst < 5.0
 
@@ -335,6 +351,7 @@ def test_brackets_agree_with_quadrature_over_the_variances() -> None:
         (lambda: tp.StateSpace(1, state_noise=-1.0), SHORT, "state_noise must be positive"),
         (lambda: tp.StateSpace(2, start=[1.0, 2.0, 3.0]), SHORT, "start must be one number or 2 of them"),
         (lambda: tp.StateSpace(2, relevance=tp.Gamma([1.0] * 3, 1.0)), SHORT, "relevance must be one Gamma or 2"),
+        (lambda: tp.StateSpace.local_level(noise=1.0, state_noise=1.0), SHORT[:, :1], "nothing is left to learn"),
         (lambda: tp.StateSpace.local_level(), SHORT, "this model is for 1 columns, the data have 2"),
         (lambda: tp.StateSpace(1), LONG, "missing values"),
         (lambda: tp.StateSpace(1, n_controls=1), SHORT, "pair \\(values, controls\\)"),

@@ -104,7 +104,8 @@ class Draws(eqx.Module):
         index = jax.random.categorical(key_pick, log_weights, shape=(n,))
         picked = jax.tree.map(lambda leaf: jnp.asarray(leaf)[index], model.draws_to_user(blocks))
         rows = _simulate(model, jax.random.split(key_data, n), picked)
-        return jax.tree.map(lambda leaf: np.asarray(leaf)[:, 0], rows)
+        found = jax.tree.map(lambda leaf: np.asarray(leaf)[:, 0], rows)
+        return model.values_to_user(found) if isinstance(model, StateSpace) else found
 
     # ---- summaries ----------------------------------------------------------------------------------------
 
