@@ -51,6 +51,7 @@ METHODS: dict[str, MethodEntry] = {
 }
 
 _ALL = ("vb", "annealed", "hellinger", "ep", "pt", "ais", "gibbs", "laplace", "svi", "em")
+_LINEAR = ("vb", "annealed", "pt", "ais", "gibbs", "svi", "em")
 _COUNTS = ("vb", "hellinger", "ep", "pt", "ais", "gibbs", "svi", "em")
 
 
@@ -78,6 +79,15 @@ def _factors(size: int, prior: Any, concentration: float, covariance: str, missi
     return tp.FactorialMixture(size)
 
 
+def _factor_analysis(size: int, prior: Any, concentration: float, covariance: str, missing: str | None) -> Model:
+    noise = "isotropic" if covariance == "spherical" else "diagonal"
+    return tp.FactorAnalysis(size, noise=noise, missing=missing)
+
+
+def _state_space(size: int, prior: Any, concentration: float, covariance: str, missing: str | None) -> Model:
+    return tp.StateSpace(size, missing=missing)
+
+
 def _polynomial(size: int, prior: Any, concentration: float, covariance: str, missing: str | None) -> Model:
     return tp.LinearRegression(tp.Polynomial(size))
 
@@ -94,6 +104,10 @@ MODELS: dict[str, ModelEntry] = {
     "bernoulli-mixture": ModelEntry("groups of 0/1 rows", "table", _mixture("bernoulli"), _COUNTS, "concentration"),
     "topics": ModelEntry("latent Dirichlet allocation of documents", "corpus", _topics, ("vb", "svi")),
     "factors": ModelEntry("sums of factors that are on or off, in noise", "table", _factors, ("vb", "svi")),
+    "factor-analysis": ModelEntry(
+        "hidden scores, mixed linearly, in noise; `--covariance spherical` is PPCA", "table", _factor_analysis, _LINEAR
+    ),
+    "state-space": ModelEntry("a series that follows hidden states; rows are steps", "table", _state_space, _LINEAR),
     "polynomial": ModelEntry("regression on powers; `--target` names y", "regression", _polynomial, ("vb",)),
 }  # fmt: skip
 

@@ -16,6 +16,8 @@ TABLES = {
     "bernoulli-mixture": np.repeat([[0, 0, 1], [1, 1, 0]], 6, axis=0),
     "topics": np.repeat([[3, 2, 0, 0], [0, 0, 4, 1]], 3, axis=0),
     "factors": RNG.normal(size=(10, 4)),
+    "factor-analysis": RNG.normal(size=(12, 4)),
+    "state-space": np.cumsum(RNG.normal(size=(12, 2)), axis=0),
     "polynomial": np.stack([np.linspace(-1, 1, 9), np.linspace(-1, 1, 9) ** 2], axis=1),
 }
 
