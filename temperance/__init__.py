@@ -12,6 +12,7 @@ configure()
 from . import datasets  # noqa: E402
 from .data.stream import Stream  # noqa: E402
 from .diagnostics.coherence import coherence  # noqa: E402
+from .evidence.agreement import bracket  # noqa: E402
 from .evidence.selection import Comparison, compare  # noqa: E402
 from .families import *  # noqa: E402, F403
 from .families import __all__ as _families  # noqa: E402
@@ -94,6 +95,7 @@ __all__ = [
     "Prediction",
     "StateSpace",
     "VariationalKernel",
+    "bracket",
     "coherence",
     "compare",
     "Stream",

@@ -45,8 +45,25 @@ def test_draws_of_another_fit_start_the_way_down() -> None:
     assert not fit.details["upper_is_approximate"]
     above = fit.details["estimates"]["downwards"]
     assert above.log_evidence == pytest.approx(tiny.LOG_EVIDENCE, abs=4 * above.standard_error)
+    bound = tp.fit(tiny.MODEL, tiny.X, tp.VB(restarts=5), seed=0)
+    low, high = tp.bracket(bound, fit, tempered())
+    assert bound.log_evidence <= low < tiny.LOG_EVIDENCE < high
+    assert fit.bracket is not None and tempered().bracket is not None
+    assert low == max(bound.log_evidence, fit.bracket[0], tempered().bracket[0])  # type: ignore[index]
+    assert high == min(fit.bracket[1], tempered().bracket[1])  # type: ignore[index]
     # The way up is the same as without.
     np.testing.assert_array_equal(fit.details["log_weights"], fitted().details["log_weights"])
+
+
+def test_brackets_of_several_fits() -> None:
+    low, high = tp.bracket(tempered(), fitted())
+    assert low < tiny.LOG_EVIDENCE < high
+    assert high - low <= fitted().bracket[1] - fitted().bracket[0]  # type: ignore[index]
+    assert tp.bracket(tempered()) == tempered().bracket
+    with pytest.raises(InvalidParameter, match="at least one fit"):
+        tp.bracket()
+    with pytest.raises(InvalidParameter, match="the same data"):
+        tp.bracket(tempered(), tp.fit(tiny.MODEL, tiny.X + 1.0, tp.VB(), seed=0))
 
 
 def test_weighted_draws_average_to_the_posterior() -> None:
