@@ -131,51 +131,60 @@ def project(alpha: float, terms: WeightTerms, cavity: Blocks, start: Blocks, fac
     furthest = 1.0 if alpha == 0.0 else 1.0 / alpha
 
     def unfinished(search: _Search) -> Bool[Array, ""]:
-        return search.exists & (search.change > TOLERANCE) & (search.steps < MOST_STEPS)
+        return search.seen.exists & (search.change > TOLERANCE) & (search.steps < MOST_STEPS)
 
     def body(search: _Search) -> _Search:
-        target, exists = step(alpha, terms, cavity, search.blocks, factor)
+        target, seen = step(alpha, terms, cavity, search.blocks, factor)
         change = _relative_change(naturals(search.blocks), naturals(target))
         # A step that grows has overshot: damp more. Halved often enough, the iteration settles.
         rate = jnp.where(change > search.change, jnp.maximum(0.5 * search.rate, LEAST_RATE), search.rate)
         moved = _move(search.blocks, target, rate, furthest)
-        kept = jax.tree.map(lambda old, new: jnp.where(exists, new, old), search.blocks, moved)
-        return _Search(kept, rate, change, exists, search.steps + 1)
+        # The last blocks stay where they were looked at, so that what was seen there need not be worked out again.
+        go_on = seen.exists & (change > TOLERANCE)
+        kept = jax.tree.map(lambda old, new: jnp.where(go_on, new, old), search.blocks, moved)
+        return _Search(kept, seen, rate, change, search.steps + 1)
 
-    first = _Search(start, jnp.asarray(furthest), jnp.asarray(jnp.inf), jnp.asarray(True), jnp.asarray(0))
+    nothing = _Seen(jnp.asarray(True), jnp.zeros(()), jnp.zeros(start["components"].batch_shape))
+    first = _Search(start, nothing, jnp.asarray(furthest), jnp.asarray(jnp.inf), jnp.asarray(0))
     search = jax.lax.while_loop(unfinished, body, first)
-    scaled = _variational_scale if alpha == 0.0 else _fractional_scale
-    log_scale, r = scaled(alpha, terms, cavity, search.blocks, factor)
-    log_site = log_scale + log_normaliser(cavity) - log_normaliser(search.blocks)
-    return Projection(search.blocks, log_scale, log_site, r, search.exists, search.steps)
+    blocks, seen = search.blocks, search.seen
+    before, after = log_normaliser(cavity), log_normaliser(blocks)
+    if alpha == 0.0:
+        # The bound with q(z) at its best: ln Σ_k exp E log p(x, z = k) − KL(q ‖ cavity) (2.35).
+        rest = -sum((jnp.sum(blocks[name].kl(cavity[name])) for name in blocks), start=jnp.zeros(()))
+    else:
+        rest = (seen.value - alpha * before - (1.0 - alpha) * after) / alpha
+    log_scale = rest + jax.nn.logsumexp(seen.log_terms)
+    r = jax.nn.softmax(seen.log_terms)
+    return Projection(blocks, log_scale, log_scale + before - after, r, seen.exists, search.steps)
+
+
+class _Seen(NamedTuple):
+    """What a step finds out about the blocks it starts from."""
+
+    exists: Bool[Array, ""]  # whether η̂ is in the domain
+    value: Float[Array, ""]  # A(η̂)
+    log_terms: Float[Array, " k"]  # log R_k^(1/α)
 
 
 class _Search(NamedTuple):
     blocks: Blocks
+    seen: _Seen
     rate: Float[Array, ""]  # how far to go towards the target
     change: Float[Array, ""]
-    exists: Bool[Array, ""]
     steps: Int[Array, ""]
 
 
 def _fractional_step(
     alpha: float, terms: WeightTerms, cavity: Blocks, blocks: Blocks, factor: Factor
-) -> tuple[Blocks, Bool[Array, ""]]:
+) -> tuple[Blocks, _Seen]:
     bridge = _bridge(alpha, cavity, blocks)
     # Between two members of a convex domain nothing can go wrong; beyond them (α > 1) the conditions of the
     # thesis's section 3.5 have to be checked.
     exists = is_proper(bridge) if alpha > 1.0 else jnp.asarray(True)
     tilted = tilt(terms, bridge, factor, alpha)
-    return tilted.match(terms, jax.nn.softmax(tilted.log_terms / alpha), blocks), exists
-
-
-def _fractional_scale(
-    alpha: float, terms: WeightTerms, cavity: Blocks, blocks: Blocks, factor: Factor
-) -> tuple[Float[Array, ""], Float[Array, " k"]]:
-    tilted = tilt(terms, _bridge(alpha, cavity, blocks), factor, alpha)
     powered = tilted.log_terms / alpha
-    ends = alpha * log_normaliser(cavity) + (1.0 - alpha) * log_normaliser(blocks)
-    return (tilted.value - ends) / alpha + jax.nn.logsumexp(powered), jax.nn.softmax(powered)
+    return tilted.match(terms, jax.nn.softmax(powered), blocks), _Seen(exists, tilted.value, powered)
 
 
 def _bridge(alpha: float, cavity: Blocks, blocks: Blocks) -> Blocks:
@@ -185,21 +194,13 @@ def _bridge(alpha: float, cavity: Blocks, blocks: Blocks) -> Blocks:
 
 def _variational_step(
     alpha: float, terms: WeightTerms, cavity: Blocks, blocks: Blocks, factor: Factor
-) -> tuple[Blocks, Bool[Array, ""]]:
+) -> tuple[Blocks, _Seen]:
     """α = 0: the E and the M step of one datum (2.28–2.34)."""
-    mean = {name: family.mean() for name, family in blocks.items()}
-    r = jax.nn.softmax(expected_terms(terms, mean, factor))
-    messages = {"components": factor.statistics.expand(0) * r, weights_name(cavity): terms.message(r)}
-    return {name: family + messages[name] for name, family in cavity.items()}, jnp.asarray(True)
-
-
-def _variational_scale(
-    alpha: float, terms: WeightTerms, cavity: Blocks, blocks: Blocks, factor: Factor
-) -> tuple[Float[Array, ""], Float[Array, " k"]]:
-    """The bound with q(z) at its best: ln Σ_k exp E log p(x, z = k) − KL(q ‖ cavity) (2.35)."""
     log_terms = expected_terms(terms, {name: family.mean() for name, family in blocks.items()}, factor)
-    divergence = sum((jnp.sum(blocks[name].kl(cavity[name])) for name in blocks), start=jnp.zeros(()))
-    return jax.nn.logsumexp(log_terms) - divergence, jax.nn.softmax(log_terms)
+    r = jax.nn.softmax(log_terms)
+    messages = {"components": factor.statistics.expand(0) * r, weights_name(cavity): terms.message(r)}
+    target = {name: family + messages[name] for name, family in cavity.items()}
+    return target, _Seen(jnp.asarray(True), jnp.zeros(()), log_terms)
 
 
 def expected_terms(terms: WeightTerms, mean: Natural, factor: Factor) -> Float[Array, " k"]:
