@@ -13,7 +13,8 @@ from .spec import Quantity, Spec
 def choose_elimination(spec: Spec, factorised: Iterable[str]) -> tuple[Spec, list[str]]:
     """The spec with an order in which discrete latents are summed out, and sentences about those that are not."""
     notes: list[str] = []
-    apart = set(factorised)
+    asked = set(factorised)
+    apart = {name for name in asked if spec[name].discrete}
     for q in spec:
         if not (q.latent and q.discrete) or q.name in apart:
             continue
@@ -31,7 +32,13 @@ def choose_elimination(spec: Spec, factorised: Iterable[str]) -> tuple[Spec, lis
             f"meets there are more than {LARGEST} joint values"
         )
     names = tuple(q.name for q in spec if q.name in apart)
-    return dataclasses.replace(spec, factorised=names, elimination=order), notes
+    spec = dataclasses.replace(spec, factorised=names, elimination=order)
+    local = [q for q in spec if q.latent and spec.local(q) and q.name not in spec.summed_out]
+    if len(local) == 1 and not order and local[0].name not in asked:
+        (q,) = local
+        if q.kind == "normal" and q.plates == (spec.data_plate,):
+            spec = dataclasses.replace(spec, integrated=q.name)
+    return spec, notes
 
 
 def _obstacle(spec: Spec, q: Quantity) -> str:

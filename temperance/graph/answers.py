@@ -23,6 +23,7 @@ from ..models._model import Means, Posterior, Powers, means
 from ..models.prediction import Prediction
 from ..numerics.linalg import cholesky, explicit_inverse
 from .columns import as_columns, input_columns
+from .integration import scores
 from .predictive import exact_predictive, expected_probabilities
 from .scope import Scope
 from .simulation import simulate
@@ -200,8 +201,9 @@ def impute(model: GraphModel, q: Posterior, data: Any) -> dict[str, np.ndarray]:
 
 @eqx.filter_jit
 def _imputed(model: GraphModel, q: Posterior, columns: dict[str, Any], name: str) -> Array:
+    model = model.general()
     m = means(q.blocks)
-    local = means(explain(model, m, columns))
+    local = means(explain(model, m, columns) | scores(model, m, columns))
     v = model.spec[name]
     smooth = Scope(model.spec, model.constants, m | expected_probabilities(q) | local, columns)
     table, _ = moments(smooth, v)
@@ -231,6 +233,10 @@ def _predicted(model: GraphModel, q: Any, columns: dict[str, Any]) -> tuple[Arra
         local = model.sample_local_prior(key, x, draw) if model.local_groups else {}
         m = m | model._local_statistics(m, Data(x, jnp.ones(rows), rows), local)
         scope = Scope(model.spec, model.constants, m, x)
+        if hidden := model.spec.integrated:
+            family = scope.family(hidden, scope.natural(hidden))
+            m = m | {hidden: family.statistics(family.sample(jax.random.fold_in(key, 1)))}
+            scope = Scope(model.spec, model.constants, m, x)
         first, second = moments(scope, v)
         return expect(model, scope, v, first), expect(model, scope, v, second)
 
@@ -260,6 +266,8 @@ def _bound_terms(model: GraphModel, q: Posterior, data: Data) -> dict[str, Array
     def block(part: Any, _: Array) -> tuple[dict[str, Array], tuple[()]]:
         x, weights, local = part
         here = m | means(local)
+        hidden = scores(model, here, x)
+        here = here | means(hidden)
 
         def total(strengths: dict[str, Array]) -> Array:
             scope = Scope(model.spec, model.constants, here, x)
@@ -272,6 +280,9 @@ def _bound_terms(model: GraphModel, q: Posterior, data: Data) -> dict[str, Array
             prior, entropy = prior_terms(p, here, name), local[name].entropy()
             axes = tuple(range(1, prior.ndim))
             found[name] = jnp.sum(weights * (jnp.sum(prior, axis=axes) + jnp.sum(entropy, axis=axes)))
+        for name, family in hidden.items():
+            prior = Scope(model.spec, model.constants, here, x).affine(name, here[name])
+            found[name] = jnp.sum(weights * (prior + family.entropy()))
         if model.spec.summed_out:
             # What is left is the entropy of the summed-out latents, and the prior of chains.
             together = ", ".join(model.spec.summed_out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any, Self
 
@@ -12,14 +13,16 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ..data import as_weights
-from ..errors import UnsupportedMethod
+from ..errors import InvalidData, UnsupportedMethod
 from ..families._family import Family, Packed
 from ..models._data import Data, make_data
 from ..models._model import Conditional, Group, Means, Model, Posterior, Powers
+from ..numerics.gaussian_latents import gaussian_integral
 from .analysis import grouped
 from .answers import bound_terms, impute, log_predictive, predict, responsibilities, sample_predictive, table
 from .columns import as_columns, check_columns, resolve_sizes
 from .elimination import Factor, eliminate, power_table, tempered
+from .integration import local_gaussian
 from .scope import Scope, broadcast, packable
 from .simulation import simulate
 from .spec import Quantity, Spec
@@ -81,7 +84,8 @@ class GraphModel(Model):
 
     def _local(self) -> tuple[Quantity, ...]:
         """Latents of each datum that are not summed out."""
-        return tuple(q for q in self.spec if q.latent and self.spec.local(q) and q.name not in self.spec.summed_out)
+        away = (*self.spec.summed_out, self.spec.integrated)
+        return tuple(q for q in self.spec if q.latent and self.spec.local(q) and q.name not in away)
 
     def _priors(self) -> dict[str, Family | Conditional]:
         scope = Scope(self.spec, self.constants, {}, rows=1)
@@ -110,6 +114,11 @@ class GraphModel(Model):
     def local_groups(self) -> tuple[Group, ...]:
         return grouped(self.spec, tuple(q.name for q in self._local()))
 
+    @property
+    def apart(self) -> tuple[str, ...]:
+        met = {name for q in self.spec if q.random and self.spec.local(q) for name in self.spec.factor_blocks(q.name)}
+        return tuple(q.name for q in self._global(self.spec) if q.name not in met)
+
     def local_prior(self, x: Any) -> dict[str, Family | Conditional]:
         priors: dict[str, Family | Conditional] = {}
         for q in self._local():
@@ -127,6 +136,9 @@ class GraphModel(Model):
     def log_evidence(
         self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
     ) -> Float[Array, " n"]:
+        if self.spec.integrated:
+            constant, natural = local_gaussian(self, m, x, powers)
+            return constant + gaussian_integral(natural.linear, natural.precision, key)
         return self.evaluate(Scope(self.spec, self.constants, m, x), powers, key)
 
     def evaluate(
@@ -210,6 +222,14 @@ class GraphModel(Model):
         """The bound, node by node: E log p(node | parents), plus the entropy of a latent; they sum to the bound."""
         return bound_terms(self, q, data)
 
+    def general(self) -> Self:
+        """The same model, ready for data with gaps."""
+        copy = object.__new__(type(self))
+        for field in dataclasses.fields(self):
+            object.__setattr__(copy, field.name, getattr(self, field.name))
+        object.__setattr__(copy, "masked", True)
+        return copy
+
     def notes(self, data: Data) -> list[str]:
         return list(self.remarks)
 
@@ -240,6 +260,12 @@ class GraphModel(Model):
     def new_rows(self, data: Any) -> Any:
         columns = as_columns(self.spec, data)
         check_columns(self.spec, columns)
+        gaps = any(np.isnan(columns[q.name]).any() for q in self.spec.observed)
+        if self.spec.integrated and gaps and not self.masked:
+            raise InvalidData(
+                "new data have missing values (NaN), but the data that were fitted had none, and the model was made "
+                f"for that; g.model(factorised={self.spec.integrated!r}) allows it"
+            )
         return columns
 
 

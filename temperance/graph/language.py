@@ -250,15 +250,16 @@ class Graph:
     def model(self, *, factorised: str | Iterable[str] = (), data_plate: str | None = None) -> GraphModel:
         """The model that this graph describes, for `tp.fit` and all else.
 
-        Discrete latents of each datum are summed out together where that is possible; those named in `factorised`
-        get a distribution of their own. The data are the members of `data_plate`, by default the first plate of the
-        first observed variable.
+        Discrete latents of each datum are summed out together where that is possible, and a Normal vector is
+        integrated out where it is the only other one; those named in `factorised` get a distribution of their own.
+        The data are the members of `data_plate`, by default the first plate of the first observed variable.
         """
         spec = self._spec(data_plate)
         names = (factorised,) if isinstance(factorised, str) else tuple(factorised)
         for name in names:
-            if name not in self.quantities or not (spec[name].latent and spec[name].discrete):
-                raise InvalidParameter(f"factorised must name discrete latents, got {name!r}")
+            known = name in self.quantities and spec[name].latent
+            if not known or not (spec[name].discrete or spec.local(spec[name])):
+                raise InvalidParameter(f"factorised must name latents of the data or discrete ones, got {name!r}")
             if spec[name].kind == "markov_chain":
                 raise InvalidParameter(f"{name!r} is a Markov chain, which is always summed out")
         spec, remarks = choose_elimination(spec, names)

@@ -58,6 +58,7 @@ class Spec:
     sizes: tuple[tuple[str, int], ...]
     factorised: tuple[str, ...] = ()  # discrete latents that are not summed out
     elimination: tuple[tuple[str, ...], ...] = ()  # those that are, in this order; chains that meet, together
+    integrated: str = ""  # a Normal vector of each datum that is integrated out
 
     def __getitem__(self, name: str) -> Quantity:
         for quantity in self.quantities:

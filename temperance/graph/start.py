@@ -113,6 +113,8 @@ def _messages(model: GraphModel, m: Means, data: Data, shares: dict[str, Array],
         m_local = means(q_local)
 
         def total(m_global: Means) -> Array:
+            if model.spec.integrated:
+                return jnp.sum(weights * model.log_evidence(m_global, x))
             scope = Scope(model.spec, model.constants, m_global | m_local, x)
             given = {
                 name: Table((*scope.axes(model.spec[name]), model.spec.state_axis(name)), share)

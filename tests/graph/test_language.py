@@ -116,7 +116,9 @@ def test_structure_is_found() -> None:
     assert forced.spec.elimination == () and forced.local_groups == (("z",),)
     assert models.hidden_markov().model().groups == (("initial", "transition", "emission"),)
     assert models.mixture_of_regressions().model().groups == (("share", "weights"), ("noise",))
-    assert models.random_effects().model().local_groups == (("effect",),)
+    effects = models.random_effects()
+    assert effects.model().spec.integrated == "effect" and effects.model().local_groups == ()
+    assert effects.model(factorised="effect").local_groups == (("effect",),)
     many = Graph()
     total = (
         many.normal("m", 0.0, 1.0, plates=many.plate("k", 20))[many.categorical("a", np.full(20, 0.05), plates="n")]

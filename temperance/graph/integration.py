@@ -1,0 +1,59 @@
+"""A Normal vector of each datum integrated out.
+
+A graph's factors are affine in its statistics (z, −½ z zᵀ): the value at zero, and the derivatives in both, are all
+that log ∫ exp(c + hᵀz − ½ zᵀPz) dz needs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..families import Normal, NormalVector
+from ..models._model import Means, Powers
+from .scope import Scope
+from .spec import Spec
+
+if TYPE_CHECKING:
+    from .compiled import GraphModel
+
+
+def local_gaussian(
+    model: GraphModel, m: Means, x: Any, powers: Powers = Powers()
+) -> tuple[Float[Array, " n"], NormalVector]:
+    """c, and (h, P): P one matrix for all data where it is the same for all."""
+    name = model.spec.integrated
+    zero = Scope(model.spec, model.constants, {}, x).zero(name)
+
+    def value(own: NormalVector, x: Any) -> Float[Array, " n"]:
+        scope = Scope(model.spec, model.constants, {**m, name: own}, x)
+        # As for a discrete latent, temperature acts on the prior too.
+        return model.evaluate(scope, powers) + powers.latent * scope.affine(name, own)
+
+    constant, pull = jax.vjp(lambda linear: value(NormalVector(linear, zero.precision), x), zero.linear)
+    (linear,) = pull(jnp.ones_like(constant))
+    if model.masked or jnp.ndim(powers.observation) or jnp.ndim(powers.latent) or not _alike(model.spec):
+        part, rows = zero, x
+    else:
+        part, rows = (jax.tree.map(lambda leaf: leaf[:1], tree) for tree in (zero, x))
+    precision = jax.grad(lambda p: jnp.sum(value(NormalVector(part.linear, p), rows)))(part.precision)
+    return constant, NormalVector(linear, precision[0] if part is not zero else precision)
+
+
+def _alike(spec: Spec) -> bool:
+    """Whether nothing known about a datum but its own values, which are in h alone, differs from datum to datum."""
+    parents = {parent for q in spec for _, parent in q.parents}
+    return not any(q.kind == "input" for q in spec) and not any(q.name in parents for q in spec.observed)
+
+
+def scores(model: GraphModel, m: Means, x: Any) -> dict[str, Normal]:
+    """The posterior of the integrated vectors."""
+    if not model.spec.integrated:
+        return {}
+    _, natural = local_gaussian(model, m, x)
+    n, d = natural.linear.shape
+    precision = jnp.broadcast_to(natural.precision, (n, d, d))
+    return {model.spec.integrated: Normal.from_natural(NormalVector(natural.linear, precision))}
