@@ -52,6 +52,7 @@ METHODS: dict[str, MethodEntry] = {
 
 _ALL = ("vb", "annealed", "hellinger", "ep", "pt", "ais", "gibbs", "laplace", "svi", "em")
 _LINEAR = ("vb", "annealed", "pt", "ais", "gibbs", "svi", "em")
+_CHAINS = ("vb", "annealed", "pt", "ais", "gibbs", "laplace", "svi", "em")
 _COUNTS = ("vb", "hellinger", "ep", "pt", "ais", "gibbs", "svi", "em")
 
 
@@ -92,6 +93,11 @@ def _polynomial(size: int, prior: Any, concentration: float, covariance: str, mi
     return tp.LinearRegression(tp.Polynomial(size))
 
 
+def _chain(size: int, prior: Any, concentration: float, covariance: str, missing: str | None) -> Model:
+    emission = {"full": "gaussian", "diag": "diagonal"}.get(covariance, covariance)
+    return tp.HMM(size, emission, prior=prior, concentration=concentration, missing=missing)
+
+
 MODELS: dict[str, ModelEntry] = {
     "gaussian-mixture": ModelEntry(
         "groups of points; `--covariance` full, diag or spherical", "table", _gaussian, _ALL, "components concentration"
@@ -102,6 +108,10 @@ MODELS: dict[str, ModelEntry] = {
     ),
     "poisson-mixture": ModelEntry("groups of counts", "table", _mixture("poisson"), _COUNTS, "concentration"),
     "bernoulli-mixture": ModelEntry("groups of 0/1 rows", "table", _mixture("bernoulli"), _COUNTS, "concentration"),
+    "hidden-markov": ModelEntry(
+        "states that follow each other; rows are steps; `--covariance` as for a mixture", "table", _chain, _CHAINS,
+        "components concentration",
+    ),
     "topics": ModelEntry("latent Dirichlet allocation of documents", "corpus", _topics, ("vb", "svi")),
     "factors": ModelEntry("sums of factors that are on or off, in noise", "table", _factors, ("vb", "svi")),
     "factor-analysis": ModelEntry(

@@ -14,6 +14,7 @@ TABLES = {
     "dirichlet-process": np.concatenate([RNG.normal(-3, 1, (6, 1)), RNG.normal(3, 1, (6, 1))]),
     "poisson-mixture": np.concatenate([RNG.poisson(2, (6, 1)), RNG.poisson(20, (6, 1))]),
     "bernoulli-mixture": np.repeat([[0, 0, 1], [1, 1, 0]], 6, axis=0),
+    "hidden-markov": np.concatenate([RNG.normal(-3, 1, (6, 1)), RNG.normal(3, 1, (6, 1))]),
     "topics": np.repeat([[3, 2, 0, 0], [0, 0, 4, 1]], 3, axis=0),
     "factors": RNG.normal(size=(10, 4)),
     "factor-analysis": RNG.normal(size=(12, 4)),
