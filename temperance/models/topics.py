@@ -406,4 +406,7 @@ def _concentration(name: str, value: ArrayLike) -> Float[Array, "..."]:
     array = np.asarray(value, dtype=np.float64)
     if not (np.isfinite(array).all() and (array > 0).all()):
         raise InvalidParameter(f"{name} must be finite and positive, got {value!r}")
+    # The natural parameter is one less: of a smaller one nothing would be left of it, of a larger one of the counts.
+    if not ((array >= 1e-12) & (array <= 1e12)).all():
+        raise InvalidParameter(f"{name} must be between 1e-12 and 1e12, got {value!r}")
     return jnp.asarray(array)
