@@ -33,6 +33,8 @@ def free(draw: Any) -> jax.Array:
     """The entries of one θ with respect to which its density is defined."""
     if isinstance(draw, dict):
         return jnp.concatenate([free(draw[name]) for name in sorted(draw)])
+    if isinstance(draw, tp.MeanAndPrecision):
+        draw = draw[:2]
     if isinstance(draw, tuple):
         return jnp.concatenate([part.reshape(-1) if i == 0 else free(part) for i, part in enumerate(draw)])
     if draw.ndim == 2:

@@ -47,7 +47,7 @@ def log_prob(family: Any, draw: Any) -> float:
             return precision + stats.matrix_normal.logpdf(draw.weights, family.location, rows, columns)
         case tp.Independent():
             size = family.inner.batch_shape[-1]
-            return sum(log_prob(family.inner[i], type(draw)(*(part[i] for part in draw))) for i in range(size))
+            return sum(log_prob(family.inner[i], type(draw)(*(part[i] for part in draw[:2]))) for i in range(size))
         case tp.Product():
             return sum(log_prob(factor, draw[name]) for name, factor in family.factors.items())
     raise TypeError(type(family).__name__)

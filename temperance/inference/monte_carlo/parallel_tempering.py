@@ -117,7 +117,7 @@ class ParallelTempering(Method):
         target = jax.tree.map(lambda leaf: leaf[-1], states)
         info = {
             "draws": target.draws,
-            "log_joint": model.log_joint(target.draws, data, local=target.local),
+            "log_joint": self.path.log_joint(model, target, energies.here[-1]),
             "forward": forward,
             "backward": backward,
             "slopes": energies.slope,

@@ -82,10 +82,19 @@ class Path(eqx.Module):
     def potential(self, model: Model, state: State, data: Data, beta: Float[Array, ""]) -> Float[Array, ""]:
         """U(θ, β), up to a term that does not depend on β."""
         value = model.log_likelihood(state.draws, data, self._powers(beta), state.local)
+        return value + beta * self._from_surrogate(model, state) if self.reference else value
+
+    def log_joint(self, model: Model, state: State, potential: Float[Array, ""]) -> Float[Array, ""]:
+        """log p(x, θ), from the potential at β = 1."""
+        return model.log_prior(model.statistics(state.draws)) + potential - self._from_surrogate(model, state)
+
+    def _from_surrogate(self, model: Model, state: State) -> Float[Array, ""]:
+        """log p(θ) − log q(θ)."""
+        value = jnp.zeros(())
         for name, q in self.reference.items():
             p = model.prior[name]
             assert isinstance(p, Family)
-            value = value + beta * jnp.sum(p.log_prob(state.draws[name]) - q.log_prob(state.draws[name]))
+            value = value + jnp.sum(p.log_prob(state.draws[name]) - q.log_prob(state.draws[name]))
         return value
 
     def energies(self, model: Model, state: State, data: Data, betas: Float[Array, "3"]) -> Energies:
