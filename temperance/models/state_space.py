@@ -23,7 +23,8 @@ from ..errors import InvalidData, InvalidParameter
 from ..families import Gamma, GammaVector, Normal, NormalVector
 from ..families._family import Family, as_float
 from ..families._parameters import require_finite_positive
-from ..numerics.gaussian_chains import ChainMoments, chain_integral, chain_moments
+from ..numerics.gaussian_chains import ChainMoments, chain_integral, chain_moments, forward_potentials
+from ..numerics.gaussian_latents import GaussianMoments, gaussian_moments
 from ..numerics.linalg import outer, symmetrise
 from ..numerics.special import LOG_2PI
 from ._data import Data, make_data
@@ -54,10 +55,17 @@ class Potentials(NamedTuple):
     precision: Float[Array, "n t k k"]
     coupling: Float[Array, "n k k"]
     links: Float[Array, "n t"]
+    out_linear: Float[Array, "n t k"]  # what the step after it adds to `linear` and to `precision`
+    out_precision: Float[Array, "n t k k"]
 
     def moments(self) -> ChainMoments:
         """Leading axis: series."""
         return jax.vmap(chain_moments)(self.linear, self.precision, self.coupling, self.links)
+
+    def filtered(self) -> GaussianMoments:
+        """Of each state given the steps up to its own (series, step)."""
+        forward = jax.vmap(forward_potentials)(self.linear, self.precision, self.coupling, self.links)
+        return jax.vmap(gaussian_moments)(forward[0] - self.out_linear, forward[1] - self.out_precision)
 
 
 class StateSpace(Model):
@@ -175,9 +183,10 @@ class StateSpace(Model):
         u = x.controls[..., : first.shape[1] - k]
         after = jnp.concatenate([u[:, 1:], jnp.zeros((n, 1, u.shape[2]))], axis=1)
         linear_z = moves[..., None] * (u @ (rate.value[:, None] * first[:, k:]).T)
-        linear_z = linear_z - follows[..., None] * (after @ total[k:, :k])
+        out_linear, out_precision = -follows[..., None] * (after @ total[k:, :k]), _spread(follows, total[:k, :k])
+        linear_z = linear_z + out_linear
         assert self.start is not None
-        precision_z = _spread(moves, jnp.diag(rate.value)) + _spread(follows, total[:k, :k])
+        precision_z = _spread(moves, jnp.diag(rate.value)) + out_precision
         precision_z = precision_z + _spread(starts, jnp.diag(1.0 / self.start))
         constant_z = moves * (0.5 * jnp.sum(rate.log) - 0.5 * jnp.sum((u @ total[k:, k:]) * u, axis=2))
         constant_z = constant_z - starts * (0.5 * jnp.sum(jnp.log(self.start))) - 0.5 * k * LOG_2PI * seen_steps
@@ -193,6 +202,8 @@ class StateSpace(Model):
             + _spread(padding, jnp.eye(k)),
             latent[:, None, None] * (rate.value[:, None] * first[:, :k])[None],
             moves,
+            latent[:, None, None] * out_linear,
+            latent[:, None, None, None] * out_precision,
         )
 
     def _rows(self, m: Means, name: str) -> tuple[Float[Array, "r c"], Float[Array, "r c c"]]:
@@ -400,6 +411,13 @@ class StateSpace(Model):
         from .state_space_answers import smooth
 
         mean, variance = smooth(self, q, x)
+        return by_series(x, Prediction(np.asarray(mean) + self.state_offset, np.asarray(variance)))
+
+    def filter(self, q: Any, x: Series) -> Any:
+        """The same given only the steps up to each one."""
+        from .state_space_answers import filtered
+
+        mean, variance = filtered(self, q, x)
         return by_series(x, Prediction(np.asarray(mean) + self.state_offset, np.asarray(variance)))
 
     def forecast(self, q: Any, key: Key[Array, ""], x: Series, n: int, draws: int = 1000, controls: Any = None) -> Any:

@@ -27,6 +27,11 @@ def smooth(model: StateSpace, q: Any, x: Series) -> Moments:
     return _average(model, q, x, _states)
 
 
+def filtered(model: StateSpace, q: Any, x: Series) -> Moments:
+    """Of the states given what came before and is here."""
+    return _average(model, q, x, _states_so_far)
+
+
 def impute(model: StateSpace, q: Any, x: Series) -> Moments:
     """Of every entry (series, step, column)."""
     return _average(model, q, x, _entries)
@@ -71,6 +76,11 @@ def _of_draws(model: StateSpace, draws: Any, log_weights: Any, x: Series, what: 
 
 def _states(model: StateSpace, m: Means, noise: Array, x: Series) -> Moments:
     z = model.potentials(m, x).moments()
+    return z.mean, jnp.diagonal(z.covariance, axis1=2, axis2=3)
+
+
+def _states_so_far(model: StateSpace, m: Means, noise: Array, x: Series) -> Moments:
+    z = model.potentials(m, x).filtered()
     return z.mean, jnp.diagonal(z.covariance, axis1=2, axis2=3)
 
 

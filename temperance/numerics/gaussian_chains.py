@@ -25,6 +25,7 @@ from .linalg import (
     solve,
     solve_vector,
     symmetrise,
+    transpose,
     transposed_solve_vector,
 )
 from .special import LOG_2PI
@@ -72,6 +73,17 @@ def chain_moments(
     links: Float[Array, " t"],
 ) -> ChainMoments:
     return _moments(_eliminate(linear, precision, coupling, links))
+
+
+def forward_potentials(
+    linear: Float[Array, "t k"],
+    precision: Float[Array, "t k k"],
+    coupling: Float[Array, "k k"],
+    links: Float[Array, " t"],
+) -> tuple[Float[Array, "t k"], Float[Array, "t k k"]]:
+    """(h, J) of each z_t with all latents before it integrated out, and none after it taken into account."""
+    done = _eliminate(linear, precision, coupling, links)
+    return done.linear, symmetrise(done.factors @ transpose(done.factors))
 
 
 def draw_chain(

@@ -354,8 +354,8 @@ def test_number_of_factors_is_found() -> None:
 
 
 @pytest.mark.slow
-def test_brackets_contain_the_evidence_of_exchanged_priors() -> None:
-    """On simulated data the brackets of AIS and parallel tempering overlap, and hold the bound from above."""
+def test_brackets_of_two_samplers_overlap_above_the_bound() -> None:
+    """On ten simulated data sets, by parallel tempering and by annealed importance sampling."""
     for seed in range(10):
         x = simulated(np.random.default_rng(seed), 20, 4, 1)
         model = tp.FactorAnalysis(1)

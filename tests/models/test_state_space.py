@@ -46,11 +46,12 @@ def dense(model: Any, draw: Any, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarr
     return mean.ravel(), covariance.reshape(t * k, t * k), seen, offset
 
 
-def test_at_a_draw_it_is_the_density_and_the_smoother_is_the_dense_solve() -> None:
+def test_at_a_draw_it_is_the_density_and_the_smoother_and_filter_are_the_dense_solve() -> None:
     model, data, draw = controlled()
     m = model.statistics(draw)
     found = eqx.filter_jit(model.log_evidence)(m, data.values)
-    z = eqx.filter_jit(lambda m: model.potentials(m, data.values).moments())(m)
+    potentials = eqx.filter_jit(model.potentials)(m, data.values)
+    z, so_far = eqx.filter_jit(lambda p: (p.moments(), p.filtered()))(potentials)
     for index, (series, u) in enumerate(zip((LONG, SHORT), CONTROLS, strict=True)):
         x = (series - np.asarray(model.centre)).ravel()
         mean, covariance, loadings, offset = dense(model, draw, series, u)
@@ -64,6 +65,13 @@ def test_at_a_draw_it_is_the_density_and_the_smoother_is_the_dense_solve() -> No
         left = (covariance - gain @ loadings[seen] @ covariance).reshape(len(series), 2, len(series), 2)
         for t in range(len(series)):
             np.testing.assert_allclose(z.covariance[index, t], left[t, :, t], rtol=1e-8, atol=1e-10)
+            # The same of a series that ends here.
+            known, here = seen & (np.arange(len(x)) < 2 * (t + 1)), slice(2 * t, 2 * t + 2)
+            gain = covariance[here] @ loadings[known].T @ np.linalg.inv(total[np.ix_(known, known)])
+            expected = mean[here] + gain @ (x - loadings @ mean - offset)[known]
+            np.testing.assert_allclose(so_far.mean[index, t], expected, rtol=1e-8, atol=1e-10)
+            expected = covariance[here, here] - gain @ loadings[known] @ covariance[:, here]
+            np.testing.assert_allclose(so_far.covariance[index, t], expected, rtol=1e-8, atol=1e-10)
 
 
 def test_powers_temper_what_they_should() -> None:
@@ -139,7 +147,9 @@ def test_known_variances_give_the_exact_evidence_and_forecast() -> None:
 def test_answers_are_in_the_users_coordinates(tmp_path: Path) -> None:
     fit, x = fitted()
     assert fit.converged and (np.diff(fit.history["elbo"]) > -1e-9).all()
-    states, filled = fit.smooth(), fit.impute(x)
+    states, filled, so_far = fit.smooth(), fit.impute(x), fit.filter()
+    np.testing.assert_allclose(so_far.mean[-1], states.mean[-1], rtol=1e-9)
+    assert (so_far.variance[:-1] > states.variance[:-1]).all()
     holes = np.isnan(x)
     assert np.nanmean(np.abs(states.mean - x)) < 1.0  # a level of about five
     np.testing.assert_allclose(filled.mean[holes], states.mean[holes], rtol=1e-9)
