@@ -67,7 +67,9 @@ def _(family: Independent) -> dict[str, Array]:
 @describe.register
 def _(family: Point) -> dict[str, Array]:
     mode = family.mode()
-    return mode._asdict() if hasattr(mode, "_asdict") else {"mode": mode}
+    if not hasattr(mode, "_asdict"):
+        return {"mode": mode}
+    return {name: value for name, value in mode._asdict().items() if value is not None}
 
 
 @describe.register
