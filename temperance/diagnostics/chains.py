@@ -79,4 +79,6 @@ def _r_hat(values: np.ndarray) -> float:
     n = values.shape[1]
     within = values.var(axis=1, ddof=1).mean()
     between = n * values.mean(axis=1).var(ddof=1)
+    if within == 0:
+        return np.inf if between > 0 else 1.0  # chains that stand still, apart or together
     return float(np.sqrt((between / within + n - 1) / n))
