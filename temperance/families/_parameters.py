@@ -87,6 +87,15 @@ def require_finite_positive(**named: Any) -> None:
             require(np.isfinite(value) & (value > 0), f"{name} must be positive and finite", value)
 
 
+def require_concentration(**named: Any) -> None:
+    """The natural parameter is one less: of a smaller value nothing would be left in it, of a larger one no count."""
+    for name, value in named.items():
+        require_finite_positive(**{name: value})
+        if not is_traced(value):
+            value = np.asarray(value)
+            require((value >= 1e-12) & (value <= 1e12), f"{name} must be between 1e-12 and 1e12", value)
+
+
 def positive_definite(name: str, matrix: Any, dim: int | None = None) -> Any:
     """The matrix, made exactly symmetric, or an error unless it is symmetric and positive definite."""
     wanted = f"a ({dim}, {dim}) matrix" if dim else "a square matrix"

@@ -15,7 +15,8 @@ from jaxtyping import Array, ArrayLike, Float, Key
 
 from ..errors import InvalidParameter
 from ..families import Beta, BetaVector, Gamma, Pair, Point
-from ..families._family import Family, as_float, require_finite_positive
+from ..families._family import Family, as_float
+from ..families._parameters import require_concentration
 from ..numerics.special import safe_log
 from ._data import Data
 from ._model import Conditional, Group, Means, Posterior
@@ -76,7 +77,7 @@ class DirichletProcessMixture(Mixture):
                 )
             return {"sticks": Sticks(count=count), "concentration": concentration}
         alpha = as_float(concentration)
-        require_finite_positive(concentration=alpha)
+        require_concentration(concentration=alpha)
         if alpha.ndim > 0:
             raise InvalidParameter(f"concentration must be one number or a Gamma, got shape {alpha.shape}")
         return {"sticks": Beta(jnp.ones(count), jnp.full(count, alpha))}

@@ -19,7 +19,7 @@ from ..data import as_matrix, as_weights, column_moments
 from ..errors import InvalidData, InvalidParameter
 from ..families import Dirichlet, GaussianWithMissing, Pair, Point
 from ..families._family import Family
-from ..families._parameters import parameters, require_finite_positive
+from ..families._parameters import parameters, require_concentration
 from ..families.describe import describe
 from ..families.translate import location_width, translate, translate_draw
 from ..numerics.latents import sum_out
@@ -83,7 +83,7 @@ class Mixture(Enumerable):
         if check_choice("weights", weights, {"dirichlet": False, "point": True}):
             return {"weights": Point(Dirichlet(jnp.ones(self.n_components)))}
         delta = parameters(concentration=(concentration, 0))[0]
-        require_finite_positive(concentration=delta)
+        require_concentration(concentration=delta)
         if delta.ndim > 1 or (delta.ndim == 1 and delta.shape[0] != self.n_components):
             raise InvalidParameter(
                 f"concentration must be one number or {self.n_components} of them, got shape {delta.shape}"
