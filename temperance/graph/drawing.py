@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
@@ -116,8 +117,8 @@ def _ordered_bands(bands: list[frozenset[str]]) -> list[frozenset[str]]:
     if len(bands) > 7:
         return sorted(bands, key=lambda band: (len(band), sorted(band)))
 
-    def gaps(order: tuple[frozenset[str], ...]) -> int:
-        total = 0
+    def gaps(given: Iterable[frozenset[str]]) -> int:
+        order, total = tuple(given), 0
         for plate in frozenset().union(*order):
             inside = [i for i, band in enumerate(order) if plate in band]
             total += inside[-1] - inside[0] + 1 - len(inside)

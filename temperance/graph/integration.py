@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..families import Normal, NormalVector
+from ..families._family import Family
 from ..models._model import Means, Powers
 from .scope import Scope
 from .spec import Spec
@@ -49,7 +50,7 @@ def _alike(spec: Spec) -> bool:
     return not any(q.kind == "input" for q in spec) and not any(q.name in parents for q in spec.observed)
 
 
-def scores(model: GraphModel, m: Means, x: Any) -> dict[str, Normal]:
+def scores(model: GraphModel, m: Means, x: Any) -> dict[str, Family]:
     """The posterior of the integrated vectors."""
     if not model.spec.integrated:
         return {}
