@@ -13,7 +13,7 @@ from ..numerics.random import log_gamma_variate
 from ..numerics.special import inverse_wishart_gap, log_gamma
 from ._family import Family, Vector
 from ._pair import Pair, check_counts
-from ._parameters import as_arrays, parameters, require_finite_positive
+from ._parameters import as_arrays, is_traced, parameters, require, require_finite_positive
 
 
 class GammaVector(Vector):
@@ -33,6 +33,9 @@ class Gamma(Family):
     def __init__(self, shape: ArrayLike, rate: ArrayLike):
         a, b = parameters(shape=(shape, 0), rate=(rate, 0))
         require_finite_positive(shape=a, rate=b)
+        if not is_traced(a):
+            # The natural parameter is shape − 1: of a smaller shape nothing would be left in it.
+            require(a >= 1e-12, "shape must be at least 1e-12", a)
         self.natural = as_arrays(GammaVector(a - 1.0, -b))
 
     @property
