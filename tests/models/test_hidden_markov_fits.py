@@ -47,7 +47,7 @@ def fit() -> tp.Fit:
 
 
 def test_parallel_tempering_finds_the_evidence() -> None:
-    found = tp.fit(tiny(), TINY, tp.ParallelTempering(draws=2000, warmup=200, replicas=6, chains=1), seed=0)
+    found = tp.fit(tiny(), TINY, tp.ParallelTempering(draws=700, warmup=100, replicas=5), seed=0)
     assert found.standard_error is not None
     assert abs(found.log_evidence - exact()) < 4 * found.standard_error + 0.02
     assert found.bracket is not None and found.bracket[0] <= exact() <= found.bracket[1]
@@ -236,6 +236,10 @@ def test_plots(fit: tp.Fit) -> None:
     np.testing.assert_allclose(np.sort(found, axis=1), np.sort(shares, axis=1), atol=1e-9)
     with pytest.raises(InvalidParameter, match="sequence must be one of 0 to 1"):
         tp.plot.states(fit, sequence=2)
+
+
+@pytest.mark.slow
+def test_fan_of_forecasts() -> None:
     one = tp.fit(tp.HMM(2, "diagonal"), switching(20, 0), tp.VB())
     assert len(tp.plot.forecast(one, 5, draws=50).collections) == 2
 
