@@ -221,6 +221,7 @@ def predict(model: GraphModel, q: Any, inputs: Any) -> Prediction:
 
 @eqx.filter_jit
 def _predicted(model: GraphModel, q: Any, columns: dict[str, Any]) -> tuple[Array, Array]:
+    model = model.general()
     (v,) = model.spec.observed
     rows = jax.tree.leaves(columns)[0].shape[0]
     blank = Scope(model.spec, model.constants, {}, columns, rows)

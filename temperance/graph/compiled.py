@@ -166,7 +166,8 @@ class GraphModel(Model):
             plates = scope.axes(q)
             if q.observed:
                 table = tables[q.name] if tables is not None and q.name in tables else scope.factor(q.name)
-                table = _hidden(table, scope.missing(q))
+                if self.masked:  # a mask nearly doubles the cost of a large table
+                    table = _hidden(table, scope.missing(q))
                 table = tempered(table, observation)
             elif q.name in self.spec.summed_out:
                 table = tempered(scope.factor(q.name), latent)
@@ -246,7 +247,7 @@ class GraphModel(Model):
             for q in spec.observed
             if q.kind == "multinomial"
         }
-        masked = any(np.isnan(columns[q.name]).any() for q in spec.observed)
+        masked = self.masked or any(np.isnan(columns[q.name]).any() for q in spec.observed)
         model = type(self)(spec, self.constants | totals, self.remarks, masked)
         rows = next(iter(columns.values())).shape[0]
         width = max(1, sum(leaf.size for leaf in columns.values()) // max(rows, 1))
@@ -261,10 +262,10 @@ class GraphModel(Model):
         columns = as_columns(self.spec, data)
         check_columns(self.spec, columns)
         gaps = any(np.isnan(columns[q.name]).any() for q in self.spec.observed)
-        if self.spec.integrated and gaps and not self.masked:
+        if gaps and not self.masked:
             raise InvalidData(
                 "new data have missing values (NaN), but the data that were fitted had none, and the model was made "
-                f"for that; g.model(factorised={self.spec.integrated!r}) allows it"
+                "for that; g.model(missing=True) allows it"
             )
         return columns
 

@@ -247,12 +247,15 @@ class Graph:
 
     # ---- the model --------------------------------------------------------------------------------------------
 
-    def model(self, *, factorised: str | Iterable[str] = (), data_plate: str | None = None) -> GraphModel:
+    def model(
+        self, *, factorised: str | Iterable[str] = (), data_plate: str | None = None, missing: bool = False
+    ) -> GraphModel:
         """The model that this graph describes, for `tp.fit` and all else.
 
         Discrete latents of each datum are summed out together where that is possible, and a Normal vector is
         integrated out where it is the only other one; those named in `factorised` get a distribution of their own.
         The data are the members of `data_plate`, by default the first plate of the first observed variable.
+        `missing` says that data to come may have gaps (NaN), even if those that are fitted have none.
         """
         spec = self._spec(data_plate)
         names = (factorised,) if isinstance(factorised, str) else tuple(factorised)
@@ -265,7 +268,7 @@ class Graph:
         spec, remarks = choose_elimination(spec, names)
         constants = {name: _arranged(spec, spec[name], value) for name, value in self.constants.items()}
         kind = ConditionalGraphModel if any(q.kind == "input" for q in spec) else GraphModel
-        return kind(spec, constants, (*symmetries(spec, constants), *remarks))
+        return kind(spec, constants, (*symmetries(spec, constants), *remarks), missing)
 
     def draw(self) -> Any:
         """The graph in plate notation, as an SVG picture that notebooks show."""
