@@ -16,7 +16,7 @@ from jaxtyping import Array, Key
 
 from . import storage
 from .data.stream import Stream
-from .errors import DamagedFile, InvalidParameter, UnsupportedMethod
+from .errors import DamagedFile, InvalidParameter, NumericalFailure, UnsupportedMethod
 from .inference._method import Method, Run
 from .inference.checkpoint import Checkpoint, identity
 from .inference.progress import Progress, as_progress
@@ -269,6 +269,10 @@ def fit(
     began = time.perf_counter()
     result = complete.improve(jax.random.fold_in(as_key(seed), 1), model, arrays, result, again)
     seconds = done.seconds + time.perf_counter() - began
+    if not result.log_evidence < np.inf:
+        raise NumericalFailure(
+            f"{method.name} ended with a log evidence of {result.log_evidence}; try a less extreme prior"
+        )
     kept = arrays.sample if isinstance(arrays, Streamed) else arrays
     return Fit(
         model=model,
