@@ -140,7 +140,8 @@ class Fit:
 
     def _require(self, name: str) -> None:
         if not hasattr(self.model, name):
-            raise UnsupportedMethod(f"{type(self.model).__name__} has no `{name}`: it is not a model of sequences")
+            kind = "sequences with discrete states" if name == "decode" else "sequences"
+            raise UnsupportedMethod(f"{type(self.model).__name__} has no `{name}`: it is not a model of {kind}")
 
     def predict(self, inputs: Any) -> Any:
         """Mean and variance of the target at each new input, for models such as a regression."""
