@@ -178,7 +178,7 @@ def _absent(cls: type, stored: dict[str, Any]) -> dict[str, Callable[[], Any]]:
     """The defaults of fields that have come since the file was written; other differences are of another version."""
     defaults: dict[str, Callable[[], Any]] = {}
     odd = set(stored)
-    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+    for field in dataclasses.fields(cls):
         odd.discard(field.name)
         if field.name in stored or isinstance(getattr(cls, field.name, None), property):
             continue
