@@ -128,22 +128,27 @@ def _numbers(key: str, value: Any) -> Any:
 
 def component_prior(values: dict[str, Any], source: Source, covariance: str) -> Any:
     """The prior of Gaussian components, or None for the default. What is not given is taken from the data: their
-    mean, their variances as scatter, 0.01 as pseudo-count and d + 1 degrees of freedom."""
+    mean, their variances as scatter, 0.01 as pseudo-count and one degree of freedom more than the least whole one."""
     given = {key: value for key, value in values.items() if key != "concentration"}
-    if not given:
-        return None
+    if not given or covariance not in ("full", "diag", "spherical"):
+        return None  # the model itself refuses another name
     d = source.width
     mean = np.asarray(given.get("mean", np.nanmean(source.values, axis=0)), dtype=np.float64)
-    scatter = np.asarray(given.get("scatter", np.nanvar(source.values, axis=0)), dtype=np.float64)
     if mean.ndim > 1 or (mean.ndim == 1 and len(mean) not in (1, d)):
         raise InvalidParameter(f"--mean must be one number or {d} of them, got {mean.size}")
-    if scatter.shape not in ((), (1,), (d,), (d, d)):
-        raise InvalidParameter(f"--scatter must be one number, {d} of them or (in TOML) a {d} × {d} matrix")
     mean = np.broadcast_to(mean, (d,))
-    pseudo_count, dof = float(given.get("pseudo_count", 0.01)), float(given.get("dof", d + 1.0))
+    variances = np.nanvar(source.values, axis=0)
+    scatter = np.asarray(given.get("scatter", variances.mean() if covariance == "spherical" else variances))
+    forms = {"spherical": 1, "diag": 2}.get(covariance, 3)
+    if scatter.shape not in ((), (1,), (d,), (d, d))[: forms + 1]:
+        accepted = ("one number", f"{d} of them", f"(in TOML) a {d} × {d} matrix")[:forms]
+        raise InvalidParameter(f"--scatter must be {' or '.join(accepted)} for --covariance {covariance}")
+    # A Wishart needs more than d − 1 degrees of freedom, a Gamma more than none.
+    dof = float(given.get("dof", d + 1.0 if covariance == "full" else 2.0))
+    shared: dict[str, Any] = {"mean": mean, "pseudo_count": float(given.get("pseudo_count", 0.01)), "dof": dof}
     if covariance == "full":
         matrix = scatter if scatter.ndim == 2 else np.diag(np.broadcast_to(scatter, (d,)))
-        return tp.NormalWishart(mean=mean, pseudo_count=pseudo_count, dof=dof, scatter=matrix)
-    raise InvalidParameter(
-        f"a prior by flags needs --covariance full, not {covariance!r}; without it the prior is the default"
-    )
+        return tp.NormalWishart(**shared, scatter=matrix)
+    if covariance == "diag":
+        return tp.Independent(tp.NormalGamma(**shared, scatter=np.broadcast_to(scatter, (d,))))
+    return tp.IsotropicNormalGamma(**shared, scatter=float(scatter.reshape(())))

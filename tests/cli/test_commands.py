@@ -89,6 +89,20 @@ def test_the_prior_from_a_file_is_the_prior_from_flags(tiny, capsys):
     assert json.loads(out)["log_evidence"] == pytest.approx(-11.777076, abs=1e-4)  # flags win over the file
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("covariance", ["diag", "spherical"])
+def test_flags_of_one_column_are_the_same_prior_in_every_form(tiny, capsys, covariance):
+    options = ["--mean", "0", "--pseudo-count", "0.01", "--dof", "2", "--scatter", "0.22", "-k", 2, "--restarts", 10]
+    _, out, _ = run(capsys, "fit", "tiny.csv", "--covariance", covariance, *options)
+    assert json.loads(out)["log_evidence"] == pytest.approx(-11.777076, abs=1e-4)
+
+
+def test_scatter_has_the_form_of_the_covariance(tiny, capsys):
+    (tiny / "two.csv").write_text("a,b\n1,2\n3,4\n5,6\n")
+    said = refused(capsys, "fit", "two.csv", "--covariance", "spherical", "--scatter", "1,2")
+    assert "--scatter must be one number for --covariance spherical" in said
+
+
 def test_bad_input_is_one_sentence_and_exit_code_2(tiny, capsys):
     (tiny / "holes.csv").write_text("a,b\n1,2\n,4\n5,6\n")
     (tiny / "head.csv").write_text("a,b\n")
