@@ -263,12 +263,22 @@ def fit(
     done = run(complete, model, arrays, as_key(seed), as_progress(progress), checkpoint=keep)
     result = complete.result(model, arrays, done)
 
+    interrupted = done.interrupted
+
     def again(states: Any, steps: int) -> Run:
+        nonlocal interrupted
         shorter = dataclasses.replace(complete, max_iter=steps)  # type: ignore[call-arg]
-        return run(shorter, model, arrays, as_key(seed), Progress(False), states)
+        more = run(shorter, model, arrays, as_key(seed), Progress(False), states)
+        interrupted = interrupted or more.interrupted
+        return more
 
     began = time.perf_counter()
-    result = complete.improve(jax.random.fold_in(as_key(seed), 1), model, arrays, result, again)
+    try:
+        result = complete.improve(jax.random.fold_in(as_key(seed), 1), model, arrays, result, again)
+    except KeyboardInterrupt:
+        interrupted = True
+    if interrupted:
+        result = result._replace(converged=False)
     seconds = done.seconds + time.perf_counter() - began
     if not result.log_evidence < np.inf:
         raise NumericalFailure(
@@ -288,7 +298,7 @@ def fit(
         data=kept,
         details=dict(result.details),
         notes=(*model.notes(kept), *result.notes, *((keep.failure,) if keep is not None and keep.failure else ())),
-        interrupted=done.interrupted,
+        interrupted=interrupted,
     )
 
 

@@ -66,6 +66,19 @@ def test_interruption_before_the_first_step(monkeypatch: pytest.MonkeyPatch) -> 
     np.testing.assert_array_equal(fit.posterior["a"].location, PRIOR.location)
 
 
+def test_interruption_after_the_loop_keeps_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moves, reverse AIS and the like come after the loop: Ctrl-C there costs only what they would have added."""
+    whole = tp.fit(Effects(PRIOR, PRIOR), X)
+
+    def improve(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tp.VB, "improve", improve)
+    fit = tp.fit(Effects(PRIOR, PRIOR), X)
+    assert fit.interrupted and not fit.converged
+    assert fit.log_evidence == whole.log_evidence
+
+
 def test_history_ends_where_the_posterior_is() -> None:
     fit = tp.fit(Effects(PRIOR, PRIOR), X, tp.VB(tol=1e-12))
     assert fit.converged and fit.seconds > 0
