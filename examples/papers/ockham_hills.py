@@ -4,17 +4,20 @@ Galaxy and acidity are bundled; enzyme and Old Faithful (222 eruptions) are read
 TEMPERANCE_DATA, if it is set. δ₀ = 1, m₀ = 0, a₀ = 1, B₀ = 0.11 (with 0.01 beside the diagonal for two columns), and
 a broad (v₀ = 10⁻⁶) and a narrow (v₀ = 10⁻²) prior; 20 starts of at most 40 passes for α = 0, ½ and 1.
 
-    python examples/papers/ockham_hills.py [folder] [--data galaxy …] [--sizes 8] [--starts 20] [--passes 40]
-        [--monte-carlo]
+    python examples/papers/ockham_hills.py [folder] [--data galaxy …] [--parts 0 0.5 1 reference] [--sizes 8]
+        [--starts 20] [--passes 40] [--gather folder …] [--no-figures]
 
-With --monte-carlo parallel tempering gives the reference for the narrow prior. Every number goes to ockham-hills.json
-in the folder, data set by data set; what is there already is not worked out again.
+The part "reference" is parallel tempering. Every number goes to ockham-hills.json in the folder, cell by cell; what
+is there already is not worked out again. To share the work between processes give each its own folder, data sets
+and parts, with --no-figures, and then put the folders together with --gather.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -27,6 +30,8 @@ import temperance as tp
 DATA = ("galaxy", "acidity", "enzyme", "old_faithful_222")
 ALPHAS = {0.0: "VB (α = 0)", 0.5: "α = ½", 1.0: "EP (α = 1)"}
 PRIORS = {"broad": 1e-6, "narrow": 1e-2}
+PARTS = (*(f"{alpha:g}" for alpha in ALPHAS), "reference")
+RESULTS = "ockham-hills.json"
 
 
 def load(name: str) -> np.ndarray:
@@ -55,29 +60,39 @@ def hill(x: np.ndarray, prior: str, alpha: float, size: int, starts: int, passes
     }
 
 
-def reference(x: np.ndarray, size: int) -> dict[str, float]:
-    fit = tp.fit(model(x, size, PRIORS["narrow"]), x, tp.ParallelTempering(), seed=size)
+def reference(x: np.ndarray, prior: str, size: int) -> dict[str, Any]:
+    # More replicas than the default: with a broad prior most of the ladder lies below β = 0.01.
+    method = tp.ParallelTempering(draws=10_000, warmup=3000, replicas=32)
+    began = time.perf_counter()
+    fit = tp.fit(model(x, size, PRIORS[prior]), x, method, seed=size)
     low, high = fit.bracket or (np.nan, np.nan)
-    return {"log_evidence": fit.log_evidence, "low": float(low), "high": float(high)}
+    return {
+        "log_evidence": fit.log_evidence,
+        "standard_error": float(fit.standard_error or np.nan),
+        "low": float(low),
+        "high": float(high),
+        "barrier": float(fit.details["barrier"]),
+        "round_trips": int(fit.details["round_trips"]),
+        "seconds": time.perf_counter() - began,
+    }
 
 
-def work(name: str, kept: dict[str, Any], options: argparse.Namespace, store: Any) -> dict[str, Any]:
+def work(name: str, kept: dict[str, Any], options: argparse.Namespace, store: Any) -> None:
     """Fill in what is missing for one data set, and keep it at once."""
     x = load(name)
-    for size in range(1, options.sizes + 1):
-        for prior in PRIORS:
-            for alpha in ALPHAS:
-                key = f"{prior} {alpha:g} {size}"
-                if key not in kept:
-                    kept[key] = hill(x, prior, alpha, size, options.starts, options.passes)
-                    store()
-                    done = sum(kept[key]["starts_converged"])
-                    print(f"{name} {key}: ln s = {kept[key]['best']:.2f}, {done} of {options.starts} starts converged")
-        if options.monte_carlo and f"reference {size}" not in kept:
-            kept[f"reference {size}"] = reference(x, size)
-            store()
-            print(f"{name} J = {size}, parallel tempering: {kept[f'reference {size}']['log_evidence']:.2f}")
-    return kept
+    for size, prior, part in itertools.product(range(1, options.sizes + 1), PRIORS, options.parts):
+        key = f"{prior} {part} {size}"
+        if key in kept:
+            continue
+        if part == "reference":
+            kept[key] = reference(x, prior, size)
+            said = f"ln p(x) = {kept[key]['log_evidence']:.2f} ± {kept[key]['standard_error']:.2f}"
+        else:
+            kept[key] = hill(x, prior, float(part), size, options.starts, options.passes)
+            done = sum(kept[key]["starts_converged"])
+            said = f"ln s = {kept[key]['best']:.2f}, {done} of {options.starts} starts converged"
+        store()
+        print(f"{name} {key}: {said}, {kept[key]['seconds']:.1f} s", flush=True)
 
 
 def draw(axes: Any, kept: dict[str, Any], prior: str, sizes: range) -> None:
@@ -91,11 +106,11 @@ def draw(axes: Any, kept: dict[str, Any], prior: str, sizes: range) -> None:
         best = [cell["best"] if cell["converged"] else np.nan for cell in cells]
         axes.plot(np.asarray(sizes) + offset, best, "o-", color=COLOURS[number], markersize=4, label=label)
         lowest, highest = min(lowest, np.nanmin(best)), max(highest, np.nanmax(best))
-    known = [size for size in sizes if prior == "narrow" and f"reference {size}" in kept]
+    known = [size for size in sizes if f"{prior} reference {size}" in kept]
     if known:
-        values = [kept[f"reference {size}"]["log_evidence"] for size in known]
+        values = [kept[f"{prior} reference {size}"]["log_evidence"] for size in known]
         axes.plot(known, values, "k*--", label="parallel tempering", markersize=6)
-        highest = max(highest, *values)
+        lowest, highest = min(lowest, *values), max(highest, *values)
     axes.set(xlabel="components J", xticks=list(sizes), ylim=(lowest - 4, highest + 4))
 
 
@@ -119,15 +134,28 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--sizes", type=int, default=8)
     parser.add_argument("--starts", type=int, default=20)
     parser.add_argument("--passes", type=int, default=40)
-    parser.add_argument("--monte-carlo", action="store_true")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--gather", nargs="+", default=[], help="folders whose results to put together first")
+    parser.add_argument("--no-figures", action="store_true")
     options = parser.parse_args(arguments)
-    path = Path(options.folder) / "ockham-hills.json"
+    path = Path(options.folder) / RESULTS
     path.parent.mkdir(parents=True, exist_ok=True)
-    results: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    results: dict[str, Any] = {}
+    for file in (path, *(Path(folder) / RESULTS for folder in options.gather)):
+        for name, cells in (json.loads(file.read_text("utf-8")) if file.exists() else {}).items():
+            results.setdefault(name, {}).update(cells)
+
+    def store() -> None:
+        beside = path.with_suffix(".new")
+        beside.write_text(json.dumps(results), "utf-8")
+        os.replace(beside, path)  # so that an interrupted run leaves what it had
+
+    store()
     there = set(tp.datasets.names())
-    for name in options.data or [name for name in DATA if name in there]:
-        work(name, results.setdefault(name, {}), options, lambda: path.write_text(json.dumps(results), "utf-8"))
-    figure({name: kept for name, kept in results.items() if kept}, options.folder)
+    for name in [] if options.gather else options.data or [name for name in DATA if name in there]:
+        work(name, results.setdefault(name, {}), options, store)
+    if not options.no_figures:
+        figure({name: kept for name, kept in results.items() if kept}, options.folder)
     return results
 
 
