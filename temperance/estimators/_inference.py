@@ -31,7 +31,6 @@ _METHODS: dict[str, Callable[[int, int, float], Method]] = {
     "collapsed": lambda restarts, steps, tol: tp.CollapsedGibbs(),
     "kernel": lambda restarts, steps, tol: tp.VariationalKernel(),
     "pt": lambda restarts, steps, tol: tp.ParallelTempering(),
-    "ais": lambda restarts, steps, tol: tp.AIS(),
     "importance": lambda restarts, steps, tol: tp.ImportanceSampling(),
 }
 

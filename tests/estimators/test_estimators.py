@@ -243,15 +243,14 @@ def test_scikit_learns_own_checks(estimator: Any) -> None:
         check_estimator(estimator)
 
 
-EVIDENCE = ["vb", "svi", "ep", "hellinger", "annealed", "lvt", "pt", "ais", "importance", tp.VB()]
+EVIDENCE = ["vb", "svi", "ep", "hellinger", "annealed", "lvt", "pt", "importance", tp.VB()]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("inference", [*EVIDENCE, "gibbs", "collapsed", "kernel"])
 def test_every_method_by_name(inference: Any) -> None:
     found = estimators.BayesianGaussianMixture(**SAME | {"inference": inference}).fit(X)
-    # Annealed importance sampling is for the evidence: 200 particles do not settle every mean.
-    assert inference == "ais" or np.abs(np.sort(found.means_[:, 0]) - np.sort(CENTRES[:, 0])).max() < 0.6
+    assert np.abs(np.sort(found.means_[:, 0]) - np.sort(CENTRES[:, 0])).max() < 0.6
     assert np.isfinite(found.score(X)) and set(found.predict(X)) == {0, 1, 2}
     assert np.isfinite(found.log_evidence_) == (inference in EVIDENCE)  # plain sampling has no evidence
 

@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -121,24 +122,23 @@ def test_a_file_that_may_not_grow(fitted: tp.Fit, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_folder_that_is_read_only(fitted: tp.Fit, tmp_path: Path) -> None:
-    path = tmp_path / "fit.tp"
-    fitted.save(path)
-    before = path.read_bytes()
-    path.chmod(0o644)
+def test_a_folder_that_is_read_only(fitted: tp.Fit) -> None:
     arguments = {"user": 65534, "cwd": "/"} if os.geteuid() == 0 else {}  # nothing is read-only to root
-    for folder in (tmp_path, *tmp_path.parents[:2]):
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to other users
+        folder, path = Path(name), Path(name) / "fit.tp"
+        fitted.save(path)
+        before = path.read_bytes()
+        path.chmod(0o644)
         folder.chmod(0o555)
-    try:
-        said = run(READ_ONLY, path, **arguments).splitlines()
-    except PermissionError:
-        pytest.skip("root, to whom nothing is read-only, and nobody else may run the interpreter")
-    finally:
-        for folder in (tmp_path, *tmp_path.parents[:2]):
+        try:
+            said = run(READ_ONLY, path, **arguments).splitlines()
+        except PermissionError:
+            pytest.skip("root, to whom nothing is read-only, and nobody else may run the interpreter")
+        finally:
             folder.chmod(0o755)
-    assert said[0].startswith("PermissionError")
-    assert said[1].startswith("InvalidParameter checkpoint") and "cannot be written: Permission denied" in said[1]
-    assert path.read_bytes() == before
+        assert said[0].startswith("PermissionError")
+        assert said[1].startswith("InvalidParameter checkpoint") and "cannot be written: Permission denied" in said[1]
+        assert path.read_bytes() == before
 
 
 # ---- reading ------------------------------------------------------------------------------------------------
