@@ -187,7 +187,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         for rows in gen_batches(len_of(counts), self.batch_size):
             if weights[rows].sum() > 0:
                 scale = total / weights[rows].sum()
-                data = make_data(self.model_.new_rows(counts[rows]), weights[rows] * scale)
+                data = make_data(self.model_.new_rows(counts[rows]), weights[rows] * scale, spread=False)
                 self._step(data, (self.learning_offset + self.n_batch_iter_) ** -self.learning_decay, alike)
 
     def _bound(self, data: Any) -> float:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Key
 from ..data.stream import Stream
 from ..errors import InvalidData, UnsupportedMethod
 from ..models import Data, Model
-from ..models._data import make_data
+from ..models._data import gathered, make_data
 
 _SAMPLE = 10_000  # rows that scales, default priors and starts are taken from
 
@@ -54,7 +54,7 @@ class Streamed:
         if count < full:
             rows = jax.tree.map(lambda leaf: np.concatenate([leaf, np.repeat(leaf[-1:], full - count, axis=0)]), rows)
             weights[count:] = 0.0
-        return make_data(rows, weights, max(1, self.sample.weights.shape[0] // self.sample.blocks))
+        return make_data(rows, weights, self.sample.block_size, spread=self.sample.is_spread)
 
 
 def prepare_stream(
@@ -70,3 +70,10 @@ def prepare_stream(
     scale = stream.size / sample.size
     sample = eqx.tree_at(lambda data: data.weights, sample, sample.weights * scale)
     return model, Streamed(stream, model, sample, seed)
+
+
+def on_one_device(data: Data | Streamed) -> Data | Streamed:
+    """For a method that goes from row to row."""
+    if isinstance(data, Streamed):
+        return dataclasses.replace(data, sample=gathered(data.sample))
+    return gathered(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+
+from ._devices import Spread, cut, devices_for, keep_spread, put_rows, rejoin, spread_over
 
 _PIECE = 2**16  # rows
 
@@ -23,6 +26,16 @@ class Data(eqx.Module):
     blocks: int = eqx.field(static=True, default=1)
 
     @property
+    def block_size(self) -> int:
+        """The rows of a block, on one device."""
+        return max(1, self.weights.shape[0] // (self.blocks * spread_over(self.blocks)))
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether the rows lie over several devices."""
+        return spread_over(self.blocks) > 1
+
+    @property
     def total_weight(self) -> Float[Array, ""]:
         return jnp.sum(self.weights)
 
@@ -32,14 +45,17 @@ def make_data(
     weights: Any = None,
     block_size: int | None = None,
     transform: Callable[[np.ndarray], np.ndarray] = lambda rows: rows,
+    spread: bool = True,
 ) -> Data:
     """Put `values` (host arrays) on the device, transformed and padded to a whole number of blocks.
 
-    A piece at a time: beside what the caller holds there is one copy, however many steps lead to it.
+    A piece at a time: beside what the caller holds there is one copy, however many steps lead to it. Where there are
+    several devices each has an equal share of the rows of every block, unless `spread` is False.
     """
     n = jax.tree.leaves(values)[0].shape[0]
-    blocks = 1 if block_size is None else max(1, -(-n // block_size))
-    size = blocks * -(-n // blocks)
+    devices = devices_for(n) if spread else 1
+    blocks = 1 if block_size is None else max(1, -(-n // (block_size * devices)))
+    size = blocks * devices * -(-n // (blocks * devices))
 
     def place(leaf: Any) -> Array:
         leaf = np.asarray(leaf)
@@ -49,11 +65,20 @@ def make_data(
             rows[start : min(start + _PIECE, n)] = transform(leaf[start : start + _PIECE])
         # A repeated row is as valid as the original, whatever the model does with it.
         rows[n:] = last
-        return jax.device_put(rows, may_alias=True)
+        return put_rows(rows, devices)
 
     padded = np.zeros(size)
     padded[:n] = 1.0 if weights is None else weights
-    return Data(jax.tree.map(place, values), jnp.asarray(padded), n, blocks)
+    cuts = blocks if devices == 1 else Spread(blocks, devices)
+    return Data(jax.tree.map(place, values), put_rows(padded, devices), n, cuts)
+
+
+def gathered(data: Data) -> Data:
+    """The same data on one device, for work that goes from row to row."""
+    if not data.is_spread:
+        return data
+    here = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)), data)
+    return dataclasses.replace(here, blocks=int(data.blocks))
 
 
 def over_blocks(function: Callable[[Any, Array], tuple[Any, Any]], data: Any, blocks: int) -> tuple[Any, Any]:
@@ -61,9 +86,11 @@ def over_blocks(function: Callable[[Any, Array], tuple[Any, Any]], data: Any, bl
 
     Peak memory is that of one block: nothing of size N × K is ever held.
     """
+    devices, blocks = spread_over(blocks), int(blocks)
     if blocks == 1:
-        return function(data, jnp.asarray(0))
-    split = jax.tree.map(lambda leaf: leaf.reshape((blocks, -1, *leaf.shape[1:])), data)
+        sums, rows = function(keep_spread(data, devices), jnp.asarray(0))
+        return sums, keep_spread(rows, devices)
+    split = jax.tree.map(lambda leaf: cut(leaf, blocks, devices), data)
 
     def body(total: Any, part: tuple[Any, Array]) -> tuple[Any, Any]:
         sums, rows = function(*part)
@@ -73,4 +100,4 @@ def over_blocks(function: Callable[[Any, Array], tuple[Any, Any]], data: Any, bl
     shapes = jax.eval_shape(function, *jax.tree.map(lambda leaf: leaf[0], numbered))[0]
     zeros = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
     total, rows = jax.lax.scan(body, zeros, numbered)
-    return total, jax.tree.map(lambda leaf: leaf.reshape((-1, *leaf.shape[2:])), rows)
+    return total, jax.tree.map(lambda leaf: rejoin(leaf, devices), rows)

@@ -65,6 +65,7 @@ class MessagePassing(Method):
     trace: bool = False
 
     budget: ClassVar[tuple[str, ...]] = ("restarts", "max_passes")
+    row_by_row: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _require_number("alpha", self.alpha, "0, or from 1e-4 up", lambda a: a == 0 or LEAST_ALPHA <= a < math.inf)

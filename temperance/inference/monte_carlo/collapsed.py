@@ -9,7 +9,7 @@ after the other, so a sweep costs a loop over them; it mixes better than `Gibbs`
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,8 @@ class CollapsedGibbs(Gibbs):
 
     A draw of the globals given the labels is kept every `thin` sweeps.
     """
+
+    row_by_row: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

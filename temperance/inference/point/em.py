@@ -55,6 +55,10 @@ class EM(Method):
         return "EM"
 
     @property
+    def row_by_row(self) -> bool:  # type: ignore[override]
+        return self.incremental and self.batches is None
+
+    @property
     def monotone(self) -> bool:
         return True
 

@@ -19,5 +19,4 @@ def some_rows(data: Data, count: int, rng: np.random.Generator, blocks: int | No
     weights = np.asarray(data.weights)[rows]
     weights = weights * (float(data.total_weight) / weights.sum())
     values = jax.tree.map(lambda leaf: np.asarray(leaf)[rows], data.values)
-    block = None if blocks == 1 else data.weights.shape[0] // data.blocks
-    return make_data(values, weights, block)
+    return make_data(values, weights, None if blocks == 1 else data.block_size, spread=data.is_spread)

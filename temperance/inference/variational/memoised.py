@@ -21,6 +21,7 @@ from jaxtyping import Array, Float, Int
 from ...errors import UnsupportedMethod
 from ...families._family import Family
 from ...models import Data, Each, Mixture, Model, Posterior
+from ...models._devices import Spread, spread_over
 from ...models._model import Means, add, entropy, means
 
 Locals = dict[str, Family]
@@ -94,12 +95,13 @@ def refresh(
 ) -> tuple[Means, Float[Array, ""], Locals]:
     """The messages of some rows at m, what is left of their value, and their local blocks if any are kept."""
     size, count = data.weights.shape[0], index.shape[0]
-    blocks = -(-count // max(1, size // data.blocks))
-    index = jnp.concatenate([index, jnp.full(-count % blocks, size)])
+    blocks, devices = -(-count // max(1, size // data.blocks)), spread_over(data.blocks)
+    index = jnp.concatenate([index, jnp.full(-count % (blocks * devices), size)])
     inside = index < size
     row = jnp.where(inside, index, 0)
     values = jax.tree.map(lambda leaf: leaf[row], data.values)
-    part = Data(values, jnp.where(inside, data.weights[row], 0.0), count, blocks)
+    cuts = blocks if devices == 1 else Spread(blocks, devices)
+    part = Data(values, jnp.where(inside, data.weights[row], 0.0), count, cuts)
     here = {name: family[row] for name, family in local.items()}
     terms, fresh = model.walk(m, part, local=here or None, local_steps=local_steps)
     kept = {name: fresh[name][:count] for name in local}

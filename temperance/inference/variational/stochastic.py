@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, Key, UInt32
 
+from ...cluster.model import Distributed
 from ...errors import InvalidParameter
 from ...families._family import Family
 from ...models import Data, Model, Posterior, Powers
@@ -171,7 +172,7 @@ class SVI(Method):
             return None
         if not model.independent_rows:
             return model.piece(self.held_out)
-        return make_data(model.new_rows(self.held_out), None, _block_size(like))
+        return make_data(model.new_rows(self.held_out), None, like.block_size, spread=like.is_spread)
 
     def _plan(self, data: Data, held_out: Data | None, stands_for: int) -> Batches:
         plan = Plan(
@@ -267,6 +268,9 @@ class SVI(Method):
         key = jax.random.wrap_key_data(seed)
         n = model.units(data)
         rows = rows_of_step(key, step, min(self.batch_size, n), n, self.replacement)
+        if isinstance(model, Distributed):
+            ahead = rows_of_step(key, step + 1, min(self.batch_size, n), n, self.replacement)
+            return model.minibatch_ahead(data, rows, ahead, data.stands_for)
         if not model.independent_rows:
             return model.minibatch(data, rows, data.stands_for)
         return minibatch(data, rows, data.stands_for)
@@ -346,8 +350,4 @@ def _local_terms(model: Model, blocks: Blocks, data: Data) -> Float[Array, " r"]
 
 def _subset(data: Data, rows: np.ndarray) -> Data:
     values = jax.tree.map(lambda leaf: np.asarray(leaf)[rows], data.values)
-    return make_data(values, np.asarray(data.weights)[rows], _block_size(data))
-
-
-def _block_size(data: Data) -> int:
-    return data.weights.shape[0] // data.blocks
+    return make_data(values, np.asarray(data.weights)[rows], data.block_size, spread=data.is_spread)

@@ -1,0 +1,76 @@
+"""Rows over several devices: the numbers of one device, and every device at work on its own rows."""
+
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from temperance.models._devices import Spread
+
+ROOT = Path(__file__).resolve().parents[2]
+FOUR = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_NUMPY_RANK_PROMOTION": "raise"}
+MORE = (
+    "missing", "topics", "svi", "restarts", "memoised", "annealed", "tempered", "locally", "regression", "factorial",
+    "factors", "topics svi", "held out", "stream",
+)  # fmt: skip
+
+
+def on_four(*names: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "tests.models.on_devices", *names]
+    done = subprocess.run(command, env=os.environ | FOUR, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return {found["name"]: found for found in map(json.loads, done.stdout.splitlines())}
+
+
+def check(found: dict[str, Any]) -> None:
+    one, many = found["history"]
+    assert found["devices"] == [1, 4]
+    assert found["shard"] == [found["rows"] // 4] * 4
+    for name in one:
+        np.testing.assert_allclose(many[name], one[name], rtol=1e-9, err_msg=name)
+
+
+def test_blocks_of_rows_lie_over_all_devices() -> None:
+    """Two blocks, a number of rows that four does not divide; only sums travel from device to device."""
+    found = on_four("blocks")["blocks"]
+    check(found)
+    assert found["collectives"] == ["all-reduce"]
+    # 2001 rows of a block on each device, and nowhere the 8004 of all.
+    sizes = {int(rows) for rows in re.findall(r"f64\[(\d{4,})", found["code"])}
+    assert sizes == {2001, 4002}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MORE)
+def test_the_same_numbers_on_four_devices(name: str) -> None:
+    check(on_four(name)[name])
+
+
+@pytest.mark.slow
+def test_methods_that_go_from_row_to_row_and_kernels_of_the_host_stay_on_one_device() -> None:
+    for found in on_four("ep", "topics on the host").values():
+        one, many = found["history"]
+        assert found["devices"] == [1, 1]
+        assert many == one
+
+
+@pytest.mark.slow
+def test_sampling_on_four_devices() -> None:
+    """Other blocks, so other draws, of the same posterior."""
+    found = on_four("gibbs")["gibbs"]
+    assert found["devices"] == [1, 4]
+    one, many = (np.asarray(numbers["log_joint"]) for numbers in found["history"])
+    assert abs(one.mean() - many.mean()) < 5 * (one.std() + many.std()) / np.sqrt(one.size / 10)
+
+
+def test_a_number_of_spread_blocks_is_a_number_of_its_own() -> None:
+    blocks = Spread(3, 4)
+    assert blocks + 1 == 4 and blocks != 3 and blocks == Spread(3, 4) != Spread(3, 2)
+    assert pickle.loads(pickle.dumps(blocks)) == blocks
