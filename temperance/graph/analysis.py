@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from ..models._model import Each, Group
 from .elimination import LARGEST
+from .errors import NotConjugate
 from .spec import Quantity, Spec
 
 
@@ -14,11 +15,14 @@ def choose_elimination(spec: Spec, factorised: Iterable[str]) -> tuple[Spec, lis
     """The spec with an order in which discrete latents are summed out, and sentences about those that are not."""
     notes: list[str] = []
     asked = set(factorised)
+    chain = _gaussian_chain(spec)
     apart = {name for name in asked if spec[name].discrete}
     for q in spec:
         if not (q.latent and q.discrete) or q.name in apart:
             continue
         reason = _obstacle(spec, q)
+        if chain and not reason:
+            reason = f"the Gaussian chain {chain!r} is integrated out, which is exact for given values only"
         if reason:
             apart.add(q.name)
             notes.append(f"{q.name!r} is not summed out but has a distribution of its own: {reason}")
@@ -32,13 +36,40 @@ def choose_elimination(spec: Spec, factorised: Iterable[str]) -> tuple[Spec, lis
             f"meets there are more than {LARGEST} joint values"
         )
     names = tuple(q.name for q in spec if q.name in apart)
-    spec = dataclasses.replace(spec, factorised=names, elimination=order)
+    spec = dataclasses.replace(spec, factorised=names, elimination=order, integrated=chain)
+    if chain:
+        return spec, notes
     local = [q for q in spec if q.latent and spec.local(q) and q.name not in spec.summed_out]
     if len(local) == 1 and not order and local[0].name not in asked:
         (q,) = local
         if q.kind == "normal" and q.plates == (spec.data_plate,):
             spec = dataclasses.replace(spec, integrated=q.name)
     return spec, notes
+
+
+def _gaussian_chain(spec: Spec) -> str:
+    """The name of the chain that is integrated out, if there is one."""
+    chains = [q for q in spec if q.kind == "gaussian_chain"]
+    if not chains:
+        return ""
+    (q, *others) = chains
+    if others:
+        raise NotConjugate(
+            f"a graph can have one Gaussian chain, found {q.name!r} and {others[0].name!r}; one chain of vectors can "
+            "hold both"
+        )
+    for other in spec:
+        if other.kind == "markov_chain":
+            raise NotConjugate(
+                f"{q.name!r} is a Gaussian chain and {other.name!r} a Markov chain: both are summed out along time, "
+                "which is exact for one of them only; leave one out"
+            )
+        if other.latent and other.name != q.name and q.name in spec.factor_blocks(other.name):
+            raise NotConjugate(
+                f"{other.name!r} (at {other.line}) is a latent child of the Gaussian chain {q.name!r}: only observed "
+                "variables can be its children"
+            )
+    return q.name
 
 
 def _obstacle(spec: Spec, q: Quantity) -> str:
@@ -102,6 +133,12 @@ def coupling(spec: Spec, names: tuple[str, ...]) -> dict[str, set[str]]:
         if q.kind == "markov_chain":
             # Given the path, its beginning and its transitions are two factors.
             sets = [spec.ancestors(parent) for _, parent in q.parents]
+        if q.kind == "gaussian_chain":
+            first = ("initial", "initial_precision")
+            sets = [
+                frozenset().union(*(spec.ancestors(p) for argument, p in q.parents if (argument in first) == initial))
+                for initial in (True, False)
+            ]
         for found in sets:
             here = found & set(names)
             for name in here:

@@ -23,7 +23,9 @@ from ..models._model import Means, Posterior, Powers, means
 from ..models.prediction import Prediction
 from ..numerics.linalg import cholesky, explicit_inverse
 from .columns import as_columns, input_columns
-from .integration import scores
+from .gaussian_chain import chain_of, draw_steps, expected_steps
+from .gaussian_chain import moments as chain_moments
+from .integration import hidden_means, scores
 from .predictive import exact_predictive, expected_probabilities
 from .scope import Scope
 from .simulation import simulate
@@ -203,7 +205,8 @@ def impute(model: GraphModel, q: Posterior, data: Any) -> dict[str, np.ndarray]:
 def _imputed(model: GraphModel, q: Posterior, columns: dict[str, Any], name: str) -> Array:
     model = model.general()
     m = means(q.blocks)
-    local = means(explain(model, m, columns) | scores(model, m, columns))
+    local = means(explain(model, m, columns))
+    local = local | hidden_means(model, m | local, columns)
     v = model.spec[name]
     smooth = Scope(model.spec, model.constants, m | expected_probabilities(q) | local, columns)
     table, _ = moments(smooth, v)
@@ -235,8 +238,12 @@ def _predicted(model: GraphModel, q: Any, columns: dict[str, Any]) -> tuple[Arra
         m = m | model._local_statistics(m, Data(x, jnp.ones(rows), rows), local)
         scope = Scope(model.spec, model.constants, m, x)
         if hidden := model.spec.integrated:
-            family = scope.family(hidden, scope.natural(hidden))
-            m = m | {hidden: family.statistics(family.sample(jax.random.fold_in(key, 1)))}
+            key = jax.random.fold_in(key, 1)
+            if model.spec[hidden].kind == "gaussian_chain":
+                m = m | {hidden: draw_steps(key, scope, model.spec[hidden])}
+            else:
+                family = scope.family(hidden, scope.natural(hidden))
+                m = m | {hidden: family.statistics(family.sample(key))}
             scope = Scope(model.spec, model.constants, m, x)
         first, second = moments(scope, v)
         return expect(model, scope, v, first), expect(model, scope, v, second)
@@ -246,6 +253,29 @@ def _predicted(model: GraphModel, q: Any, columns: dict[str, Any]) -> tuple[Arra
     first, second = jax.lax.map(one, (jax.random.split(key_local, _DRAWS), draws), batch_size=16)
     mean = jnp.mean(first, axis=0)
     return mean, jnp.mean(second, axis=0) - jnp.square(mean)
+
+
+@eqx.filter_jit
+def _smoothed(model: GraphModel, q: Any, x: Any) -> tuple[Array, Array]:
+    model = model.general()
+
+    def one(m: Means) -> tuple[Array, Array]:
+        found = chain_moments(model, m | means(explain(model, m, x)), x)
+        return found.mean, jnp.diagonal(found.covariance, axis1=-2, axis2=-1)
+
+    if isinstance(q, Posterior):
+        return one(means(q.blocks))
+    draws = draw_blocks(q, jax.random.key(0), _DRAWS)
+    each, spread = jax.lax.map(lambda draw: one(model.statistics(draw)), draws)
+    return jnp.mean(each, axis=0), jnp.mean(spread, axis=0) + jnp.var(each, axis=0)
+
+
+def smooth(model: GraphModel, q: Any, x: Any) -> Prediction:
+    chain = chain_of(model.spec)
+    if chain is None:
+        raise UnsupportedMethod("smooth is for graphs with a Gaussian chain; see fit.responsibilities")
+    mean, variance = (np.asarray(part) for part in _smoothed(model, q, x))
+    return Prediction(mean[..., 0], variance[..., 0]) if chain.scalar else Prediction(mean, variance)
 
 
 # ---- the bound, node by node --------------------------------------------------------------------------------
@@ -267,8 +297,10 @@ def _bound_terms(model: GraphModel, q: Posterior, data: Data) -> dict[str, Array
     def block(part: Any, _: Array) -> tuple[dict[str, Array], tuple[()]]:
         x, weights, local = part
         here = m | means(local)
+        alone = here
         hidden = scores(model, here, x)
-        here = here | means(hidden)
+        chain = chain_of(model.spec)
+        here = here | (means(hidden) if chain is None else {chain.name: expected_steps(model, here, x, whole=False)})
 
         def total(strengths: dict[str, Array]) -> Array:
             scope = Scope(model.spec, model.constants, here, x)
@@ -284,6 +316,9 @@ def _bound_terms(model: GraphModel, q: Posterior, data: Data) -> dict[str, Array
         for name, family in hidden.items():
             prior = Scope(model.spec, model.constants, here, x).affine(name, here[name])
             found[name] = jnp.sum(weights * (prior + family.entropy()))
+        if chain is not None:
+            # Its prior and its entropy together, which no sum over the steps' own entropies would give.
+            found[chain.name] = jnp.sum(weights * model.log_evidence(alone, x)) - value
         if model.spec.summed_out:
             # What is left is the entropy of the summed-out latents, and the prior of chains.
             together = ", ".join(model.spec.summed_out)

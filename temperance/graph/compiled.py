@@ -19,9 +19,10 @@ from ..models._data import Data, make_data
 from ..models._model import Conditional, Group, Means, Model, Posterior, Powers
 from ..numerics.gaussian_latents import gaussian_integral
 from .analysis import grouped
-from .answers import bound_terms, impute, log_predictive, predict, responsibilities, sample_predictive, table
+from .answers import bound_terms, impute, log_predictive, predict, responsibilities, sample_predictive, smooth, table
 from .columns import as_columns, check_columns, resolve_sizes
 from .elimination import Factor, eliminate, power_table, tempered
+from .gaussian_chain import chain_evidence, chain_of
 from .integration import local_gaussian
 from .scope import Scope, broadcast, packable
 from .simulation import simulate
@@ -136,6 +137,8 @@ class GraphModel(Model):
     def log_evidence(
         self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
     ) -> Float[Array, " n"]:
+        if chain_of(self.spec) is not None:
+            return chain_evidence(self, m, x, powers, key)
         if self.spec.integrated:
             constant, natural = local_gaussian(self, m, x, powers)
             return constant + gaussian_integral(natural.linear, natural.precision, key)
@@ -215,6 +218,10 @@ class GraphModel(Model):
             "little; use tp.VB"
         )
 
+    def smooth(self, q: Any, x: Any) -> Any:
+        """Mean and variance of every step of a Gaussian chain given its whole series."""
+        return smooth(self, q, x)
+
     def impute(self, q: Posterior, data: Any) -> Any:
         """The data with every missing entry replaced by its expected value."""
         return impute(self, q, data)
@@ -256,6 +263,8 @@ class GraphModel(Model):
 
     def _states(self) -> int:
         """How many numbers a row of the largest table has."""
+        if chain := chain_of(self.spec):
+            return chain.size**2
         return max([1, *(int(np.prod([self.spec[name].size for name in names])) for names in self.spec.elimination)])
 
     def new_rows(self, data: Any) -> Any:

@@ -14,7 +14,8 @@ from jaxtyping import Array, Float
 
 from ..families import Normal, NormalVector
 from ..families._family import Family
-from ..models._model import Means, Powers
+from ..models._model import Means, Powers, means
+from .gaussian_chain import chain_of, expected_steps
 from .scope import Scope
 from .spec import Spec
 
@@ -52,9 +53,15 @@ def _alike(spec: Spec) -> bool:
 
 def scores(model: GraphModel, m: Means, x: Any) -> dict[str, Family]:
     """The posterior of the integrated vectors."""
-    if not model.spec.integrated:
+    if not model.spec.integrated or chain_of(model.spec) is not None:
         return {}
     _, natural = local_gaussian(model, m, x)
     n, d = natural.linear.shape
     precision = jnp.broadcast_to(natural.precision, (n, d, d))
     return {model.spec.integrated: Normal.from_natural(NormalVector(natural.linear, precision))}
+
+
+def hidden_means(model: GraphModel, m: Means, x: Any) -> Means:
+    """The expected statistics of what is integrated out, every step of a chain among them."""
+    chain = chain_of(model.spec)
+    return means(scores(model, m, x)) if chain is None else {chain.name: expected_steps(model, m, x)}

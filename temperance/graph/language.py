@@ -204,6 +204,89 @@ class Graph:
         self._note_plates((*on, time))
         return self._register(name, "markov_chain", "category", parents, (*on, time), states)
 
+    def gaussian_chain(
+        self,
+        name: str,
+        initial: Any = 0.0,
+        initial_precision: Any = 1.0,
+        dynamics: Any = 1.0,
+        precision: Any = 1.0,
+        *,
+        time: str,
+        dim: int | None = None,
+        plates: Plates = (),
+    ) -> Node:
+        """Numbers, or vectors of `dim` entries, along the plate `time`: the first is Normal with mean `initial`, each
+        next one with the mean `dynamics` times the one before. `dynamics` is a number, a matrix, or a Normal variable:
+        of a chain of numbers a number, of vectors the rows of the matrix, on a plate of `dim` members. The precisions
+        are as those of `g.normal`. All steps together are integrated out."""
+        size, scalar = _event(name, initial, initial_precision, dim)
+        if dim is None and not isinstance(dynamics, Node) and np.ndim(dynamics) == 2:
+            size, scalar = np.shape(dynamics)[-1], False
+        elif dim is None and isinstance(dynamics, Node) and not dynamics.quantity.scalar:
+            size, scalar = dynamics.quantity.size, False
+        if isinstance(initial, Node) and initial.quantity.value == "gaussian":
+            raise NotConjugate(
+                f"{name!r} (at {users_line()}) cannot have {initial.name!r} as its initial: it brings a precision "
+                "of its own; give a Normal variable or numbers, and initial_precision"
+            )
+        first = self._mean(f"{name}.initial", initial, size, scalar, plates)
+        width = self._precision(f"{name}.initial", initial_precision, size, scalar, plates)
+        noise = self._precision(name, precision, size, scalar, plates)
+        move = self._dynamics(name, dynamics, size, scalar)
+        self.require_apart(name, first, width)
+        self.require_apart(name, move, noise)
+        on = merged(_tuple(plates), first.plates, width.plates, noise.plates)
+        rows = [p for p in move.plates if p not in on]
+        if not scalar and (len(rows) != 1 or self.sizes.setdefault(rows[0], size) != size):
+            raise PlateMismatch(
+                f"the dynamics of {name!r} must have one plate of {size} rows besides those of the chain: "
+                f"{move!r} × {drawn(name, (*on, time), self.sizes)}"
+            )
+        learnt = move.quantity.kind != "constant"
+        if learnt and not scalar and noise.quantity.value == "matrix":
+            raise NotConjugate(
+                f"{name!r} (at {users_line()}): rows of the dynamics {move.name!r} that are learnt meet in a full "
+                f"precision matrix {noise.name!r}; g.diagonal of Gamma variables, a Gamma variable or a number keep "
+                "them apart"
+            )
+        on = merged(on, move.plates if scalar else ())
+        if time in (*on, *move.plates) or not on:
+            raise PlateMismatch(
+                f"{name!r} needs a plate of series besides time (of one member, if there is one series), and none of "
+                f"its parents can be on {time!r}: {drawn(name, (*on, time), self.sizes)}"
+            )
+        parents = {"initial": first, "initial_precision": width, "dynamics": move, "precision": noise}
+        spec = Spec(tuple(self.quantities.values()), tuple(self._plates), ())
+        for node in parents.values():
+            if gates := spec.gates(node.name):
+                raise NotConjugate(
+                    f"{name!r} (at {users_line()}) cannot have {node.name!r} as a parent: {sorted(gates)[0]!r} is a "
+                    "latent that chooses it, and the chain would not be Gaussian"
+                )
+        self._note_plates((*on, time))
+        return self._register(name, "gaussian_chain", "real", parents, (*on, time), size, scalar)
+
+    def _dynamics(self, child: str, dynamics: Any, size: int, scalar: bool) -> Node:
+        if isinstance(dynamics, Node):
+            self._require(child, "dynamics", dynamics, ("real",))
+            if (dynamics.quantity.size, dynamics.quantity.scalar) != (size, scalar):
+                raise PlateMismatch(
+                    f"the dynamics of {child!r} must be {'numbers' if scalar else f'rows of {size} entries'}, got "
+                    f"{dynamics!r} of {dynamics.quantity.size}"
+                )
+            return dynamics
+        if scalar:
+            return self._constant(f"{child}.dynamics", dynamics, "real", (), 0, True)
+        array = np.asarray(dynamics, dtype=np.float64)
+        array = array * np.eye(size) if array.ndim == 0 else array
+        if array.shape != (size, size):
+            raise PlateMismatch(f"the dynamics of {child!r} must be a matrix {size} by {size}, got {array.shape}")
+        here = f"{child}.row"
+        self._note_plates((here,))
+        self.fix_size(here, size, f"the entries of {child!r}")
+        return self._constant(f"{child}.dynamics", array, "real", (here,), 1)
+
     # ---- functions --------------------------------------------------------------------------------------------
 
     def dot(self, left: Node, right: Node) -> Node:
@@ -265,6 +348,15 @@ class Graph:
                 raise InvalidParameter(f"factorised must name latents of the data or discrete ones, got {name!r}")
             if spec[name].kind == "markov_chain":
                 raise InvalidParameter(f"{name!r} is a Markov chain, which is always summed out")
+            if spec[name].kind == "gaussian_chain":
+                raise InvalidParameter(f"{name!r} is a Gaussian chain, which is always integrated out")
+        for q in spec:
+            if q.kind in ("markov_chain", "gaussian_chain") and (not spec.local(q) or q.plates[-1] == spec.data_plate):
+                raise PlateMismatch(
+                    f"the data are the members of plate {spec.data_plate!r}, but {drawn(q.name, q.plates, self.sizes)} "
+                    f"runs along {q.plates[-1]!r}: a chain needs a plate of series (of one member, if there is one), "
+                    "first of its plates"
+                )
         spec, remarks = choose_elimination(spec, names)
         constants = {name: _arranged(spec, spec[name], value) for name, value in self.constants.items()}
         kind = ConditionalGraphModel if any(q.kind == "input" for q in spec) else GraphModel

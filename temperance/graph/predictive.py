@@ -57,7 +57,7 @@ def meets_once(spec: Spec) -> bool:
     for v in spec:
         if not v.random or not spec.local(v):
             continue
-        if v.kind == "markov_chain" or (v.kind == "normal" and v.parent("precision") is not None):
+        if v.kind in ("markov_chain", "gaussian_chain") or (v.kind == "normal" and v.parent("precision") is not None):
             return False
         blocks = spec.factor_blocks(v.name) - {v.name}
         for _, parent in v.parents:

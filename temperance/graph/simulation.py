@@ -11,6 +11,7 @@ from jaxtyping import Array, Key
 from ..families import CategoricalDistribution, CategoricalVector
 from .columns import event_rank
 from .elimination import chain_tables
+from .gaussian_chain import draw_steps
 from .scope import Scope
 from .spec import Quantity
 from .tables import Table, spread
@@ -39,6 +40,8 @@ def simulate(
             x[q.name] = inputs[q.name] if inputs is not None else _input(part, scope, q)
         elif q.kind == "markov_chain":
             states[q.name] = _path(part, scope, q)
+        elif q.kind == "gaussian_chain":
+            m[q.name] = draw_steps(part, scope, q)
         elif q.random and q.discrete and q.latent:
             given = draws.get(q.name)
             found = _draw(part, scope, q.name) if given is None else given

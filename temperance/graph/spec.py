@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 STOCHASTIC = (
     "fixed", "normal", "gamma", "categorical", "bernoulli", "poisson", "multinomial", "markov_chain",
+    "gaussian_chain",
 )  # fmt: skip
 DISCRETE = ("categorical", "bernoulli", "markov_chain")
 
@@ -58,7 +59,7 @@ class Spec:
     sizes: tuple[tuple[str, int], ...]
     factorised: tuple[str, ...] = ()  # discrete latents that are not summed out
     elimination: tuple[tuple[str, ...], ...] = ()  # those that are, in this order; chains that meet, together
-    integrated: str = ""  # a Normal vector of each datum that is integrated out
+    integrated: str = ""  # a Normal vector, or a chain of them, of each datum that is integrated out
 
     def __getitem__(self, name: str) -> Quantity:
         for quantity in self.quantities:

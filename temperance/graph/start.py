@@ -114,7 +114,7 @@ def _messages(model: GraphModel, m: Means, data: Data, shares: dict[str, Array],
 
         def total(m_global: Means) -> Array:
             if model.spec.integrated:
-                return jnp.sum(weights * model.log_evidence(m_global, x))
+                return jnp.sum(weights * model._datum(m_global | m_local, x, Powers(), None))
             scope = Scope(model.spec, model.constants, m_global | m_local, x)
             given = {
                 name: Table((*scope.axes(model.spec[name]), model.spec.state_axis(name)), share)
