@@ -238,6 +238,11 @@ class GraphModel(Model):
         object.__setattr__(copy, "masked", True)
         return copy
 
+    def _repr_svg_(self) -> str:
+        from .drawing import draw
+
+        return str(draw(self.spec))
+
     def notes(self, data: Data) -> list[str]:
         return list(self.remarks)
 

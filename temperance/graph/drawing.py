@@ -16,11 +16,15 @@ from pathlib import Path
 from .spec import Quantity, Spec
 
 _STEP_X, _STEP_Y, _RADIUS, _MARGIN = 118.0, 104.0, 25.0, 34.0
+# A style in a picture holds for the whole page that the picture is part of: so it speaks of pictures of graphs only.
 _STYLE = (
-    "text{font-family:sans-serif;font-size:13px;fill:#1a1a1a;text-anchor:middle}"
-    ".plate{fill:none;stroke:#7a7a7a;stroke-width:1.2}.label{font-size:11px;fill:#555;text-anchor:end}"
-    ".latent{fill:#fff;stroke:#1a1a1a;stroke-width:1.4}.seen{fill:#d5d9e0;stroke:#1a1a1a;stroke-width:1.4}"
-    ".edge{stroke:#1a1a1a;stroke-width:1.2;fill:none}.choice{stroke-dasharray:5 3}"
+    ".tp-graph text{font-family:sans-serif;font-size:13px;fill:#1a1a1a;text-anchor:middle}"
+    ".tp-graph .plate{fill:none;stroke:#7a7a7a;stroke-width:1.2}"
+    ".tp-graph .label{font-size:11px;fill:#555;text-anchor:end}"
+    ".tp-graph .below{font-size:11.5px;paint-order:stroke;stroke:#fff;stroke-width:3px}"
+    ".tp-graph .latent{fill:#fff;stroke:#1a1a1a;stroke-width:1.4}"
+    ".tp-graph .seen{fill:#d5d9e0;stroke:#1a1a1a;stroke-width:1.4}"
+    ".tp-graph .edge{stroke:#1a1a1a;stroke-width:1.2;fill:none}.tp-graph .choice{stroke-dasharray:5 3}"
 )
 
 
@@ -50,10 +54,12 @@ def draw(spec: Spec) -> Drawing:
     left = min([x for x, _ in place.values()] + [b[0] for b in boxes.values()], default=0.0) - _MARGIN
     top = min([y for _, y in place.values()] + [b[1] for b in boxes.values()], default=0.0) - _MARGIN
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{right - left:.0f}" height="{bottom - top:.0f}" '
+        '<svg xmlns="http://www.w3.org/2000/svg" class="tp-graph" role="img" '
+        f'width="{right - left:.0f}" height="{bottom - top:.0f}" '
         f'viewBox="{left:.0f} {top:.0f} {right - left:.0f} {bottom - top:.0f}">',
         f"<title>{escape(', '.join(q.name for q in shown))}</title><style>{_STYLE}</style>",
-        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+        '<defs><marker id="tp-graph-tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" '
+        'orient="auto">'
         '<path d="M0,0 L8,4 L0,8 z" fill="#1a1a1a"/></marker></defs>',
         f'<rect x="{left:.0f}" y="{top:.0f}" width="{right - left:.0f}" height="{bottom - top:.0f}" fill="#fff"/>',
     ]
@@ -140,7 +146,7 @@ def _plates(
         twins = [p for p, other in members.items() if {q.name for q in other} == names]
         pad = _RADIUS + 13.0 + 13.0 * (inside + twins.index(plate))
         xs, ys = [place[q.name][0] for q in found], [place[q.name][1] for q in found]
-        boxes[plate] = (min(xs) - pad, min(ys) - pad, max(xs) + pad, max(ys) + pad + 15.0)
+        boxes[plate] = (min(xs) - pad, min(ys) - pad, max(xs) + pad, max(ys) + pad + 20.0)
     return boxes
 
 
@@ -150,7 +156,18 @@ def _edge(start: tuple[float, float], end: tuple[float, float], choice: bool) ->
     x0, y0 = start[0] + dx * _RADIUS, start[1] + dy * _RADIUS
     x1, y1 = end[0] - dx * (_RADIUS + 1.5), end[1] - dy * (_RADIUS + 1.5)
     kind = "edge choice" if choice else "edge"
-    return f'<line class="{kind}" x1="{x0:.1f}" y1="{y0:.1f}" x2="{x1:.1f}" y2="{y1:.1f}" marker-end="url(#tip)"/>'
+    ends = f'x1="{x0:.1f}" y1="{y0:.1f}" x2="{x1:.1f}" y2="{y1:.1f}"'
+    return f'<line class="{kind}" {ends} marker-end="url(#tp-graph-tip)"/>'
+
+
+def _loop(x: float, y: float) -> str:
+    """From a step of a chain to the next: out of the circle at the top, and back into it at its side."""
+    r, far = _RADIUS, 1.75 * _RADIUS
+    start, end = (x + 0.35 * r, y - 0.94 * r), (x + 0.98 * r, y - 0.3 * r)
+    return (
+        f'<path class="edge" d="M{start[0]:.1f},{start[1]:.1f} C{start[0] + 4:.1f},{y - far:.1f} '
+        f'{x + far:.1f},{y - 0.95 * r:.1f} {end[0]:.1f},{end[1]:.1f}" marker-end="url(#tp-graph-tip)"/>'
+    )
 
 
 def _node(q: Quantity, x: float, y: float) -> str:
@@ -160,7 +177,11 @@ def _node(q: Quantity, x: float, y: float) -> str:
         shape = f'<rect class="seen" x="{x - r:.1f}" y="{y - r:.1f}" width="{2 * r:.1f}" height="{2 * r:.1f}"/>'
     else:
         shape = f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{_RADIUS}"/>'
-    size = 13.0 if len(q.name) <= 5 else max(7.0, 68.0 / len(q.name))
+        if q.kind.endswith("chain"):
+            shape += _loop(x, y)
     words = q.family if q.kind == "fixed" else q.kind.replace("_", " ")
-    text = f'<text x="{x:.1f}" y="{y + 4:.1f}" style="font-size:{size:.1f}px">{escape(q.name)}</text>'
+    if len(q.name) <= 6:
+        text = f'<text x="{x:.1f}" y="{y + 4:.1f}">{escape(q.name)}</text>'
+    else:
+        text = f'<text class="below" x="{x:.1f}" y="{y + _RADIUS + 13:.1f}">{escape(q.name)}</text>'
     return f"<g><title>{escape(q.name)}: {escape(words)}</title>{shape}{text}</g>"

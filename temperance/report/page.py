@@ -17,6 +17,8 @@ import numpy as np
 from ..errors import InvalidParameter
 from ..evidence.selection import Comparison, sized
 from ..fit import Fit
+from ..graph import GraphModel
+from ..graph.drawing import draw
 from ..summary import _cell
 from . import plots
 from ._facts import data_of, is_gaussian
@@ -148,7 +150,8 @@ def _found(fit: Fit, names: Sequence[str] | None, density: bool = True) -> list[
     """The parts of one fit: figures, then the table."""
     figures = [_figure(*entry) for entry in _fit_figures(fit, names) if density or entry[0] != DENSITY]
     table = fit.table()
-    parts = [_section(f"The fit by {fit.method.name}", [_grid(figures)])] if figures else []
+    parts = [_section("The model", [_graph(fit.model)])] if isinstance(fit.model, GraphModel) else []
+    parts += [_section(f"The fit by {fit.method.name}", [_grid(figures)])] if figures else []
     if "component" in table:
         table["component"] = list(range(1, len(table["component"]) + 1))  # as the figures number them
     if table:
@@ -157,6 +160,21 @@ def _found(fit: Fit, names: Sequence[str] | None, density: bool = True) -> list[
         more = [f"<p>and {size - 50} more rows.</p>"] if size > 50 else []
         parts.append(_section("What was found", [_table(list(table), rows, "The parts of the fitted model"), *more]))
     return parts
+
+
+def _graph(model: GraphModel) -> str:
+    svg = str(draw(model.spec))
+    width = svg.split('width="', 1)[1].split('"', 1)[0]
+    words = "The graph in plate notation: " + ", ".join(q.name for q in model.spec if q.random)
+    svg = svg.replace("<svg ", f'<svg aria-label="{_text(words)}" style="max-width: {width}px" ', 1)
+    caption = (
+        "Circles are variables, grey ones were observed; squares are inputs; a dashed arrow chooses between the "
+        "members of a plate; a loop leads from each step of a chain to the next."
+    )
+    return (
+        f'<figure><div class="paper">{svg}</div>'
+        f"<figcaption><strong>The graph.</strong> {_text(caption)}</figcaption></figure>"
+    )
 
 
 def _fit_figures(fit: Fit, names: Sequence[str] | None) -> list[tuple[str, Callable[[], Any], str, str]]:
@@ -250,6 +268,9 @@ def _default_code(result: Fit | Comparison) -> str:
     else:
         size = getattr(result.model, "n_components", None)
         model = f"tp.{type(result.model).__name__}({'' if size is None else size})"
+        if isinstance(result.model, GraphModel):
+            lines[-1] = "# x: your data, g: the graph above"
+            model = "g.model()"
         lines += [f"fit = tp.fit({model}, x, tp.{result.method!r}, seed={result.seed!r})", "fit.summary()"]
     return "\n".join(lines)
 

@@ -124,6 +124,23 @@ def test_a_page_about_one_fit(hill, tmp_path):
     assert "2 of the 3 components hold data" in text
 
 
+def test_a_graph_is_drawn(tmp_path):
+    g = tp.Graph()
+    walk = g.gamma("walk", 1.0, 1.0)
+    level = g.gaussian_chain("level", 0.0, 1.0, 1.0, walk, time="t", plates="series")
+    g.normal("x", level, 1.0, observed=True)
+    fit = tp.fit(g.model(), X.T, tp.VB(max_iter=2))
+    text = tp.report(fit, tmp_path / "graph.html").read_text("utf-8")
+    found = Reader()
+    found.feed(text)
+    assert 'class="tp-graph"' in text and "observed" in text and "g.model()" in text
+    assert not found.outside and len(found.names) == len(set(found.names)) and not found.open
+    style = text.split("<style>")[2].split("</style>")[0]
+    assert all(
+        rule.startswith(".tp-graph ") for rule in style.split("}") if rule
+    )  # it leaves the rest of the page alone
+
+
 def test_only_results_have_a_report(tmp_path):
     with pytest.raises(InvalidParameter, match="must be a fit or a comparison, got int"):
         tp.report(3, tmp_path / "x.html")
