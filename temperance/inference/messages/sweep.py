@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from ...families import Gaussian
 from ...models import Data
 from ...models.enumerable import Enumerable
 from ._entries import join as entry_join
 from ._entries import split as entry_split
 from ._weights import WeightTerms, weight_terms
+from .gaussian import has_kernel, host_pass
 from .projection import Blocks, Factor, Natural, log_normaliser, naturals, project, with_naturals
 
 
@@ -23,12 +26,13 @@ class Sites(NamedTuple):
     log_scale: Float[Array, " n"]
 
 
-class Factors(NamedTuple):
+class Factors(eqx.Module):
     """What the data bring, and which of them are there."""
 
     each: Factor  # leading axis of data
     live: Bool[Array, " n"]
     terms: WeightTerms
+    gaussian: bool = eqx.field(static=True)  # T(x) = (x, 1, x xᵀ, 1)
 
 
 class Passed(NamedTuple):
@@ -44,7 +48,7 @@ def factors_of(model: Enumerable, data: Data) -> Factors:
     # Messages are differences of large sums: whatever the data's precision, this is float64.
     values = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), data.values)
     each = Factor(model.pair.statistics(values), model.pair.log_base(values))
-    return Factors(each, data.weights > 0, weight_terms(model))
+    return Factors(each, data.weights > 0, weight_terms(model), type(model.pair) is Gaussian)
 
 
 def empty_sites(blocks: Blocks, n: int) -> Sites:
@@ -61,8 +65,23 @@ def one_pass(
     sites: Sites,
     order: Int[Array, " n"],
     trace: bool = False,
+    kernel: bool = True,
 ) -> Passed:
-    """Refresh every factor once, in the given order."""
+    """Refresh every factor once, in the given order; with a `kernel` where there is one."""
+    if kernel and not trace and has_kernel(alpha, factors.gaussian, factors.terms, blocks):
+        natural, messages, scales, skipped = host_pass(
+            alpha,
+            damping,
+            factors.each.statistics.first,
+            factors.each.log_base,
+            factors.live,
+            factors.terms,
+            naturals(blocks),
+            sites.natural,
+            sites.log_scale,
+            order,
+        )
+        return Passed(with_naturals(blocks, natural), Sites(messages, scales), skipped, None)
 
     like, like_datum = naturals(blocks), factors.each.statistics
 
