@@ -29,3 +29,18 @@ class BoundDecreased(NumericalFailure):
 
 class DamagedFile(TemperanceError, ValueError):
     """A saved file is damaged, foreign or of an unknown version."""
+
+
+class PartitionFailed(TemperanceError, RuntimeError):
+    """A partition cannot be read or treated; its number and name are in the message."""
+
+    def __init__(self, message: str, number: int | None = None):
+        super().__init__(message, number)
+        self.number = number
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class ClusterLost(TemperanceError, ConnectionError):
+    """The cluster went away in the middle of a run."""

@@ -15,13 +15,15 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from . import storage
+from .cluster.model import Distributed
+from .cluster.partitions import is_lazy
 from .data.stream import Stream
 from .errors import DamagedFile, InvalidParameter, NumericalFailure, UnsupportedMethod
 from .inference._method import Method, Run
 from .inference.checkpoint import Checkpoint, identity
 from .inference.progress import Progress, as_progress
 from .inference.run import run
-from .inference.streamed import Streamed, prepare_stream
+from .inference.streamed import Streamed, on_one_device, prepare_stream
 from .models import Data, Model, Posterior
 from .summary import summarise
 
@@ -67,14 +69,14 @@ class Fit:
         return self.details.get("standard_error")
 
     def log_predictive(self, x_new: Any) -> np.ndarray:
-        """The log density of each new datum, averaged over the posterior."""
-        return self._rowwise(_log_predictive, x_new)
+        """The log density of each new datum, averaged over the posterior; of Dask data a lazy array, block by block."""
+        return self._rowwise("log_predictive", x_new)
 
     def responsibilities(self, x_new: Any) -> np.ndarray:
-        """The probability of each component for each datum."""
+        """The probability of each component for each datum; of Dask data a lazy array, block by block."""
         if not hasattr(self.model, "responsibilities"):
             raise UnsupportedMethod(f"{type(self.model).__name__} has no discrete latent for each datum")
-        return self._rowwise(_responsibilities, x_new, self._with_labels())
+        return self._rowwise("responsibilities", x_new, self._with_labels())
 
     @property
     def components(self) -> np.ndarray:
@@ -195,24 +197,34 @@ class Fit:
             return self.state
         return self._families() if self.model.local_groups else self.state.aligned(self.model, self.data)
 
-    def _rowwise(self, function: Any, x_new: Any, state: Any = None) -> np.ndarray:
+    def _rowwise(self, name: str, x_new: Any, state: Any = None) -> Any:
         state = self.state if state is None else state
-        rows = self.model.new_rows(x_new)
-        if not self.model.independent_rows:
-            return np.asarray(function(self.model, state, rows))
-        n = jax.tree.leaves(rows)[0].shape[0]
-        pieces = []
-        for start in range(0, n, _ROWS):
-            piece = jax.tree.map(lambda leaf, start=start: leaf[start : start + _ROWS], rows)
-            size = jax.tree.leaves(piece)[0].shape[0]
-            if n > _ROWS and size < _ROWS:
-                # One shape, one compilation.
-                piece = jax.tree.map(
-                    lambda leaf, size=size: np.concatenate([leaf, np.repeat(leaf[-1:], _ROWS - size, axis=0)]),
-                    piece,
-                )
-            pieces.append(np.asarray(function(self.model, state, piece))[:size])
-        return np.concatenate(pieces)
+        if is_lazy(x_new):
+            from .cluster.lazy import blockwise
+
+            return blockwise(name, self.model, state, x_new)
+        return rowwise(name, self.model, state, x_new)
+
+
+def rowwise(name: str, model: Model, state: Any, x_new: Any) -> np.ndarray:
+    """`log_predictive` or `responsibilities` of new data, a piece at a time."""
+    function = {"log_predictive": _log_predictive, "responsibilities": _responsibilities}[name]
+    rows = model.new_rows(x_new)
+    if not model.independent_rows:
+        return np.asarray(function(model, state, rows))
+    n = jax.tree.leaves(rows)[0].shape[0]
+    pieces = []
+    for start in range(0, n, _ROWS):
+        piece = jax.tree.map(lambda leaf, start=start: leaf[start : start + _ROWS], rows)
+        size = jax.tree.leaves(piece)[0].shape[0]
+        if n > _ROWS and size < _ROWS:
+            # One shape, one compilation.
+            piece = jax.tree.map(
+                lambda leaf, size=size: np.concatenate([leaf, np.repeat(leaf[-1:], _ROWS - size, axis=0)]),
+                piece,
+            )
+        pieces.append(np.asarray(function(model, state, piece))[:size])
+    return np.concatenate(pieces)
 
 
 @eqx.filter_jit
@@ -235,12 +247,14 @@ def fit(
     progress: bool | Progress | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     every: float = 10.0,
+    engine: Any = None,
 ) -> Fit:
     """Fit `model` to `data` by `method` (default `tp.VB()`); see `Fit` for what comes back.
 
     The same seed on the same machine gives the same bits. `weights` is one non-negative number a datum.
     `progress` shows a bar; by default only on a terminal. Data larger than memory are a `tp.Stream`. The state is
-    kept in the file `checkpoint` about every `every` seconds; the same call then goes on from there.
+    kept in the file `checkpoint` about every `every` seconds; the same call then goes on from there. `engine` is a
+    Dask client on whose workers the data are walked over: Dask collections, delayed parts, or a folder of shards.
     """
     from .inference.variational.coordinate import VB
 
@@ -249,12 +263,32 @@ def fit(
         raise UnsupportedMethod(f"method must be a method such as tp.VB(), got {method!r}")
     if not isinstance(model, Model):
         raise InvalidParameter(f"model must be a model such as tp.GaussianMixture(3), got {model!r}")
+    if engine is not None or is_lazy(data):
+        from .cluster.start import attended, begin
+
+        key = jax.random.fold_in(as_key(seed), 2)
+        with attended(*begin(model, data, method, weights, engine, key)) as (remote, parts):
+            return _fit(remote, parts, method, seed, progress, checkpoint, every)
     arrays: Any
     if isinstance(data, Stream):
         model, arrays = prepare_stream(model, data, method, weights, jax.random.fold_in(as_key(seed), 2))
     else:
         model, arrays = model.prepare(data, weights)
-    model = method.prepare(model)
+    if method.row_by_row:
+        arrays = on_one_device(arrays)
+    return _fit(method.prepare(model), arrays, method, seed, progress, checkpoint, every)
+
+
+def _fit(
+    model: Model,
+    arrays: Any,
+    method: Method,
+    seed: int | Key[Array, ""],
+    progress: bool | Progress | None,
+    checkpoint: str | os.PathLike[str] | None,
+    every: float,
+) -> Fit:
+    """The model and the data as the method sees them; all that is left is to run it."""
     complete = method.complete(model, arrays)
     arrays = complete.arrange(jax.random.fold_in(as_key(seed), 0), model, arrays)
     keep = None
@@ -285,6 +319,9 @@ def fit(
             f"{method.name} ended with a log evidence of {result.log_evidence}; try a less extreme prior"
         )
     kept = arrays.sample if isinstance(arrays, Streamed) else arrays
+    if isinstance(model, Distributed):
+        kept, model = model.sample, model.inner
+        result = result._replace(state=Posterior(result.state.blocks, {}))  # local blocks stay with the partitions
     return Fit(
         model=model,
         method=method,

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, Key, UInt32
 
+from ...cluster.model import Distributed
 from ...errors import InvalidParameter
 from ...families._family import Family
 from ...models import Data, Model, Posterior, Powers
@@ -267,6 +268,9 @@ class SVI(Method):
         key = jax.random.wrap_key_data(seed)
         n = model.units(data)
         rows = rows_of_step(key, step, min(self.batch_size, n), n, self.replacement)
+        if isinstance(model, Distributed):
+            ahead = rows_of_step(key, step + 1, min(self.batch_size, n), n, self.replacement)
+            return model.minibatch_ahead(data, rows, ahead, data.stands_for)
         if not model.independent_rows:
             return model.minibatch(data, rows, data.stands_for)
         return minibatch(data, rows, data.stands_for)

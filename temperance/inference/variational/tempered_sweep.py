@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
+from ...cluster.model import Distributed
 from ...families._family import Family
 from ...models import LDA, Data, Each, Model, Posterior, Powers
 from ...models._blocks import move, rows_sum
@@ -38,6 +39,7 @@ class Walked(NamedTuple):
     messages: Means
     energy: Energy
     local: dict[str, Family]
+    power: Power | None = None  # of the messages, where data have found one of their own
 
 
 class Swept(NamedTuple):
@@ -45,6 +47,7 @@ class Swept(NamedTuple):
     bound: Float[Array, ""]  # at the start, after the first local step, at the temperature
     energy: Energy  # at the same place
     power: Power  # after it
+    acting: Power  # the energy that a temperature for all data is found from
 
 
 def walk_with_energy(
@@ -56,6 +59,9 @@ def walk_with_energy(
     local_steps: int,
 ) -> Walked:
     """`Model.walk`, and the derivatives of its value in the powers."""
+    if isinstance(model, Distributed):
+        (value, messages, energy), fresh = model.walk_with_energy(m, data, power, local, local_steps)
+        return Walked(value, messages, energy, fresh)
     if isinstance(model, LDA) and model.engine != "autodiff":
         return _walk_topics(model, m, data, power, local, local_steps)
     each = jnp.ndim(power) == 1
@@ -85,11 +91,23 @@ def _walk_topics(model: LDA, m: Means, data: Data, power: Power, local: dict[str
     """The walk in closed form has no derivative. Its energy is ⟨messages, E log β⟩ / s + Σ (γ − α) E log θ / s, exact
     where the local steps have converged."""
     terms, fresh = model.walk(m, data, Powers(power, power), local, local_steps)
-    proportions = fresh["proportions"]
-    counts = proportions.concentration - model.concentration(m)[None]
-    documents = data.weights @ jnp.sum(counts * proportions.mean().log, axis=1)
-    words = jnp.sum(terms.messages["topics"].dot(m["topics"]))
-    return Walked(terms.value, terms.messages, Energy((words + documents) / power, words / power), fresh)
+    documents = data.weights @ document_energies(model, m, fresh, jnp.broadcast_to(power, data.weights.shape))
+    words = jnp.sum(terms.messages["topics"].dot(m["topics"])) / power
+    return Walked(terms.value, terms.messages, Energy(words + documents, words), fresh)
+
+
+def document_energies(model: LDA, m: Means, local: dict[str, Any], powers: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Σ_k N_dk E log θ_dk, with the counts that the concentrations tell of."""
+    counts = local["proportions"].concentration - model.concentration(m)[None]
+    return jnp.sum(counts * local["proportions"].mean().log, axis=1) / powers
+
+
+def acting_energy(model: Model, blocks: dict[str, Any], walked: Walked, data: Data) -> Power:
+    """The energy that belongs to the model's normaliser. From that of topic models the topics of tokens are summed
+    out, and the energy that does not temper twice is that of the mean parameters (errata to B.1)."""
+    if isinstance(model, LDA):
+        return model.mean_energy(blocks, walked.local, data)
+    return walked.energy.joint
 
 
 def tempered_sweep(
@@ -100,25 +118,33 @@ def tempered_sweep(
     local_steps: int = 1,
     respond: Respond | None = None,
     rate: ArrayLike = 1.0,
+    walk: Callable[[dict[str, Family]], Walked] | None = None,
 ) -> Swept:
     """`Model.sweep` at a power.
 
     `respond` makes a new power out of the energy, once the latents and before the globals are updated: the
-    messages, proportional to the power at fixed latents, follow it.
+    messages, proportional to the power at fixed latents, follow it. Or `walk` is the first walk, in which data find
+    powers of their own.
     """
     blocks, local = dict(q.blocks), q.locals
     first: tuple[Array, Energy] | None = None
+    acting: Power = jnp.zeros(())
     for group in model.groups:
         names = (group.block,) if isinstance(group, Each) else group
         m = means(blocks)
         value, target = jax.value_and_grad(model.log_prior)(m)
         if first is None or not (set(names) <= set(model.apart) or isinstance(group, Each)):
-            walked = walk_with_energy(model, m, data, power, local, local_steps)
+            if first is None and walk is not None:
+                walked = walk(blocks)
+            else:
+                walked = walk_with_energy(model, m, data, power, local, local_steps)
             local, messages = walked.local, walked.messages
             if first is None:
                 first = (value + walked.value + entropy(blocks), walked.energy)
+                power = power if walked.power is None else walked.power
                 if respond is not None:
-                    fresh = respond(walked.energy.joint)
+                    acting = acting_energy(model, blocks, walked, data)
+                    fresh = respond(acting)
                     messages = jax.tree.map(lambda leaf, ratio=fresh / power: leaf * ratio, messages)
                     power = fresh
             target = add(target, messages)
@@ -128,4 +154,4 @@ def tempered_sweep(
         else:
             blocks |= {name: move(blocks[name], target[name], rate) for name in names}
     assert first is not None
-    return Swept(Posterior(blocks, local), *first, power)
+    return Swept(Posterior(blocks, local), *first, power, acting)

@@ -1,0 +1,336 @@
+"""The client's side of a run: tasks for the partitions, a tree of sums, what to do when something is lost.
+
+A walk is one task a partition and a tree of additions; the statistics of the globals are sent once, as a task of
+their own. Every task can be carried out again from what the scheduler knows, so a worker that dies costs only what
+it held: Dask reads its partitions again, and works out their local blocks again along the chain of walks that made
+them. That chain is cut when the globals kept along it outweigh the local blocks: these then pass through the client
+once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import uuid
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from ..errors import ClusterLost, PartitionFailed
+from . import worker
+from .model import FRESH, Question, sessions
+from .partitions import Partition
+from .worker import Job, Walks
+
+_FAN = 8  # sums that one task adds
+_TRIES = 6  # rounds of a walk whose tasks' workers keep dying
+_RETRIES = 2  # of a task that fails
+_WAIT = 0.25  # seconds between looks at what is done
+_MEMORY = 0.4  # of the workers' memory that partitions may take
+_numbers = itertools.count(1)
+
+
+class Session:
+    """One run on a cluster: its partitions, its model, and the local blocks that workers keep."""
+
+    def __init__(self, client: Any, partitions: list[Partition], documents: bool, keep: bool | None = None):
+        self.client, self.partitions, self.documents = client, partitions, documents
+        self.keep = keep
+        self.run = uuid.uuid4().hex[:8]
+        self.number = next(_numbers)
+        self.failure: BaseException | None = None  # what a callback raised, which JAX would turn into text
+        self.done: tuple[int, int] = (0, 0)  # partitions of the walk under way
+        self.model: Any = None
+        self.lengths: dict[int, int] = {}  # rows each partition is filled up to
+        self.counts: dict[int, int] = {}  # rows each partition has
+        self.block = 1
+        self.depth = 1  # walks of a sweep
+        self._reads: dict[int, Any] = {}
+        self._calls = itertools.count()
+        self._kept: dict[int, dict[int, Any]] = {}  # of each partition: its local blocks by version
+        self._asked: dict[int, list[set[int]]] = {}  # the versions its last walks used or made
+        self._trail = 0  # bytes of globals since the chain was cut
+        self._lock = threading.Lock()
+        sessions[self.number] = self
+
+    # ---- before the run -----------------------------------------------------------------------------------
+
+    def look(self, options: dict[str, Any]) -> list[worker.About]:
+        """What is in each partition."""
+        tasks = [
+            self._task(worker.look, part, f"look-{number}", number, part.name, self.documents, options)
+            for number, part in enumerate(self.partitions)
+        ]
+        return self._settle(lambda: self.client.gather(self._submit(tasks)))
+
+    def some(self, options: dict[str, Any], which: dict[int, np.ndarray | None]) -> list[Any]:
+        """These rows of these partitions, on the client."""
+        tasks = []
+        for number, rows in which.items():
+            part = self.partitions[number]
+            rest = (number, part.name, self.documents, options, rows)
+            tasks.append(self._task(worker.some, part, f"sample-{number}", *rest))
+        return self._settle(lambda: self.client.gather(self._submit(tasks)))
+
+    def begin(self, model: Any, counts: dict[int, int], size: int, block: int, depth: int) -> None:
+        """Send the model; decide how long partitions are to be and whether they stay in memory."""
+        self.counts, self.lengths = counts, lengths(counts)
+        self.block, self.depth = block, depth
+        host = jax.tree.map(lambda leaf: np.asarray(leaf) if eqx.is_array(leaf) else leaf, model)
+        self.model = self.client.submit(worker.same, host, key=self._key("model"), pure=False)
+        if self.keep is None:
+            self.keep = size <= _MEMORY * _memory(self.client)
+
+    # ---- a walk -------------------------------------------------------------------------------------------
+
+    def walk(
+        self,
+        question: Question,
+        numbers: np.ndarray,
+        scales: np.ndarray,
+        ahead: np.ndarray,
+        versions: np.ndarray,
+        powers: np.ndarray,
+        m: Any,
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        """The sums over these partitions for each restart (the leading axis), and the versions of local blocks."""
+        try:
+            with self._lock, quiet():
+                return self._walk(question, numbers, scales, ahead, versions, powers, m)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def _walk(self, question, numbers, scales, ahead, versions, powers, m):  # type: ignore[no-untyped-def]
+        call = next(self._calls)
+        jobs = self._jobs(numbers, scales, versions)
+        self.done = (0, len(jobs))
+        if question.keep:
+            self._shorten(jobs, m)
+        about = Walks(self.run, question.kind, question.steps, question.cold, question.keep)
+        sums, local = self._settle(lambda: self._round(call, about, jobs, powers, m, ahead))
+        if question.keep:
+            self._remember(call, jobs, local)
+        if not self.keep:
+            self._forget_reads(ahead)
+        restarts = numbers.shape[0]
+        zero = [np.zeros(shape, kind) for shape, kind in question.shapes]
+        each = [sums.get(restart, zero) for restart in range(restarts)]
+        stacked = [np.stack([leaves[i] for leaves in each]) for i in range(len(question.shapes))]
+        return stacked, np.full(versions.shape, call if question.keep else FRESH, dtype=np.int64)
+
+    def _jobs(self, numbers: np.ndarray, scales: np.ndarray, versions: np.ndarray) -> list[Job]:
+        """One for each partition that has a weight, in order."""
+        asked: dict[int, list[tuple[int, float, int]]] = {}
+        for restart, (places, weights, tokens) in enumerate(zip(numbers, scales, versions, strict=True)):
+            for place, weight, token in zip(places, weights, tokens, strict=True):
+                if weight > 0:
+                    asked.setdefault(int(place), []).append((restart, float(weight), int(token)))
+        return [
+            Job(place, self.partitions[place].name, *map(tuple, zip(*asked[place], strict=True)))
+            for place in sorted(asked)
+        ]
+
+    def _round(self, call: int, about: Walks, jobs: list[Job], powers: np.ndarray, m: Any, ahead: np.ndarray) -> Any:
+        """Submit, add up and wait."""
+        attempt = f"{call}-{uuid.uuid4().hex[:4]}"
+        sent = (
+            m if len(jobs) == 1 else self.client.submit(worker.same, m, key=self._key("globals", attempt), pure=False)
+        )
+        fused = not self.keep and ahead.size == 0  # then a task reads what it needs, and memory stays bounded
+        parts: list[Any] = []
+        given: list[Any] = []
+        for job in jobs:
+            source = self.partitions[job.part].source
+            if fused and isinstance(source, worker._READERS) and job.part not in self._reads:
+                parts.append(source)
+                given.append((self.documents, self.lengths[job.part], self.block))
+            else:
+                parts.append(self._read(job.part))
+                given.append(None)
+        parents = [{token: self._kept[job.part][token] for token in set(job.tokens) if token >= 0} for job in jobs]
+        walked = self.client.map(
+            worker.walk, jobs, parts, [sent] * len(jobs), [powers] * len(jobs), [self.model] * len(jobs),
+            [about] * len(jobs), given, parents,
+            key=[self._key("walk", attempt, job.part) for job in jobs], pure=False, retries=_RETRIES,
+        )  # fmt: skip
+        for number in np.unique(ahead):
+            self._read(int(number))  # while the walk goes on
+        local: list[Any] = []
+        sums = walked
+        if about.keep:
+            places = [job.part for job in jobs]
+            sums = self.client.map(
+                worker.first, walked, key=[self._key("part", attempt, p) for p in places], pure=False
+            )
+            local = self.client.map(
+                worker.second, walked, key=[self._key("local", attempt, p) for p in places], pure=False
+            )
+        level = 0
+        while len(sums) > 1:
+            groups = [sums[i : i + _FAN] for i in range(0, len(sums), _FAN)]
+            keys = [self._key("sum", attempt, f"{level}.{i}") for i in range(len(groups))]
+            sums = self.client.map(worker.add, groups, key=keys, pure=False)
+            level += 1
+        total = self._wait(sums[0], walked)
+        return total, local
+
+    def _wait(self, future: Any, walked: list[Any]) -> Any:
+        ready = threading.Event()
+        future.add_done_callback(lambda _: ready.set())
+        while not ready.wait(_WAIT):
+            self.done = (sum(one.done() for one in walked), len(walked))
+            if self.client.status not in ("running", "connecting"):
+                raise _lost(self.client)
+        self.done = (len(walked), len(walked))
+        return future.result()
+
+    def _settle(self, work: Any) -> Any:
+        """Carry it out, again where workers died too often for Dask or what they held was lost."""
+        from distributed.client import FutureCancelledError
+        from distributed.scheduler import KilledWorker
+
+        for attempt in range(_TRIES):
+            try:
+                return work()
+            except PartitionFailed:
+                raise
+            except KilledWorker as error:
+                if attempt == _TRIES - 1:
+                    raise ClusterLost(
+                        f"{error.task} was on {_TRIES} times as many workers that died as Dask allows: is a partition "
+                        "too large for a worker's memory?"
+                    ) from None
+            except (FutureCancelledError, OSError) as error:
+                if self.client.status not in ("running", "connecting") or attempt == _TRIES - 1:
+                    raise _lost(self.client) from error
+            self._reads.clear()
+        raise AssertionError("every way out is above")
+
+    # ---- partitions in the workers' memory ----------------------------------------------------------------
+
+    def _read(self, number: int) -> Any:
+        """The future of a partition in memory."""
+        if number not in self._reads:
+            part = self.partitions[number]
+            task = self._task(
+                worker.read, part, f"read-{number}", number, part.name, self.documents, self.model, self.run,
+                self.lengths[number], self.block,
+            )  # fmt: skip
+            self._reads[number] = self._submit([task])[0]
+        return self._reads[number]
+
+    def _forget_reads(self, ahead: np.ndarray) -> None:
+        coming = {int(number) for number in np.unique(ahead)}
+        self._reads = {number: future for number, future in self._reads.items() if number in coming}
+
+    # ---- local blocks -------------------------------------------------------------------------------------
+
+    def _remember(self, call: int, jobs: list[Job], local: list[Any]) -> None:
+        """Keep what the next sweep may ask for: a restart that is done comes back to where its last sweep began."""
+        for job, future in zip(jobs, local, strict=True):
+            kept = self._kept.setdefault(job.part, {})
+            kept[call] = future
+            asked = self._asked.setdefault(job.part, [])
+            asked.append({call, *job.tokens})
+            del asked[: -self.depth]
+            needed = set().union(*asked)
+            self._kept[job.part] = {version: held for version, held in kept.items() if version in needed}
+
+    def _shorten(self, jobs: list[Job], m: Any) -> None:
+        """Cut the chain of walks that local blocks are made by."""
+        self._trail += sum(leaf.nbytes for leaf in jax.tree.leaves(m))
+        held = {(place, version) for place, kept in self._kept.items() for version in kept}
+        if not held or self._trail < _LEAST or self._trail < self._local_bytes(jobs):
+            return
+        for place, version in held:
+            self._kept[place][version] = self.put(place, self._settle(lambda f=self._kept[place][version]: f.result()))
+        self._trail = 0
+
+    def _local_bytes(self, jobs: list[Job]) -> int:
+        from distributed import wait
+
+        futures = [future for kept in self._kept.values() for future in kept.values()]
+        wait(futures)
+        found = self.client.run_on_scheduler(_sizes, keys=[future.key for future in futures])
+        return int(found)
+
+    def put(self, place: int, local: Any) -> Any:
+        """Local blocks of a partition, from the client, as a task that can be carried out again."""
+        return self.client.submit(worker.same, local, key=self._key("put", place, uuid.uuid4().hex[:4]), pure=False)
+
+    # ---- pieces -------------------------------------------------------------------------------------------
+
+    def _task(self, function: Any, part: Partition, key: str, *rest: Any) -> Any:
+        return function, part.source, self._key(key), rest
+
+    def _submit(self, tasks: list[Any]) -> list[Any]:
+        """Futures of calls `function(source, *rest)`; a source that Dask makes is made on the way."""
+        from dask.delayed import Delayed, delayed
+
+        futures: list[Any] = []
+        for function, source, key, rest in tasks:
+            if isinstance(source, Delayed):
+                lazy = delayed(function, pure=False)(source, *rest, dask_key_name=key)
+                futures.append(self.client.compute(lazy, retries=_RETRIES))
+            else:
+                futures.append(self.client.submit(function, source, *rest, key=key, pure=False, retries=_RETRIES))
+        return futures
+
+    def _key(self, *parts: Any) -> str:
+        what, *rest = map(str, parts)
+        return "-".join(["temperance-" + what, self.run, *rest])
+
+    def close(self) -> None:
+        """Let the cluster forget this run."""
+        sessions.pop(self.number, None)
+        self._reads.clear()
+        self._kept.clear()
+        self.model = None
+
+
+_LEAST = 64 << 20  # bytes of globals that are always kept
+
+
+def lengths(counts: dict[int, int], room: float = 0.8) -> dict[int, int]:
+    """A few lengths for all: each partition is filled up to the next, at most a quarter longer."""
+    chosen: list[int] = []
+    for count in sorted(set(counts.values()), reverse=True):
+        if not chosen or count < room * chosen[-1]:
+            chosen.append(count)
+    return {number: min(length for length in chosen if length >= count) for number, count in counts.items()}
+
+
+def _memory(client: Any) -> float:
+    """Bytes that the workers may use in all."""
+    limits = [each.get("memory_limit") for each in client.scheduler_info(n_workers=-1)["workers"].values()]
+    if not limits or not all(limits):
+        import os
+
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return float(sum(limits))
+
+
+def _sizes(dask_scheduler: Any, keys: list[str]) -> int:
+    found = (dask_scheduler.tasks.get(key) for key in keys)
+    return sum(task.nbytes for task in found if task is not None)
+
+
+def _lost(client: Any) -> ClusterLost:
+    return ClusterLost(
+        f"the Dask scheduler was lost (the client is {client.status!r}): the same call on another cluster goes on from "
+        "its last state if it was given a checkpoint"
+    )
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Dask warns of large arguments of tasks: here they are what has to travel."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+        yield

@@ -1,0 +1,229 @@
+"""A model whose data are on a cluster: everything as the model says, but a walk over the data goes to the workers.
+
+The loop and all arithmetic on globals stay in the client's process. A *row* of its `Data` is a partition: its value
+is the partition's number, its weight the number of data in it. So minibatches of rows are minibatches of partitions,
+and the local blocks of a row are those of a partition, which stay on the cluster: what travels through the loop is
+the version of them that a state has.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from ..errors import UnsupportedMethod
+from ..families._family import Family
+from ..models import Conditional, Data, Each, Model, Posterior, Powers
+from ..models._data import make_data
+from ..models._model import Group, Means, Terms
+from ..models.renormalised import Normaliser, log_tempered_normaliser
+from ..models.stochastic import Stochastic
+from .worker import answer
+
+FRESH = -1  # the version of local blocks that are yet to be worked out
+
+sessions: dict[int, Any] = {}  # who answers, by number: another run of the same shapes is no other compilation
+
+
+class Numbers(eqx.Module):
+    """Partitions, and those that will be asked for next."""
+
+    here: Int[Array, " p"]
+    ahead: Int[Array, " a"] | None = None
+
+
+class Versions(eqx.Module):
+    """In place of local blocks: which of those the cluster has kept belong to each partition."""
+
+    version: Int[Array, " p"]
+
+    def __getitem__(self, index: Any) -> Self:
+        return type(self)(self.version[index])
+
+
+class Question(NamedTuple):
+    """What a callback must know beside its arrays."""
+
+    kind: str
+    steps: int
+    cold: bool
+    keep: bool
+    structure: Any  # of the statistics
+    shapes: tuple[tuple[tuple[int, ...], Any], ...]  # of the sums
+
+
+class Distributed(Model):
+    """`inner` with its data elsewhere; `sample` are some rows, weighted to stand for all."""
+
+    inner: Model
+    sample: Data
+    rows: Float[Array, " p"]  # of each partition that has any
+    places: Int[Array, " p"]  # their numbers
+    session: Int[Array, ""]
+    prior: dict[str, Family | Conditional]
+
+    def __init__(self, inner: Model, sample: Data, rows: Any, places: Any, session: int):
+        self.inner, self.sample, self.prior = inner, sample, inner.prior
+        self.rows, self.places, self.session = jnp.asarray(rows), jnp.asarray(places), jnp.asarray(session)
+
+    # ---- where the cluster comes in -----------------------------------------------------------------------
+
+    def walk(
+        self,
+        m: Means,
+        data: Data,
+        powers: Powers = Powers(),
+        local: Any = None,
+        local_steps: int = 1,
+    ) -> tuple[Terms, Any]:
+        sums, fresh = self._ask("walk", m, data, powers, local, local_steps)
+        return Terms(*sums), fresh
+
+    def walk_with_energy(self, m: Means, data: Data, power: Any, local: Any, local_steps: int) -> tuple[Any, Any]:
+        """(value, messages, energy) of a tempered walk, and the local blocks."""
+        return self._ask("energy", m, data, Powers(power, power), local, local_steps)
+
+    def _ask(self, kind: str, m: Means, data: Data, powers: Powers, local: Any, local_steps: int) -> tuple[Any, Any]:
+        if any(jnp.ndim(power) for power in powers):
+            raise UnsupportedMethod("a temperature for each datum needs the data in one place; leave out engine")
+        cold = kind == "walk" and all(isinstance(power, float) and power == 1.0 for power in powers)
+        both = jnp.stack([jnp.asarray(power, jnp.float64) for power in powers])
+
+        def sums(m: Means, sample: Data, powers: Any) -> Any:
+            return answer(kind, self.inner, m, sample, None if cold else powers, {}, local_steps)[0]
+
+        like = jax.eval_shape(sums, m, self.sample, both)
+        leaves, structure = jax.tree.flatten(m)
+        kept = local["cluster"].version if local else jnp.full(data.weights.shape, FRESH)
+        shapes = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(like))
+        question = Question(kind, int(local_steps), cold, bool(local), structure, shapes)
+        values = data.values
+        ahead = values.here[:0] if values.ahead is None else values.ahead
+        results = (
+            tuple(jax.ShapeDtypeStruct(shape, kind) for shape, kind in shapes),
+            jax.ShapeDtypeStruct(kept.shape, jnp.int64),
+        )
+        given = (self.session, values.here, data.weights / self._rows_of(values.here), ahead, kept, both, leaves)
+        # All restarts in one round.
+        found, version = jax.pure_callback(
+            functools.partial(_answer, question), results, *given, vmap_method="expand_dims"
+        )
+        return jax.tree.unflatten(jax.tree.structure(like), found), {"cluster": Versions(version)} if local else {}
+
+    def _rows_of(self, numbers: Int[Array, " p"]) -> Float[Array, " p"]:
+        return self.rows[jnp.searchsorted(self.places, numbers)]
+
+    def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
+        """Where the model starts from the sample, which is all data where there are few."""
+        blocks = self.inner.initial(key, self.sample).blocks
+        fresh: dict[str, Any] = {"cluster": Versions(jnp.full(data.weights.shape, FRESH))}
+        return Posterior(blocks, fresh if self.inner.local_groups else {})
+
+    def initial_local(self, m: Means, x: Any) -> dict[str, Any]:
+        """Of a minibatch: afresh, and kept only where a sweep has to walk over it again."""
+        if not self.inner.local_groups or self.walks == 1:
+            return {}
+        return {"cluster": Versions(jnp.full(x.here.shape, FRESH))}
+
+    @property
+    def walks(self) -> int:
+        """How often a sweep walks over the data."""
+        count = 0
+        for number, group in enumerate(self.groups):
+            if isinstance(group, Each):
+                count += int(np.prod(self.prior[group.block].batch_shape[group.axis]))  # type: ignore[union-attr]
+            elif number == 0 or not set(group) <= set(self.apart):
+                count += 1
+        return max(1, count)
+
+    @property
+    def stochastic(self) -> Stochastic:
+        """A minibatch is a partition."""
+        return self.inner.stochastic._replace(batch_size=1)
+
+    @property
+    def independent_rows(self) -> bool:
+        return False
+
+    def units(self, data: Data) -> int:
+        return data.weights.shape[0]
+
+    def minibatch(self, data: Data, chosen: Int[Array, " b"], stands_for: Float[Array, ""]) -> Data:
+        return self.minibatch_ahead(data, chosen, chosen[:0], stands_for)
+
+    def minibatch_ahead(
+        self, data: Data, chosen: Int[Array, " b"], ahead: Int[Array, " a"], stands_for: Float[Array, ""]
+    ) -> Data:
+        """These partitions, weighted to stand for all; those to come are read meanwhile."""
+        weights = data.weights[chosen]
+        numbers = Numbers(data.values.here[chosen], data.values.here[ahead])
+        return Data(numbers, weights * (stands_for / jnp.sum(weights)), chosen.shape[0])
+
+    def piece(self, data: Any, run: int | None = None, size: int | None = None) -> Data:
+        """Held-out data, in the client's memory."""
+        return make_data(self.inner.new_rows(data), None, block_rows(self.sample))
+
+    # ---- as the model says --------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        return self.inner.groups
+
+    @property
+    def local_groups(self) -> tuple[Group, ...]:
+        return self.inner.local_groups
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        return self.inner.apart
+
+    @property
+    def rounding(self) -> float:
+        return self.inner.rounding
+
+    def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
+        raise NotImplementedError("the data are on the cluster already")
+
+    def log_evidence(
+        self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
+    ) -> Float[Array, " n"]:
+        return self.inner.log_evidence(m, x, powers, key)
+
+    def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Any:
+        return self.inner.simulate(key, draws, n)
+
+    def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
+        return self.inner.log_predictive(q, x)
+
+
+def block_rows(data: Data) -> int:
+    return max(1, data.weights.shape[0] // int(data.blocks))
+
+
+@log_tempered_normaliser.register
+def _(model: Distributed, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+    return log_tempered_normaliser(model.inner, temperatures, model.sample, seed)
+
+
+def _answer(question: Question, *given: Any) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+    """The callback. It must not use JAX: the thread it would wait for may be the one it keeps waiting."""
+    session, *rest, leaves = given
+    lead = np.asarray(session).ndim
+    arrays = [np.asarray(array) for array in (session, *rest, *leaves)]
+    restarts = np.broadcast_shapes(*(array.shape[:lead] for array in arrays))
+    count = int(np.prod(restarts))
+    flat = [np.broadcast_to(a, (*restarts, *a.shape[lead:])).reshape((count, *a.shape[lead:])) for a in arrays]
+    numbers, scales, ahead, versions, powers = flat[1:6]
+    m = jax.tree.unflatten(question.structure, flat[6:])
+    sums, fresh = sessions[int(flat[0][0])].walk(question, numbers, scales, ahead, versions, powers, m)
+    shaped = tuple(
+        np.asarray(total, kind).reshape((*restarts, *shape))
+        for total, (shape, kind) in zip(sums, question.shapes, strict=True)
+    )
+    return shaped, fresh.reshape((*restarts, *fresh.shape[1:]))

@@ -1,0 +1,209 @@
+"""From a user's call to a run on a cluster: look at all partitions once, complete the model, find a start.
+
+Up to 65,536 rows are brought to the client, where the model is completed and started exactly as in one process. Of
+more, means and variances of all columns (or the words of all documents) complete the model just as they would in one
+process, and the start is that of a sample of so many rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from ..errors import InvalidData, InvalidParameter, UnsupportedMethod
+from ..models import LDA, Data, FactorialMixture, LinearRegression, Mixture, Model
+from ..models._data import make_data
+from ..models.features import Columns
+from ..models.topics import Vocabulary
+from ._dask import require_client, require_dask
+from .engine import Session
+from .model import Distributed, Numbers, block_rows, sessions
+from .partitions import as_partitions, is_lazy, join_rows
+from .worker import About, join_abouts
+
+_SAMPLE = 2**16  # rows
+
+
+def begin(
+    model: Model, data: Any, method: Any, weights: Any, engine: Any, key: Key[Array, ""]
+) -> tuple[Distributed, Data]:
+    """The model as the method sees it, with its data on the cluster."""
+    client, keep = _client(engine, data)
+    _require_method(method)
+    if weights is not None:
+        raise InvalidData("weights cannot be given with engine: repeat rows, or leave out engine")
+    if not model.independent_rows or type(model).sweep is not Model.sweep:
+        raise UnsupportedMethod(f"{type(model).__name__} needs its data in one place: leave out engine")
+    documents = isinstance(model, LDA)
+    workers = sum(client.nthreads().values())
+    session = Session(client, as_partitions(data, workers), documents, keep)
+    try:
+        return _begin(model, method, session, key)
+    except BaseException:
+        session.close()
+        raise
+
+
+def _begin(model: Model, method: Any, session: Session, key: Key[Array, ""]) -> tuple[Distributed, Data]:
+    options = _options(model)
+    abouts = session.look(options)
+    about = join_abouts(abouts)
+    _require_alike(session, abouts, about)
+    if isinstance(model, LDA):
+        model = _with_words(model, about)
+        options = _options(model)
+    counts = {number: part.rows for number, part in enumerate(abouts) if part.rows}
+    model, sample = _complete(model, session, options, counts, about, key)
+    model = method.prepare(model)
+    places = np.asarray(sorted(counts), dtype=np.int64)
+    rows = np.asarray([counts[place] for place in places], dtype=np.float64)
+    wrapped = Distributed(model, sample, rows, places, session.number)
+    session.begin(model, counts, about.size, block_rows(sample), wrapped.walks)
+    return wrapped, Data(Numbers(jnp.asarray(places)), jnp.asarray(rows), about.rows)
+
+
+def _complete(
+    model: Model, session: Session, options: dict[str, Any], counts: dict[int, int], about: About, key: Key[Array, ""]
+) -> tuple[Model, Data]:
+    """The model with its scales and sizes, and the sample it starts from."""
+    total = about.rows
+    if total <= _SAMPLE:
+        rows = session.some(options, dict.fromkeys(counts))
+        return model.prepare(_as_given(model, join_rows(rows)))
+    rng = np.random.default_rng(int(jax.random.bits(key, dtype="uint32")))
+    chosen = np.sort(rng.choice(total, size=_SAMPLE, replace=False))
+    ends = np.cumsum(list(counts.values()))
+    which: dict[int, np.ndarray | None] = {}
+    for place, end in zip(counts, ends, strict=True):
+        here = chosen[(chosen >= end - counts[place]) & (chosen < end)]
+        if len(here):
+            which[place] = here - (end - counts[place])
+    drawn = _as_given(model, join_rows(session.some(options, which)))
+    complete, sample = model.prepare(drawn)
+    exact = _from_moments(model, about)
+    if exact is not None:
+        complete = exact
+        sample = make_data(complete.new_rows(drawn), None, block_rows(sample))
+    if isinstance(complete, LDA):
+        complete = complete._with(length=max(1, round(about.tokens / total)))
+    scaled = sample.weights * (total / sample.size)
+    return complete, eqx.tree_at(lambda data: data.weights, sample, scaled)
+
+
+def _from_moments(model: Model, about: About) -> Model | None:
+    """The model completed by two rows with the means and variances of all, where it asks for no more than these."""
+    deviation = np.sqrt(about.spread / np.maximum(about.count, 1.0))
+    two = np.stack([about.mean - deviation, about.mean + deviation])
+    if isinstance(model, LinearRegression):
+        if not isinstance(model.features, Columns):
+            return None
+        return model.prepare((two[:, : about.inputs], two[:, about.inputs :]))[0]
+    if isinstance(model, FactorialMixture):
+        return model.prepare(two.reshape((2, *about.shape)))[0]
+    if isinstance(model, Mixture) and model.start.kind != "responsibilities":
+        try:
+            complete = model.prepare(two)[0]
+        except InvalidData:  # whole numbers
+            return None
+        return complete if complete.shift is not None else None
+    return None
+
+
+def _as_given(model: Model, rows: Any) -> Any:
+    return (rows[0], rows[1][:, 0]) if isinstance(rows, tuple) and rows[1].ndim == 2 else rows
+
+
+def _options(model: Model) -> dict[str, Any]:
+    """How documents are read."""
+    if not isinstance(model, LDA):
+        return {}
+    words = None if model.vocabulary is None else model.vocabulary.words
+    return {"vocabulary": words, "n_words": model.n_words, "fractional": model.fractional}
+
+
+def _with_words(model: LDA, about: About) -> LDA:
+    """Over the words of all partitions."""
+    if about.tokens == 0:
+        raise InvalidData(f"all {about.rows} documents are empty")
+    if model.vocabulary is not None:
+        return model
+    if about.words is not None:
+        words = tuple(sorted(about.words))
+        return model._with(vocabulary=Vocabulary(words), n_words=len(words))
+    return model._with(n_words=model.n_words or about.n_words)
+
+
+def _require_alike(session: Session, abouts: list[About], about: About) -> None:
+    if about.rows == 0:
+        raise InvalidData(f"all {len(abouts)} partitions are empty")
+    shapes = {(part.shape, part.inputs): number for number, part in reversed(list(enumerate(abouts))) if part.rows}
+    if len(shapes) > 1:
+        (one, first), (other, second) = list(shapes.items())[:2]
+        names = [session.partitions[number].name for number in (first, second)]
+        raise InvalidData(
+            f"all partitions must have rows of one shape, but those of {names[0]} have {one[0]} and those of "
+            f"{names[1]} have {other[0]}"
+        )
+
+
+def _client(engine: Any, data: Any) -> tuple[Any, bool | None]:
+    if isinstance(engine, Cluster):
+        return require_client(engine.client), engine.keep
+    if engine is not None:
+        return require_client(engine), None
+    assert is_lazy(data)
+    distributed = require_dask()
+    try:
+        return distributed.get_client(), None
+    except ValueError:
+        raise InvalidParameter(
+            "data are Dask's, and there is no cluster to fit them on: make a dask.distributed.Client() first, or give "
+            "engine="
+        ) from None
+
+
+class Cluster:
+    """A client with how it is to be used: `keep` says whether partitions stay in the workers' memory (None: if there
+    is room)."""
+
+    def __init__(self, client: Any, keep: bool | None = None):
+        self.client, self.keep = client, keep
+
+
+def _require_method(method: Any) -> None:
+    from ..inference.variational.annealed import Annealed
+    from ..inference.variational.coordinate import VB
+    from ..inference.variational.stochastic import SVI
+    from ..inference.variational.tempered import VT
+
+    inside = method.method if isinstance(method, Annealed | VT) else method
+    if not isinstance(inside, VB | SVI):
+        raise UnsupportedMethod(
+            f"{method.name} needs all rows in one place; on a cluster there are tp.VB, tp.SVI, tp.Annealed and tp.VT "
+            "(restarts, chains and models in parallel: tp.compare(..., engine=client))"
+        )
+    if isinstance(inside, VB) and inside.moves:
+        raise UnsupportedMethod("moves look at single rows: leave out moves or engine")
+    if isinstance(inside, SVI) and isinstance(inside.held_out, int | float | np.number):
+        raise InvalidParameter("with engine held_out must be data, not a share of them")
+
+
+@contextlib.contextmanager
+def attended(model: Distributed, data: Data) -> Iterator[tuple[Distributed, Data]]:
+    """While a run goes on: what a walk raised is raised as it was, and at the end the cluster forgets the run."""
+    session = sessions[int(model.session)]
+    try:
+        yield model, data
+    except Exception:
+        if session.failure is not None:
+            raise session.failure from None
+        raise
+    finally:
+        session.close()

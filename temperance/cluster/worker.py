@@ -1,0 +1,296 @@
+"""What runs on the workers: reading a part, looking at it, walking over it, adding up.
+
+Results are NumPy trees: JAX stays inside a worker. Compiled functions live as long as the worker's process, and
+parts of nearly equal size have one shape, so that a worker compiles once or twice and not once a part.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from ..data import Corpus
+from ..errors import PartitionFailed, TemperanceError
+from ..models import LDA, Data, Model, Powers
+from ..models.topics_data import as_documents
+from .partitions import FromFile, FromMemory, FromShard, as_rows, row_count, take_rows
+
+_models: OrderedDict[str, Model] = OrderedDict()  # of the last few runs, on this worker's device
+_READERS = (FromFile, FromShard, FromMemory)
+
+
+class About(NamedTuple):
+    """What the client must know of all parts before it can begin, of one part or of several."""
+
+    rows: int
+    size: int = 0  # bytes
+    count: Any = 0.0  # of what is seen in each column
+    mean: Any = 0.0
+    spread: Any = 0.0  # Σ (x − mean)²
+    shape: tuple[int, ...] = ()  # of one row
+    inputs: int = 0  # columns of X, where rows are pairs (X, y)
+    tokens: float = 0.0
+    n_words: int = 0
+    empty: int = 0  # documents without a word
+    words: frozenset[str] | None = None
+
+
+class Part(NamedTuple):
+    """A part as the cluster's memory holds it: arrays of one of a few lengths, or documents."""
+
+    number: int
+    values: Any
+    weights: np.ndarray  # 0 for the rows that only fill up
+    blocks: int
+
+    def __sizeof__(self) -> int:
+        held = self.values
+        arrays = [held.starts, held.words, held.counts] if isinstance(held, Corpus) else jax.tree.leaves(held)
+        return sum(array.nbytes for array in arrays) + self.weights.nbytes
+
+
+class Job(NamedTuple):
+    """A walk over one part, for some restarts."""
+
+    part: int
+    name: str
+    restarts: tuple[int, ...]
+    scales: tuple[float, ...]  # of the weights, one for each of these restarts
+    tokens: tuple[int, ...]  # the version each restart's local blocks have; −1 starts afresh
+
+
+class Walks(NamedTuple):
+    """What is the same for all jobs of one call."""
+
+    run: str
+    kind: str
+    steps: int  # passes over local blocks
+    cold: bool
+    keep: bool  # whether the local blocks will be asked for again
+
+
+# ---- looking at parts -------------------------------------------------------------------------------------------
+
+
+def look(source: Any, number: int, name: str, documents: bool, options: dict[str, Any]) -> About:
+    """One part: how many rows, their moments, or their words."""
+
+    def work() -> About:
+        rows = _load(source, documents, options)
+        if rows is None:
+            return About(0)
+        if isinstance(rows, Corpus):
+            words = None if rows.vocabulary is None or options.get("vocabulary") else frozenset(rows.vocabulary)
+            size = rows.words.nbytes + rows.counts.nbytes + rows.starts.nbytes
+            return About(len(rows), size, tokens=rows.n_tokens, n_words=rows.n_words, empty=rows.n_empty, words=words)
+        table = np.column_stack(rows) if isinstance(rows, tuple) else rows.reshape(len(rows), -1)
+        count = (~np.isnan(table)).sum(axis=0).astype(np.float64)
+        seen = np.maximum(count, 1.0)
+        # Around the first row: sums of numbers far from zero lose digits.
+        origin = np.nan_to_num(table[0])
+        mean = origin + np.nansum(table - origin, axis=0) / seen
+        spread = np.nansum(np.square(table - mean), axis=0)
+        shape = rows.shape[1:] if isinstance(rows, np.ndarray) else (table.shape[1],)
+        inputs = rows[0].shape[1] if isinstance(rows, tuple) else 0
+        return About(len(table), table.nbytes, count, mean, spread, shape, inputs)
+
+    return _named(number, name, work)
+
+
+def join_abouts(parts: list[About]) -> About:
+    """Moments of parts as those of all (Chan, Golub & LeVeque, 1983)."""
+    parts = [part for part in parts if part.rows]
+    if not parts:
+        return About(0)
+    total = parts[0]
+    for part in parts[1:]:
+        if part.shape != total.shape or part.inputs != total.inputs:
+            return total._replace(shape=(-1,))  # found by the client, which knows the names
+        count = total.count + part.count
+        share = np.where(count > 0, part.count / np.maximum(count, 1.0), 0.0)
+        away = part.mean - total.mean
+        words = None if total.words is None or part.words is None else total.words | part.words
+        total = About(
+            total.rows + part.rows,
+            total.size + part.size,
+            count,
+            total.mean + share * away,
+            total.spread + part.spread + np.square(away) * total.count * share,
+            total.shape,
+            total.inputs,
+            total.tokens + part.tokens,
+            max(total.n_words, part.n_words),
+            total.empty + part.empty,
+            words,
+        )
+    return total
+
+
+def some(
+    source: Any, number: int, name: str, documents: bool, options: dict[str, Any], which: np.ndarray | None
+) -> Any:
+    """These rows of a part (all of them without `which`), as they are."""
+
+    def work() -> Any:
+        rows = _load(source, documents, options)
+        return rows if which is None else take_rows(rows, which)
+
+    return _named(number, name, work)
+
+
+# ---- walking over them ------------------------------------------------------------------------------------------
+
+
+def read(source: Any, number: int, name: str, documents: bool, model: Any, run: str, length: int, block: int) -> Part:
+    """A part in the coordinates of the model, filled up to `length` rows."""
+    return _named(number, name, lambda: _read(source, number, documents, _model(model, run), length, block))
+
+
+def _read(source: Any, number: int, documents: bool, model: Model, length: int, block: int) -> Part:
+    if isinstance(model, LDA):
+        raw = source.read(documents) if isinstance(source, _READERS) else source
+        corpus = model.new_corpus(raw)
+        weights = np.zeros(length)
+        weights[: len(corpus)] = 1.0
+        return Part(number, corpus, weights, 1)
+    values = model.new_rows(_load(source, documents, {}))
+    blocks = max(1, -(-length // block))
+    size = blocks * -(-length // blocks)
+    count = jax.tree.leaves(values)[0].shape[0]
+
+    def fill(leaf: Any) -> np.ndarray:
+        leaf = np.asarray(leaf)
+        rows = _aligned((size, *leaf.shape[1:]), leaf.dtype)
+        rows[:count], rows[count:] = leaf, leaf[-1:]
+        return rows
+
+    weights = _aligned((size,), np.float64)
+    weights[:count], weights[count:] = 1.0, 0.0
+    return Part(number, jax.tree.map(fill, values), weights, blocks)
+
+
+def walk(job: Job, part: Any, m: Any, powers: np.ndarray, model: Any, about: Walks, given: Any, parents: Any) -> Any:
+    """The sums over one part for each restart, {restart: leaves}, and with `keep` its local blocks, {restart: …}.
+
+    `part` is a `Part`, or where `given` says how, what to read it from.
+    """
+
+    def work() -> Any:
+        here = _model(model, about.run)
+        ready = part if given is None else _read(part, job.part, given[0], here, *given[1:])
+        data = _on_device(here, ready)
+        sums, locals_ = {}, {}
+        for restart, scale, token in zip(job.restarts, job.scales, job.tokens, strict=True):
+            local = {} if token < 0 else parents[token][restart]
+            scaled = eqx.tree_at(lambda d: d.weights, data, data.weights * scale)
+            mine = jax.tree.map(lambda leaf, r=restart: np.asarray(leaf[r]), m)
+            given_powers = None if about.cold else jax.numpy.asarray(powers[restart])
+            found, fresh = _walk(about.kind, here, mine, scaled, given_powers, local, about.steps)
+            sums[restart] = [np.asarray(leaf) for leaf in jax.tree.leaves(found)]
+            if about.keep:
+                locals_[restart] = jax.tree.map(np.asarray, fresh)
+        return (sums, locals_) if about.keep else sums
+
+    return _named(job.part, job.name, work)
+
+
+def answer(kind: str, model: Model, m: Any, data: Data, powers: Any, local: Any, steps: int) -> tuple[Any, Any]:
+    """(sums, local blocks) of a walk: what the client needs to know the shapes of, and a worker to carry out."""
+    if kind == "walk":
+        return model.walk(m, data, Powers() if powers is None else Powers(powers[0], powers[1]), local, steps)
+    from ..inference.variational.tempered_sweep import walk_with_energy
+
+    assert kind == "energy" and powers is not None
+    walked = walk_with_energy(model, m, data, powers[0], local, steps)
+    return (walked.value, walked.messages, walked.energy), walked.local
+
+
+_walk = eqx.filter_jit(answer)
+
+
+def add(parts: list[dict[int, list[np.ndarray]]]) -> dict[int, list[np.ndarray]]:
+    """Sums of sums, restart by restart, always in the order given."""
+    total: dict[int, list[np.ndarray]] = {}
+    for part in parts:
+        for restart, leaves in part.items():
+            before = total.get(restart)
+            total[restart] = leaves if before is None else [a + b for a, b in zip(before, leaves, strict=True)]
+    return total
+
+
+def same(value: Any) -> Any:
+    """A value as a task of its own, which the scheduler can hand to another worker when one is lost."""
+    return value
+
+
+def first(pair: tuple[Any, Any]) -> Any:
+    return pair[0]
+
+
+def second(pair: tuple[Any, Any]) -> Any:
+    return pair[1]
+
+
+def predict(source: Any, name: str, model: Any, state: Any, width: int | None) -> np.ndarray:
+    """`fit.log_predictive` or `fit.responsibilities` of a block of new data."""
+    from ..fit import rowwise
+
+    if row_count(source) == 0:
+        return np.zeros(0 if width is None else (0, width))
+    return rowwise(name, model, state, source)
+
+
+# ---- pieces -----------------------------------------------------------------------------------------------------
+
+
+def _load(source: Any, documents: bool, options: dict[str, Any]) -> Any:
+    return as_rows(source.read(documents) if isinstance(source, _READERS) else source, documents, options)
+
+
+def _named(number: int, name: str, work: Any) -> Any:
+    """Run it; what goes wrong is told with the partition it happened in."""
+    try:
+        return work()
+    except PartitionFailed:
+        raise
+    except Exception as error:
+        kind = "" if isinstance(error, TemperanceError) else f"{type(error).__name__}: "
+        raise PartitionFailed(f"partition {number} ({name}): {kind}{error}", number) from None
+
+
+def _model(model: Any, run: str) -> Model:
+    if run not in _models:
+        while len(_models) >= 4:
+            _models.popitem(last=False)
+        _models[run] = jax.tree.map(lambda leaf: jax.numpy.asarray(leaf) if eqx.is_array(leaf) else leaf, model)
+    _models.move_to_end(run)
+    return _models[run]
+
+
+def _on_device(model: Model, part: Part) -> Data:
+    length = len(part.weights)
+    if not isinstance(part.values, Corpus):
+        values = jax.tree.map(lambda leaf: jax.device_put(leaf, may_alias=True), part.values)
+        return Data(values, jax.device_put(part.weights, may_alias=True), length, part.blocks)
+    assert isinstance(model, LDA)
+    host = model._engine() == "host"
+    width = 1 << (int(part.values.entries.max(initial=1)) - 1).bit_length()
+    documents = as_documents(part.values, host, width, padded=not host)
+    missing = length - len(part.values)
+
+    def fill(leaf: np.ndarray) -> Any:
+        return jax.numpy.asarray(np.concatenate([leaf, np.repeat(leaf[-1:], missing, axis=0)]))
+
+    return Data(jax.tree.map(fill, documents), jax.numpy.asarray(part.weights), length, 1)
+
+
+def _aligned(shape: tuple[int, ...], kind: Any) -> np.ndarray:
+    """An array that JAX can use where it is on a CPU, without a copy: it begins at a multiple of 64 bytes."""
+    size = int(np.prod(shape)) * np.dtype(kind).itemsize
+    room = np.empty(size + 64, dtype=np.uint8)
+    start = -room.ctypes.data % 64
+    return room[start : start + size].view(kind).reshape(shape)
