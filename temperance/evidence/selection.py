@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, NamedTuple
 
@@ -18,9 +19,10 @@ from ..errors import InvalidParameter, NumericalFailure, UnsupportedMethod
 from ..fit import Fit, as_key, fit
 from ..inference._method import Method
 from ..inference.point.em import EM
-from ..inference.progress import Grid
+from ..inference.progress import Grid, Progress
 from ..inference.variational.coordinate import VB
-from ..models import LDA, Model
+from ..models import LDA, Data, Model
+from ..models._data import gathered
 from .multiplicity import log_multiplicity
 
 Label = int | str  # of a model: its size where the models differ in size, else its name
@@ -234,13 +236,15 @@ def compare(
     workers: int = 1,
     progress: bool | None = None,
     resume: Comparison | None = None,
+    engine: Any = None,
 ) -> Comparison:
     """Fit every model by every method (default `tp.VB(restarts=10)`) and compare their evidence.
 
     Each cell is `tp.fit(model, data, method, seed=seed)`. Models and methods may be mappings, whose keys then name
     them. `prior` is one weight a model (default: all the same). `workers` fits are made side by side: the results are
     the same, and the compiler uses more than one core. Ctrl-C ends the comparison with what there is, and `resume`
-    takes over from such a result whatever belongs to the same models, methods, data and seed.
+    takes over from such a result whatever belongs to the same models, methods, data and seed. `engine` is a Dask
+    client whose workers make the fits.
     """
     named, size_name = _named_models(models)
     by = _named_methods(methods)
@@ -249,12 +253,19 @@ def compare(
     tasks = [Task(label, name, model, method) for name, method in by.items() for label, model in named.items()]
     grid = Grid(progress, [task.name for task in tasks], _workers(workers, tasks))
 
-    def one(task: Task) -> Cell:
-        with grid.cell(f"{task.name}, {sized(task.label, size_name)}"):
-            return _resumed(resume, task, data, weights, seed) or _fitted(task, data, weights, seed, grid)
+    def label(task: Task) -> str:
+        return f"{task.name}, {sized(task.label, size_name)}"
 
-    with grid.opened():
-        cells = _share_data(_run_all(tasks, one, grid))
+    def one(task: Task) -> Cell:
+        with grid.cell(label(task)):
+            return _resumed(resume, task, data, weights, seed) or fitted(task, data, weights, seed, grid)
+
+    if engine is not None:
+        finished = _on_cluster(engine, tasks, data, weights, seed, resume, grid, label)
+    else:
+        finished = _in_turn(tasks, one) if grid.workers == 1 else _side_by_side(tasks, one, grid)
+    with grid.opened(), contextlib.closing(finished):
+        cells = _share_data(_collect(finished))
     table = tuple(
         tuple(cells.get((name, label), Cell(label, name, None, NOT_REACHED)) for label in named) for name in by
     )
@@ -269,33 +280,70 @@ class Task(NamedTuple):
     method: Method
 
 
-def _run_all(tasks: list[Task], one: Callable[[Task], Cell], grid: Grid) -> dict[tuple[str, Label], Cell]:
-    """Every cell, side by side if asked; after an interruption those that were done, unless there are none."""
+Finished = Generator[tuple[Task, Cell], None, None]
+
+
+def _collect(finished: Finished) -> dict[tuple[str, Label], Cell]:
+    """Every cell; after an interruption those that were done, unless there are none."""
     done: dict[tuple[str, Label], Cell] = {}
-
-    def keep(task: Task, cell: Cell) -> None:
-        if cell.fit is not None and cell.fit.interrupted:
-            raise KeyboardInterrupt
-        done[task.name, task.label] = cell
-
     try:
-        if grid.workers == 1:
-            for task in tasks:
-                keep(task, one(task))
-            return done
-        with ThreadPoolExecutor(grid.workers) as pool:
-            waiting = {pool.submit(one, task): task for task in tasks}
-            try:
-                for future in as_completed(waiting):
-                    keep(waiting[future], future.result())
-            except BaseException:
-                grid.stop()
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
+        for task, cell in finished:
+            if cell.fit is not None and cell.fit.interrupted:
+                raise KeyboardInterrupt
+            done[task.name, task.label] = cell
     except KeyboardInterrupt:
         if not done:
             raise
+        finished.close()
     return done
+
+
+def _in_turn(tasks: list[Task], one: Callable[[Task], Cell]) -> Finished:
+    for task in tasks:
+        yield task, one(task)
+
+
+def _side_by_side(tasks: list[Task], one: Callable[[Task], Cell], grid: Grid) -> Finished:
+    with ThreadPoolExecutor(grid.workers) as pool:
+        waiting = {pool.submit(one, task): task for task in tasks}
+        try:
+            for future in as_completed(waiting):
+                yield waiting[future], future.result()
+        except BaseException:
+            grid.stop()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def _on_cluster(
+    engine: Any,
+    tasks: list[Task],
+    data: Any,
+    weights: Any,
+    seed: Any,
+    resume: Comparison | None,
+    grid: Grid,
+    label: Callable[[Task], str],
+) -> Finished:
+    from ..cluster.tasks import check, fit_tasks, one_device, threads
+
+    client = check(engine, data)
+    grid.left.workers = threads(client)
+    left = []
+    for task in tasks:
+        with one_device():
+            cell = _resumed(resume, task, data, weights, seed)
+        if cell is None:
+            left.append(task)
+        else:
+            yield task, cell
+    for task, cell in fit_tasks(client, left, data, weights, seed):
+        if cell.fit is not None:
+            grid.elsewhere(label(task), cell.fit.seconds)
+            with one_device():
+                arrays = _arranged(task, data, weights, seed)[1]
+            cell = dataclasses.replace(cell, fit=dataclasses.replace(cell.fit, data=arrays))
+        yield task, cell
 
 
 def _workers(workers: Any, tasks: list[Task]) -> int:
@@ -305,9 +353,10 @@ def _workers(workers: Any, tasks: list[Task]) -> int:
     return 1 if any(isinstance(task.model, LDA) for task in tasks) else min(workers, len(tasks))
 
 
-def _fitted(task: Task, data: Any, weights: Any, seed: Any, grid: Grid) -> Cell:
+def fitted(task: Task, data: Any, weights: Any, seed: Any, progress: Progress) -> Cell:
+    """One cell; a numerical failure is one too."""
     try:
-        done = fit(task.model, data, task.method, seed=seed, weights=weights, progress=grid)
+        done = fit(task.model, data, task.method, seed=seed, weights=weights, progress=progress)
     except NumericalFailure as error:
         return Cell(task.label, task.name, None, str(error))
     return Cell(task.label, task.name, done, "", log_multiplicity(done))
@@ -333,9 +382,19 @@ def _resumed(before: Comparison | None, task: Task, data: Any, weights: Any, see
     cell = before.cells[before.methods.index(task.name)][before.models.index(task.label)]
     if cell.fit is None or cell.fit.method != task.method or not _same(cell.fit.seed, seed):
         return None
-    prepared, arrays = task.model.prepare(data, weights)
-    arrays = task.method.complete(prepared, arrays).arrange(jax.random.fold_in(as_key(seed), 0), prepared, arrays)
-    return cell if _same(cell.fit.model, task.method.prepare(prepared)) and _same(cell.fit.data, arrays) else None
+    model, arrays = _arranged(task, data, weights, seed)
+    return cell if _same(cell.fit.model, model) and _same(cell.fit.data, arrays) else None
+
+
+def _arranged(task: Task, data: Any, weights: Any, seed: Any) -> tuple[Model, Data]:
+    """The model and the data as the fit of a task has them."""
+    model, arrays = task.model.prepare(data, weights)
+    if task.method.row_by_row:
+        arrays = gathered(arrays)
+    model = task.method.prepare(model)
+    if type(task.method).arrange is not Method.arrange:
+        arrays = task.method.complete(model, arrays).arrange(jax.random.fold_in(as_key(seed), 0), model, arrays)
+    return model, arrays
 
 
 def _same(left: Any, right: Any) -> bool:

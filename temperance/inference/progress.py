@@ -17,6 +17,8 @@ Report = Callable[[int, dict[str, np.ndarray]], None]
 class Progress:
     """Shows a bar when `show` is true, or when it is None and standard error is a terminal."""
 
+    watch: Callable[[], str] | None = None  # what goes on within a step, asked for again and again
+
     def __init__(self, show: bool | None = None):
         self.silent = not (sys.stderr.isatty() if show is None else show)
 
@@ -26,8 +28,15 @@ class Progress:
             yield lambda step, info: None
             return
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
+        from rich.text import Text
+
+        watch = self.watch
+
+        class Within(ProgressColumn):
+            def render(self, task: Any) -> Text:
+                return Text(watch() if watch is not None else "")
 
         columns: list[Any] = [
             TextColumn("{task.description}"),
@@ -35,6 +44,7 @@ class Progress:
             MofNCompleteColumn(),
             TextColumn("{task.fields[bound]}"),
             TextColumn("{task.fields[rate]}"),
+            *([] if watch is None else [Within()]),
             TimeRemainingColumn(),
         ]
         with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
@@ -85,11 +95,15 @@ class Grid(Progress):
     def cell(self, label: str) -> Iterator[None]:
         """One fit of the grid."""
         self._label, began = label, time.perf_counter()
-        if self._bar is not None and not self._bar.tasks:
-            self._bar.add_task("", total=1.0, done="", bound="", left="")
         self._show(0.0, "compiling")
         yield
         self.left.finish(time.perf_counter() - began)
+
+    def elsewhere(self, label: str, seconds: float) -> None:
+        """A fit that another machine has made."""
+        self._label = f"{label}: done"
+        self.left.finish(seconds)
+        self._show(0.0, "")
 
     @contextlib.contextmanager
     def task(self, name: str, total: int) -> Iterator[Report]:
@@ -109,6 +123,8 @@ class Grid(Progress):
     def _show(self, elapsed: float, bound: str) -> None:
         if self._bar is None:
             return
+        if not self._bar.tasks:
+            self._bar.add_task("", total=1.0, done="", bound="", left="")
         number, size = len(self.left.took), len(self.left.kinds)
         spent, left = sum(self.left.took) + elapsed, self.left.seconds(elapsed)
         share = number / size if left is None else spent / max(spent + left, 1e-9)
@@ -116,7 +132,7 @@ class Grid(Progress):
             self._bar.task_ids[0],
             description=self._label,
             completed=share,
-            done=f"fit {number + 1} of {size}",
+            done=f"fit {min(number + 1, size)} of {size}",
             bound=bound,
             left="" if left is None else f"about {_duration(left)} left",
         )

@@ -5,15 +5,10 @@ from typing import Any
 
 import pytest
 
-distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+from tests.cluster.local import local_client
 
 
 @pytest.fixture(scope="session")
 def client() -> Iterator[Any]:
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
-        ) as cluster,
-        distributed.Client(cluster) as here,
-    ):
+    with local_client() as here:
         yield here

@@ -1,0 +1,94 @@
+"""Independent fits as tasks of a Dask cluster: the models and methods of a comparison."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from ..data.stream import Stream
+from ..errors import ClusterLost, InvalidParameter
+from ..inference.progress import Progress
+from ..models import LDA
+from ._dask import require_client, require_dask
+from .engine import quiet
+from .partitions import is_lazy
+
+if TYPE_CHECKING:
+    from ..evidence.selection import Cell, Task
+
+_kernels = threading.Lock()  # of topic models: they use all cores by themselves, and may not be entered twice
+
+
+def check(engine: Any, data: Any) -> Any:
+    """The client, if these data can be sent to its workers."""
+    client = require_client(engine)
+    if isinstance(data, Stream) or is_lazy(data):
+        raise InvalidParameter(
+            f"data must be in memory for compare(engine=...), where every worker fits whole models to them, got a "
+            f"{type(data).__name__}; for tp.fit(..., engine=client) they may be partitions"
+        )
+    return client
+
+
+def threads(client: Any) -> int:
+    """How many fits the workers make at a time."""
+    return max(1, sum(client.nthreads().values()))
+
+
+def fit_tasks(client: Any, tasks: list[Task], data: Any, weights: Any, seed: Any) -> Iterator[tuple[Task, Cell]]:
+    """Every task on any worker, in the order in which they end; their fits come back without the data."""
+    distributed = require_dask()
+    run = uuid.uuid4().hex[:8]
+    with quiet():
+        # A task and not scattered: if the worker that has the data dies, Dask makes them again.
+        shared = client.submit(_same, (data, weights), key=f"temperance-data-{run}", pure=False)
+        futures = {
+            client.submit(
+                _fit, shared, task, seed, key=f"temperance-fit-{task.name}-{task.label}-{run}", pure=False
+            ): task
+            for task in tasks
+        }
+    try:
+        for future in distributed.as_completed(list(futures)):
+            yield futures[future], _result(distributed, future, futures[future])
+    finally:
+        # What nobody waits for any more is not worked out.
+        client.cancel([*futures, shared])
+
+
+def one_device() -> contextlib.AbstractContextManager[Any]:
+    """One model is one device's work, on a worker as here: so the arrays of both have one shape."""
+    return jax.default_device(jax.local_devices()[0])
+
+
+def _result(distributed: Any, future: Any, task: Task) -> Cell:
+    try:
+        return future.result()
+    except distributed.KilledWorker:
+        raise ClusterLost(
+            f"{task.name} of model {task.label!r} was on more workers that died than Dask allows: is it too large for "
+            "a worker's memory?"
+        ) from None
+    except distributed.client.FutureCancelledError:
+        raise ClusterLost(f"{task.name} of model {task.label!r} was lost with the Dask scheduler") from None
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _fit(shared: tuple[Any, Any], task: Task, seed: Any) -> Cell:
+    from ..evidence.selection import fitted
+
+    with one_device(), _kernels if isinstance(task.model, LDA) else contextlib.nullcontext():
+        cell = fitted(task, *shared, seed, Progress(False))
+    if cell.fit is None:
+        return cell
+    bare = dataclasses.replace(cell.fit, data=None)  # type: ignore[arg-type]  # whoever asked has them
+    return dataclasses.replace(cell, fit=bare)
