@@ -86,6 +86,32 @@ def chain(rng: np.random.Generator) -> tuple[tp.models.Model, Any]:
     return model, x
 
 
+def lines(rng: np.random.Generator) -> tuple[tp.models.Model, Any]:
+    """A graph: a mixture of two regressions, with targets that were not seen."""
+    g = tp.Graph()
+    share = g.dirichlet("share", rng.uniform(0.5, 3, 2))
+    weights = g.normal("weights", 0.0, g.gamma("width", rng.uniform(6, 8), 5.0), dim=2, plates=g.plate("k", 2))
+    noise = g.gamma("noise", rng.uniform(6, 8), rng.uniform(2, 6), plates="k")
+    inputs = g.input("inputs", 2, plates="n")
+    z = g.categorical("z", share, plates="n")
+    g.normal("y", g.dot(weights[z], inputs), noise[z], observed=True)
+    y = 2 * rng.normal(size=ROWS)
+    y[3] = np.nan
+    return g.model(), {"inputs": rng.normal(size=(ROWS, 2)), "y": y}
+
+
+def walks(rng: np.random.Generator) -> tuple[tp.models.Model, Any]:
+    """A graph: a chain of Normal numbers whose dynamics are learnt, with steps that were not seen."""
+    g = tp.Graph()
+    pull = g.normal("pull", 0.5, rng.uniform(4, 8))
+    walk = g.gamma("walk", rng.uniform(6, 8), rng.uniform(2, 6))
+    z = g.gaussian_chain("z", g.normal("first", 0.0, 2.0), 1.0, pull, walk, time="t", plates="n")
+    g.normal("x", z, g.gamma("noise", rng.uniform(6, 8), rng.uniform(2, 6)), observed=True)
+    x = 2 * rng.normal(size=(3, 4))
+    x[0, 1] = x[1, 2:] = np.nan
+    return g.model(), x
+
+
 ENTRIES = [
     Entry("two effects", partial(problem, Effects)),
     *map(mixture, PAIRS),
@@ -94,4 +120,6 @@ ENTRIES = [
     Entry("factor analysis with holes", factors),
     Entry("state space", states, rare=True),
     Entry("hidden Markov model with holes", chain, rare=True, weighted=False),
+    Entry("graph, two regressions with holes", lines, rare=True),
+    Entry("graph, Gaussian chain with holes", walks, rare=True),
 ]
