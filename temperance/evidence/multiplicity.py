@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from ..graph import GraphModel
+from ..graph.exchangeable import exchangeable_latents, features, held
 from ..models import (
     HMM,
     LDA,
@@ -41,6 +43,8 @@ def log_multiplicity(fit: Fit) -> float:
     such symmetry, and where the method visits all modes by itself."""
     if fit.method.one_mode and isinstance(fit.model, FactorAnalysis | StateSpace):
         return log_signed_orders(fit.model, fit._families())
+    if fit.method.one_mode and isinstance(fit.model, GraphModel):
+        return _of_graph(fit.model, fit._families(), fit.data)
     if not fit.method.one_mode or not _symmetric(fit.model):
         return 0.0
     q = fit.state if isinstance(fit.state, Posterior) else fit.state.matched(fit.model, fit.data)
@@ -49,6 +53,15 @@ def log_multiplicity(fit: Fit) -> float:
         return 0.0
     features = _features(fit.model, q, len(held))
     return log_arrangements(_group_sizes(held, features))
+
+
+def _of_graph(model: GraphModel, q: Posterior, data: Any) -> float:
+    """The values of each discrete latent; that whole parts of a graph may be exchanged is not counted."""
+    plates = exchangeable_latents(model)
+    if not plates:
+        return 0.0
+    counts = held(model, q, data)
+    return sum(log_arrangements(_group_sizes(counts[z], features(model, q, plate))) for z, plate in plates.items())
 
 
 def log_arrangements(sizes: list[int]) -> float:

@@ -1,0 +1,136 @@
+"""Discrete latents whose values can be exchanged without any change of the model: each order of them is a mode."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..families import Beta, Dirichlet
+from ..models._data import Data
+from ..models._model import Posterior
+from .answers import state_shares
+from .scope import selected_plate
+from .spec import Quantity, Spec
+
+if TYPE_CHECKING:
+    from .compiled import GraphModel
+
+
+def exchangeable_latents(model: GraphModel) -> dict[str, str]:
+    """The discrete latents of the data whose values are exchangeable, each with the plate that it chooses from."""
+    spec, found = model.spec, {}
+    plates: dict[str, set[str]] = {}  # the latents that choose from each plate
+    for gate in (q for q in spec if q.kind == "gate"):
+        plates.setdefault(selected_plate(spec, gate), set()).add(gate.parent("index") or "")
+    for plate, latents in plates.items():
+        (name, *others) = latents
+        if others or not spec[name].latent or not spec.local(spec[name]):
+            continue
+        if sum(name in chosen for chosen in plates.values()) > 1:
+            continue  # it chooses from two plates at once
+        if _alike_before(model, spec[name], plate) and _alike_after(model, spec[name], plate):
+            found[name] = plate
+    return found
+
+
+def _alike_before(model: GraphModel, q: Quantity, plate: str) -> bool:
+    """Whether its own distribution is the same for every order of its values."""
+    spec = model.spec
+    if q.kind == "markov_chain":
+        initial, transition = (spec[q.parent(argument) or ""] for argument in ("initial", "transition"))
+        rows = _probabilities(model, transition)
+        if rows is None or not _symmetric(_probabilities(model, initial)):
+            return False
+        rows = np.broadcast_to(rows, (q.size, q.size))
+        diagonal, others = np.diagonal(rows), rows[~np.eye(q.size, dtype=bool)]
+        here = set(transition.plates) <= {plate} or len(_users(spec, *transition.plates)) <= 1
+        return here and _constant(diagonal) and _constant(others)
+    argument = "probability" if q.kind == "bernoulli" else "probabilities"
+    return _symmetric(_probabilities(model, spec[q.parent(argument) or ""]))
+
+
+def _probabilities(model: GraphModel, q: Quantity) -> np.ndarray | None:
+    """Numbers that are alike where the values are: concentrations, or the probabilities themselves."""
+    value = model.constants.get(q.name)
+    if isinstance(value, Dirichlet):
+        return np.asarray(value.concentration)
+    if isinstance(value, Beta):
+        return np.stack([np.asarray(value.a), np.asarray(value.b)], axis=-1)
+    if q.kind != "constant":
+        return None
+    array = np.asarray(value)
+    return np.stack([array, 1.0 - array], axis=-1) if q.value == "probability" else array
+
+
+def _symmetric(numbers: np.ndarray | None) -> bool:
+    """Along the last axis, over the values."""
+    return numbers is not None and bool(np.allclose(numbers, numbers[..., :1], rtol=1e-12, atol=0.0))
+
+
+def _constant(numbers: np.ndarray) -> bool:
+    return bool(np.allclose(numbers, numbers.flat[0], rtol=1e-12, atol=0.0)) if numbers.size else True
+
+
+def _alike_after(model: GraphModel, q: Quantity, plate: str) -> bool:
+    """Whether all that stands on the plate is the same for every member, and nothing but this latent chooses there."""
+    spec = model.spec
+    for other in spec:
+        if plate not in other.plates:
+            continue
+        if other.observed or other.kind in ("input", "markov_chain", "gaussian_chain"):
+            return False
+        if q.kind == "markov_chain" and q.parent("transition") == other.name:
+            continue  # looked at before
+        value = model.constants.get(other.name)
+        if value is None:
+            continue
+        natural = getattr(value, "natural", None)
+        batch = len(value.batch_shape) if natural is not None else min(len(other.plates), np.ndim(value))
+        plates = sorted(other.plates, key=spec.axis)[len(other.plates) - batch :]
+        if plate not in plates:
+            continue
+        axis = plates.index(plate)
+        for leaf in map(np.asarray, jax.tree.leaves(value if natural is None else natural)):
+            if not np.allclose(leaf, np.take(leaf, [0], axis=axis), rtol=1e-12, atol=0.0):
+                return False
+    return True
+
+
+def _users(spec: Spec, *plates: str) -> list[str]:
+    """The variables on a plate of rows that nothing chooses from."""
+    return [q.name for q in spec if q.random and set(plates) & set(q.plates)]
+
+
+def held(model: GraphModel, q: Posterior, data: Data) -> dict[str, np.ndarray]:
+    """The expected number of times that each value of each exchangeable latent is taken."""
+    return {
+        name: np.asarray(shares) for name, shares in _held(model, q, data, tuple(exchangeable_latents(model))).items()
+    }
+
+
+@eqx.filter_jit
+def _held(model: GraphModel, q: Posterior, data: Data, names: tuple[str, ...]) -> dict[str, Array]:
+    shares = state_shares(model, q, data.values)
+    found = {}
+    for name in names:
+        each = shares[name].reshape((shares[name].shape[0], -1, shares[name].shape[-1]))
+        found[name] = jnp.einsum("n,npk->k", data.weights, each)
+    return found
+
+
+def features(model: GraphModel, q: Posterior, plate: str) -> np.ndarray:
+    """What is known of each member of a plate, as a row of numbers that equal members share."""
+    rows: list[Any] = []
+    for name, block in q.blocks.items():
+        plates = sorted(model.spec[name].plates, key=model.spec.axis)
+        if plate in plates:
+            axis = plates.index(plate)
+            for leaf in map(np.asarray, jax.tree.leaves(block)):
+                if leaf.ndim >= len(plates):
+                    rows.append(np.moveaxis(leaf, axis, 0).reshape((leaf.shape[axis], -1)))
+    return np.concatenate(rows, axis=1)
