@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from . import storage
-from .cluster.model import Distributed
+from .cluster.model import Distributed, sessions
 from .cluster.partitions import is_lazy
 from .data.stream import Stream
 from .errors import DamagedFile, InvalidParameter, NumericalFailure, UnsupportedMethod
@@ -291,10 +291,17 @@ def _fit(
     """The model and the data as the method sees them; all that is left is to run it."""
     complete = method.complete(model, arrays)
     arrays = complete.arrange(jax.random.fold_in(as_key(seed), 0), model, arrays)
-    keep = None
-    if checkpoint is not None:
+    keep: Checkpoint | None = None
+    shown = as_progress(progress)
+    if isinstance(model, Distributed):
+        from .cluster.checkpoint import ClusterCheckpoint
+
+        shown.watch = sessions[int(model.session)].status
+        if checkpoint is not None:
+            keep = ClusterCheckpoint(checkpoint, every, model, method, arrays, as_key(seed))
+    elif checkpoint is not None:
         keep = Checkpoint(checkpoint, every, identity(model, method, arrays, as_key(seed)))
-    done = run(complete, model, arrays, as_key(seed), as_progress(progress), checkpoint=keep)
+    done = run(complete, model, arrays, as_key(seed), shown, checkpoint=keep)
     result = complete.result(model, arrays, done)
 
     interrupted = done.interrupted

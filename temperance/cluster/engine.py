@@ -32,6 +32,7 @@ _TRIES = 6  # rounds of a walk whose tasks' workers keep dying
 _RETRIES = 2  # of a task that fails
 _WAIT = 0.25  # seconds between looks at what is done
 _MEMORY = 0.4  # of the workers' memory that partitions may take
+_ALIVE = ("running", "connecting")
 _numbers = itertools.count(1)
 
 
@@ -51,6 +52,7 @@ class Session:
         self.block = 1
         self.depth = 1  # walks of a sweep
         self._reads: dict[int, Any] = {}
+        self._suspects: dict[int, Any] = {}  # the tasks of each partition that are waited for
         self._calls = itertools.count()
         self._kept: dict[int, dict[int, Any]] = {}  # of each partition: its local blocks by version
         self._asked: dict[int, list[set[int]]] = {}  # the versions its last walks used or made
@@ -66,7 +68,7 @@ class Session:
             self._task(worker.look, part, f"look-{number}", number, part.name, self.documents, options)
             for number, part in enumerate(self.partitions)
         ]
-        return self._settle(lambda: self.client.gather(self._submit(tasks)))
+        return self._settle(lambda: self._gather(range(len(tasks)), tasks))
 
     def some(self, options: dict[str, Any], which: dict[int, np.ndarray | None]) -> list[Any]:
         """These rows of these partitions, on the client."""
@@ -75,7 +77,7 @@ class Session:
             part = self.partitions[number]
             rest = (number, part.name, self.documents, options, rows)
             tasks.append(self._task(worker.some, part, f"sample-{number}", *rest))
-        return self._settle(lambda: self.client.gather(self._submit(tasks)))
+        return self._settle(lambda: self._gather(which, tasks))
 
     def begin(self, model: Any, counts: dict[int, int], size: int, block: int, depth: int) -> None:
         """Send the model; decide how long partitions are to be and whether they stay in memory."""
@@ -159,6 +161,7 @@ class Session:
             [about] * len(jobs), given, parents,
             key=[self._key("walk", attempt, job.part) for job in jobs], pure=False, retries=_RETRIES,
         )  # fmt: skip
+        self._suspects = {job.part: future for job, future in zip(jobs, walked, strict=True)}
         for number in np.unique(ahead):
             self._read(int(number))  # while the walk goes on
         local: list[Any] = []
@@ -185,7 +188,7 @@ class Session:
         future.add_done_callback(lambda _: ready.set())
         while not ready.wait(_WAIT):
             self.done = (sum(one.done() for one in walked), len(walked))
-            if self.client.status not in ("running", "connecting"):
+            if self.client.status not in _ALIVE:
                 raise _lost(self.client)
         self.done = (len(walked), len(walked))
         return future.result()
@@ -196,21 +199,38 @@ class Session:
         from distributed.scheduler import KilledWorker
 
         for attempt in range(_TRIES):
+            last = attempt == _TRIES - 1
+            self._suspects = {}
             try:
                 return work()
-            except PartitionFailed:
+            except (PartitionFailed, ClusterLost):
                 raise
             except KilledWorker as error:
-                if attempt == _TRIES - 1:
-                    raise ClusterLost(
-                        f"{error.task} was on {_TRIES} times as many workers that died as Dask allows: is a partition "
-                        "too large for a worker's memory?"
-                    ) from None
-            except (FutureCancelledError, OSError) as error:
-                if self.client.status not in ("running", "connecting") or attempt == _TRIES - 1:
+                if last:
+                    why = "the workers that had it died each time: is it too large for a worker's memory?"
+                    raise self._blame(why) from error
+            except FutureCancelledError as error:
+                if last or self.client.status not in _ALIVE:
+                    raise _lost(self.client) from error
+            except Exception as error:
+                # Of a task before ours, which made the partition; or there is no connection any more.
+                if any(future.status == "error" for future in self._suspects.values()):
+                    raise self._blame(f"{type(error).__name__}: {error}") from error
+                if last or self.client.status not in _ALIVE:
                     raise _lost(self.client) from error
             self._reads.clear()
         raise AssertionError("every way out is above")
+
+    def _blame(self, why: str) -> PartitionFailed:
+        failed = [number for number, future in sorted(self._suspects.items()) if future.status == "error"]
+        if not failed:
+            return PartitionFailed(f"a task of the run failed: {why}")
+        return PartitionFailed(f"partition {failed[0]} ({self.partitions[failed[0]].name}): {why}", failed[0])
+
+    def _gather(self, numbers: Any, tasks: list[Any]) -> list[Any]:
+        futures = self._submit(tasks)
+        self._suspects = dict(zip(numbers, futures, strict=True))
+        return self.client.gather(futures)
 
     # ---- partitions in the workers' memory ----------------------------------------------------------------
 
@@ -263,6 +283,33 @@ class Session:
     def put(self, place: int, local: Any) -> Any:
         """Local blocks of a partition, from the client, as a task that can be carried out again."""
         return self.client.submit(worker.same, local, key=self._key("put", place, uuid.uuid4().hex[:4]), pure=False)
+
+    def held(self, versions: np.ndarray) -> dict[str, Any]:
+        """The local blocks of these versions, (restarts, partitions with rows), on the client."""
+        found: dict[str, Any] = {}
+        for column, place in enumerate(sorted(self.counts)):
+            for restart, version in enumerate(versions[:, column]):
+                if version >= 0:
+                    whole = self._settle(lambda f=self._kept[place][int(version)]: f.result())
+                    found[f"{place}/{restart}"] = whole[restart]
+        return found
+
+    def restore(self, versions: np.ndarray, found: dict[str, Any]) -> None:
+        """Hand local blocks that were kept on disk to the workers."""
+        for column, place in enumerate(sorted(self.counts)):
+            by_version: dict[int, dict[int, Any]] = {}
+            for restart, version in enumerate(versions[:, column]):
+                if version >= 0:
+                    local = jax.tree.map(np.asarray, found[f"{place}/{restart}"])
+                    by_version.setdefault(int(version), {})[restart] = local
+            self._kept[place] = {version: self.put(place, local) for version, local in by_version.items()}
+            self._asked[place] = [set(by_version)]
+        self._calls = itertools.count(int(versions.max()) + 1)
+
+    def status(self) -> str:
+        """How far the walk under way is, for a bar."""
+        done, total = self.done
+        return f"partition {done} of {total}" if total else "reading"
 
     # ---- pieces -------------------------------------------------------------------------------------------
 

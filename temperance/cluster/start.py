@@ -36,7 +36,7 @@ def begin(
 ) -> tuple[Distributed, Data]:
     """The model as the method sees it, with its data on the cluster."""
     client, keep = _client(engine, data)
-    _require_method(method)
+    _require_method(method, model)
     if weights is not None:
         raise InvalidData("weights cannot be given with engine: repeat rows, or leave out engine")
     if not model.independent_rows or type(model).sweep is not Model.sweep:
@@ -177,7 +177,7 @@ class Cluster:
         self.client, self.keep = client, keep
 
 
-def _require_method(method: Any) -> None:
+def _require_method(method: Any, model: Model) -> None:
     from ..inference.variational.annealed import Annealed
     from ..inference.variational.coordinate import VB
     from ..inference.variational.stochastic import SVI
@@ -189,6 +189,8 @@ def _require_method(method: Any) -> None:
             f"{method.name} needs all rows in one place; on a cluster there are tp.VB, tp.SVI, tp.Annealed and tp.VT "
             "(restarts, chains and models in parallel: tp.compare(..., engine=client))"
         )
+    if isinstance(method, VT) and (isinstance(model, LDA) or not isinstance(inside, VB)):
+        raise UnsupportedMethod("on a cluster tp.VT is for coordinate ascent, and not for topics; use tp.Annealed")
     if isinstance(inside, VB) and inside.moves:
         raise UnsupportedMethod("moves look at single rows: leave out moves or engine")
     if isinstance(inside, SVI) and isinstance(inside.held_out, int | float | np.number):
