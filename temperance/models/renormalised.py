@@ -21,8 +21,11 @@ from .factor_analysis import FactorAnalysis
 from .factorial import FactorialMixture
 from .mixture import Mixture
 from .state_space import StateSpace
+from .topics import LDA
+from .topics_normaliser import Prior, log_normalisers
 
 _SAMPLES, _MOST = 2**13, 2**18
+_TOPICS, _MOST_TOPICS = 16, 64  # draws of topics, which are dearer, if there are many words
 _STABLE = 0.02  # how far the implied temperature may move when the samples are halved
 
 
@@ -104,6 +107,37 @@ def _(model: Mixture, temperatures: np.ndarray, data: Data, seed: int = 0) -> No
     if jax.tree.leaves(data.values)[0].dtype.kind == "f":
         raise _infinite("covariances")
     raise UnsupportedMethod(f"a mixture of {type(model.pair).__name__} has no tempered normaliser; use tp.Annealed")
+
+
+@log_tempered_normaliser.register
+def _(model: LDA, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+    if model.learn:
+        raise UnsupportedMethod("tp.VT needs topics with fixed priors (learn=()); use tp.Annealed")
+    powers = 1.0 / temperatures
+    if len(powers) == 1:
+        return _exact(np.zeros(1))
+    eta = np.broadcast_to(np.asarray(model.eta), (model.n_topics if model.eta.ndim == 2 else 1, model.n_words or 1))
+    prior = Prior(np.asarray(model.alpha), eta, np.asarray(data.values.lengths), np.asarray(data.weights))
+    samples = _TOPICS
+    most = _MOST_TOPICS if eta.shape[1] > 1000 else 4 * _MOST_TOPICS
+    while True:
+        logs = log_normalisers(prior, powers, samples, seed)
+        (value, error), (half, _) = (_over_topics(part) for part in (logs, logs[:, : samples // 2]))
+        # With few data the temperature is spread over the grid, with many it is a point between two of its entries.
+        if min(_shift(powers, value, half), _moved(powers, value, half)) <= _STABLE or samples >= most:
+            return Normaliser(value, error, samples)
+        samples *= 4
+
+
+def _over_topics(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The log of the mean over draws, and its error. Many data make the mean that of the largest draw alone, which
+    says nothing; then it is Jensen's bound, the mean of the logs."""
+    samples = logs.shape[1]
+    top = logsumexp(logs, axis=1)
+    if np.exp(2.0 * top - logsumexp(2.0 * logs, axis=1)).min() < 0.25 * samples:
+        return logs.mean(axis=1), logs.std(axis=1, ddof=1) / np.sqrt(samples)
+    value = top - np.log(samples)
+    return value, np.exp(logs - value[:, None]).std(axis=1) / np.sqrt(samples)
 
 
 def _infinite(what: str) -> UnsupportedMethod:
@@ -200,3 +234,13 @@ def _moved(powers: np.ndarray, one: np.ndarray, other: np.ndarray) -> float:
         return r @ (1.0 / powers)
 
     return float(np.max(np.abs(implied(other) / implied(one) - 1.0)))
+
+
+def _shift(powers: np.ndarray, one: np.ndarray, other: np.ndarray) -> float:
+    """The same for a best temperature between those of the grid: how far the slopes of log C are apart, by how fast
+    they change."""
+    if len(powers) < 3:
+        return _moved(powers, one, other)
+    slope = np.gradient(one, powers)
+    moved = (np.gradient(other, powers) - slope) / np.gradient(slope, powers) / powers
+    return float(np.max(np.abs(moved[1:-1])))

@@ -30,8 +30,9 @@ from ._model import Conditional, Means, Model, Posterior, Powers, Terms
 from .mixture import check_choice, check_count
 from .stochastic import Stochastic
 from .topics_data import Documents, as_documents, given_documents
-from .topics_local import Local, local_step, online_steps
+from .topics_local import Heat, Local, local_step, mean_energies
 from .topics_report import proportions, top_words
+from .topics_steps import Grid, Own, Steps, online_steps
 
 _LEARNED = ("document_prior", "topic_prior")
 
@@ -223,9 +224,23 @@ class LDA(Model):
         local: dict[str, Any] | None = None,
         local_steps: int = 1,
     ) -> tuple[Terms, dict[str, Any]]:
-        engine = self._engine()
-        if engine == "autodiff":
+        if self._engine() == "autodiff":
             return self.terms(m, data, powers, None, local, local_steps)
+        terms, proportions, _ = self.walk_with_heat(m, data, powers, local, local_steps)
+        return terms, proportions
+
+    def walk_with_heat(
+        self,
+        m: Means,
+        data: Data,
+        powers: Powers,
+        local: dict[str, Any] | None,
+        local_steps: int,
+        heat: Heat | None = None,
+    ) -> tuple[Terms, dict[str, Any], tuple[Array, Array] | None]:
+        """`walk` in closed form; with `heat` documents find powers of their own, which the messages have, and
+        Σ_v n_v E log β of each document and these powers come with the rest."""
+        engine = "device" if self._engine() == "autodiff" else self._engine()
         local = local or self.initial_local(m, data.values)
         alpha = self.concentration(m)
 
@@ -233,22 +248,35 @@ class LDA(Model):
             x, weights, observation, latent, gamma = part
             found = local_step(
                 m["topics"].log, x, weights, alpha, gamma, (observation, latent), local_steps, self.local_tol,
-                engine, self.single,
+                engine, self.single, heat,
             )  # fmt: skip
             value, log_theta = _document_terms(found, alpha)
             sums = jnp.sum(weights * value), found.messages, weights @ log_theta, jnp.sum(weights)
-            return sums, found.gamma
+            return sums, (found.gamma, None if heat is None else (found.observed, found.powers))
 
         n = data.weights.shape
         observation, latent = (jnp.broadcast_to(jnp.asarray(power, jnp.float64), n) for power in powers)
         rows = (data.values, data.weights, observation, latent, local["proportions"].concentration)
-        sums, gamma = over_blocks(block, rows, 1 if engine == "host" else data.blocks)
+        sums, (gamma, own) = over_blocks(block, rows, 1 if engine == "host" else data.blocks)
         value, topics, log_theta, total = sums
         messages = jax.tree.map(jnp.zeros_like, m) | {"topics": DirichletVector(topics)}
         if "document_prior" in m:
             messages["document_prior"] = ConcentrationVector(log_theta, total)
         proportions = Dirichlet.from_natural(DirichletVector(gamma - 1.0))
-        return Terms(value, messages), {"proportions": proportions}
+        return Terms(value, messages), {"proportions": proportions}, own
+
+    def mean_energy(self, blocks: dict[str, Any], local: dict[str, Any], data: Data) -> Float[Array, ""]:
+        """Σ_d Σ_v n_dv log Σ_k E[θ_dk] E[β_kv]: the energy that goes with a normaliser from which topics of tokens
+        are summed out."""
+        engine = "host" if self._engine() == "host" else "device"
+        topics = blocks["topics"].concentration
+
+        def block(part: Any, _: Array) -> tuple[Float[Array, ""], tuple[()]]:
+            x, weights, gamma = part
+            return jnp.sum(weights * mean_energies(topics, gamma, x, engine, self.single)), ()
+
+        rows = (data.values, data.weights, local["proportions"].concentration)
+        return over_blocks(block, rows, 1 if engine == "host" else data.blocks)[0]
 
     @property
     def quick(self) -> bool:
@@ -265,12 +293,19 @@ class LDA(Model):
         powers: Float[Array, " t"],
         local_steps: int,
     ) -> dict[str, Any]:
+        cold = jnp.zeros(rates.shape, dtype=bool)
+        return self.tempered_steps(blocks, x, Steps(rows, weights, rates, powers, cold), local_steps)[0]
+
+    def tempered_steps(
+        self, blocks: dict[str, Any], x: Documents, steps: Steps, local_steps: int, heat: Grid | Own | None = None
+    ) -> tuple[dict[str, Any], Any]:
+        """`quick_steps` at temperatures that are found on the way, and what was learned of them."""
         assert self.n_words is not None and x.rows is not None
         eta = self.eta if self.eta.ndim == 2 else jnp.broadcast_to(self.eta, (1, self.n_words))
         topics = blocks["topics"].concentration
-        steps = (jnp.take(x.rows, rows), weights, rates, powers)
-        found = online_steps(topics, eta, self.alpha, local_steps, self.local_tol, *steps)
-        return {"topics": Dirichlet.from_natural(DirichletVector(found - 1.0))}
+        steps = steps._replace(rows=jnp.take(x.rows, steps.rows))
+        found, learned = online_steps(topics, eta, self.alpha, local_steps, self.local_tol, steps, heat)
+        return {"topics": Dirichlet.from_natural(DirichletVector(found - 1.0))}, learned
 
     @property
     def stochastic(self) -> Stochastic:

@@ -55,7 +55,7 @@ class Layout(NamedTuple):
     topics: np.ndarray  # (words, topics), which topics these are
     widths: np.ndarray  # (words,)
     shift: np.ndarray  # (words,), so that nothing underflows
-    column: np.ndarray  # (topics,)
+    column: np.ndarray  # (topics,); when powers differ, still to be raised to them
     common: bool  # whether all documents have the same power
 
 
@@ -76,9 +76,12 @@ def step_documents(
     evidence: np.ndarray,
     steps: int,
     tolerance: float,
+    observed: np.ndarray | None = None,
 ) -> Found:
-    """Update γ and the evidence (if it has any length) of each document in place."""
+    """Update γ of each document in place, and if they have any length its evidence and Σ_v n_v E log β of the topics
+    its words are assigned to."""
     n, n_topics = gamma.shape
+    observed = np.empty(0) if observed is None else observed
     found = Found(
         np.empty(len(rows.words)),
         np.empty((n, n_topics)),
@@ -87,7 +90,7 @@ def step_documents(
     )
 
     def documents(start: int, stop: int) -> None:
-        given = (rows.starts, rows.ends, rows.observation, rows.latent, gamma, evidence, *found[1:])
+        given = (rows.starts, rows.ends, rows.observation, rows.latent, gamma, evidence, observed, *found[1:])
         these = tuple(array[start:stop] for array in given)
         _documents(*these, rows.words, rows.counts, found.ratios, *layout, prior, steps, tolerance)
 
@@ -97,7 +100,7 @@ def step_documents(
 
 @njit(**OPTIONS)
 def _documents(  # type: ignore[no-untyped-def]
-    starts, ends, observation, latent, gammas, evidence, shares, actives, n_active,
+    starts, ends, observation, latent, gammas, evidence, observed, shares, actives, n_active,
     words, counts, ratios, spread, topics, widths, shift, column, common, prior, steps, tolerance,
 ):  # fmt: skip
     n_topics = len(prior)
@@ -120,7 +123,7 @@ def _documents(  # type: ignore[no-untyped-def]
         for k in range(n_topics):
             active[k] = k
         width, done = n_topics, False
-        _set_shares(gamma, active, width, column, power, share)
+        _set_shares(gamma, active, width, column, power, common, share)
         # The first iteration reads topics where they are; from then on those left are in a block of this
         # document, topic by topic, so that inner loops run along its words.
         gathered = False
@@ -169,7 +172,7 @@ def _documents(  # type: ignore[no-untyped-def]
                 fresh = prior[k] + power * share[j] * total[j]
                 change += abs(fresh - gamma[k])
                 gamma[k] = fresh
-            _set_shares(gamma, active, width, column, power, share)
+            _set_shares(gamma, active, width, column, power, common, share)
             done = change <= tolerance * n_topics
         n_active[d] = width
         if len(evidence) > 0:
@@ -177,20 +180,66 @@ def _documents(  # type: ignore[no-untyped-def]
             for i in range(size):
                 value += count[i] * (math.log(count[i] / ratio[i]) + observation[d] * shift[here[i]])
             evidence[d] = value
+        if len(observed) > 0:
+            observed[d] = _observed(
+                block, spread, here, ratio, share, active, width, shift, column, observation[d], common
+            )
 
 
 @njit(**OPTIONS)
-def _set_shares(gamma, active, width, column, power, share):  # type: ignore[no-untyped-def]
+def _set_shares(gamma, active, width, column, power, common, share):  # type: ignore[no-untyped-def]
     """exp{power · ψ(γ)} of the active topics, times their column's factor."""
     for j in range(width):
         share[j] = gamma[active[j]]
     for j in range(width):
         share[j] = exp_digamma(share[j])
+    if not common:
+        for j in range(width):
+            share[j] *= column[active[j]]
     if power != 1.0:
         for j in range(width):
             share[j] = exp(power * math.log(share[j]))
+    if common:
+        for j in range(width):
+            share[j] *= column[active[j]]
+
+
+@njit(**OPTIONS)
+def _observed(  # type: ignore[no-untyped-def]
+    block, spread, here, ratio, share, active, width, shift, column, power, common,
+):  # fmt: skip
+    """Σ_i Σ_j responsibility · E log β."""
+    size, value = len(here), 0.0
     for j in range(width):
-        share[j] *= column[active[j]]
+        k = active[j]
+        level = math.log(column[k])
+        for i in range(size):
+            part = ratio[i] * share[j] * block[j, i]
+            if common:
+                value += part * ((math.log(max(block[j, i], TINY)) + level) / power + shift[here[i]])
+            else:
+                value += part * (spread[here[i], k] + level + shift[here[i]])
+    return value
+
+
+@njit(**OPTIONS)
+def mean_energy(  # type: ignore[no-untyped-def]
+    starts, ends, words, counts, gammas, stored, scale, drift, totals, energy,
+):  # fmt: skip
+    """Σ_v n_v log Σ_k E[θ_k] E[β_kv] of each document; λ = scale · stored + drift, word by word."""
+    n_topics = stored.shape[1]
+    share = np.empty(n_topics)
+    for d in range(len(starts)):
+        whole = gammas[d].sum()
+        for k in range(n_topics):
+            share[k] = gammas[d, k] / (whole * totals[k])
+        rest, value = share.sum(), 0.0
+        for i in range(starts[d], ends[d]):
+            row, sum_ = stored[words[i]], 0.0
+            for k in range(n_topics):
+                sum_ += row[k] * share[k]
+            value += counts[i] * math.log(max(scale * sum_ + drift[words[i]] * rest, TINY))
+        energy[d] = value
 
 
 @njit(**OPTIONS)

@@ -26,8 +26,12 @@ def host_local_step(
     gamma: np.ndarray,
     steps: int,
     tolerance: float,
+    respond: Callable[[slice, np.ndarray, np.ndarray], np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(γ, messages to the topics, Σ_v n_v log Σ_k …): the same as `topics_local.device_local_step`."""
+    """(γ, messages to the topics, Σ_v n_v log Σ_k …): the same as `topics_local.device_local_step`.
+
+    `respond` makes new powers of documents for the messages, from where these are, Σ n E log β and γ.
+    """
     gamma, evidence = gamma.copy(), np.empty(len(gamma))
     messages = np.zeros(log_topics.shape)
     # From equal shares a word's likeliest topic takes hold in its document, and the unlikely never return; but
@@ -37,8 +41,10 @@ def host_local_step(
     for first in range(0, len(gamma), _ROWS):
         part = slice(first, first + _ROWS)
         rows = rows_of(part)
-        found = step_documents(layout, rows, prior, gamma[part], evidence[part], steps, tolerance)
-        _collect_words(layout, rows, found, messages)
+        observed = np.empty(0 if respond is None else len(gamma[part]))
+        found = step_documents(layout, rows, prior, gamma[part], evidence[part], steps, tolerance, observed)
+        powers = rows.observation if respond is None else respond(part, observed, gamma[part])
+        _collect_words(layout, rows, found, rows.weights * powers, messages)
     return gamma, messages, evidence
 
 
@@ -60,10 +66,9 @@ def _lay_out_topics(log_topics: np.ndarray, power: float, common: bool, lists: b
     return layout
 
 
-def _collect_words(layout: Layout, rows: Rows, found: Found, messages: np.ndarray) -> None:
+def _collect_words(layout: Layout, rows: Rows, found: Found, scale: np.ndarray, messages: np.ndarray) -> None:
     n_words = len(layout.spread)
     by_word = sort_by_word(rows.starts, rows.ends, rows.words, n_words)
-    scale = rows.weights * rows.observation
 
     def work(start: int, stop: int) -> None:
         _collect(*by_word, start, stop, *found, scale, rows.observation, *layout, messages)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, Int
+from jaxtyping import Array, ArrayLike, Bool, Float
 
 from ..numerics.special import digamma
 from .topics_data import Documents, find_rows
@@ -24,6 +24,23 @@ class Local(NamedTuple):
     gamma: Float[Array, "n k"]  # the concentration of each document's proportions
     messages: Float[Array, "k v"]  # Σ_d weight · power · n_dv φ_dvk
     evidence: Float[Array, " n"]  # Σ_v n_v log Σ_k exp{E log θ_k + E log β_kv}, at γ
+    observed: Float[Array, " n"] | None = None  # Σ_v n_v E log β of the topics that words are assigned to
+    powers: Float[Array, " n"] | None = None  # that the messages have
+
+
+class Heat(NamedTuple):
+    """Powers that documents may have, and log Σ_v E β_kv^s of each topic at each: what they cost."""
+
+    powers: Float[Array, " m"]
+    costs: Float[Array, "k m"]
+    hot: Bool[Array, ""]  # otherwise documents keep the power they have
+
+    def respond(
+        self, observed: Float[Array, " n"], counts: Float[Array, "n k"], before: Float[Array, " n"]
+    ) -> Float[Array, " n"]:
+        """E[1/T] of each document: r_m ∝ exp{s_m Σ n φ E log β − Σ_k N_k c_k(s_m)} (errata to eq. 10)."""
+        logits = observed[:, None] * self.powers[None] - counts @ self.costs
+        return jnp.where(self.hot, jax.nn.softmax(logits, axis=1) @ self.powers, before)
 
 
 def local_step(
@@ -37,13 +54,17 @@ def local_step(
     tolerance: ArrayLike,
     engine: str,
     single: bool = False,
+    heat: Heat | None = None,
 ) -> Local:
-    """At most `steps` updates of each document's γ, until their mean change is below `tolerance`."""
+    """At most `steps` updates of each document's γ, until their mean change is below `tolerance`.
+
+    With `heat` documents then find a power of their own, which the messages have.
+    """
     observation, latent = (jnp.broadcast_to(jnp.asarray(p, jnp.float64), weights.shape) for p in powers)
     each = (weights, observation, latent)
     if engine == "host":
-        return _host(log_topics, x, each, prior, gamma, steps, tolerance)
-    return device_local_step(log_topics, x, each, prior, gamma, steps, tolerance, single)
+        return _host(log_topics, x, each, prior, gamma, steps, tolerance, heat)
+    return device_local_step(log_topics, x, each, prior, gamma, steps, tolerance, single, heat)
 
 
 def device_local_step(
@@ -55,6 +76,7 @@ def device_local_step(
     steps: ArrayLike,
     tolerance: ArrayLike,
     single: bool = False,
+    heat: Heat | None = None,
 ) -> Local:
     """On padded arrays: two products with the gathered topics (n, width, k) an iteration, with all digits of their
     kind (an accelerator would leave some out)."""
@@ -91,10 +113,19 @@ def device_local_step(
     gamma = jax.lax.while_loop(unfinished, update, start)[1]
     share = shares(gamma)
     norm = norms(share)
-    ratios = (weights * observation).astype(kind)[:, None] * counts / norm
+    observed, powers = None, observation
+    if heat is not None:
+        # Σ_k φ log β, without its shift: the logarithm of the block is at hand.
+        levels = jnp.log(jnp.maximum(block, floor))
+        each_word = jnp.einsum("nlk,nk->nl", block * levels, share, precision="highest") / norm
+        level = each_word.astype(jnp.float64) / observation[:, None] + shift[words].astype(jnp.float64)
+        observed = jnp.sum(whole_counts * level, axis=1)
+        powers = heat.respond(observed, (gamma - prior[None]) / latent[:, None], observation)
+    ratios = (weights * powers).astype(kind)[:, None] * counts / norm
     messages = _collect(words, ratios, share, block, rows.shape)
     explained = jnp.log(norm).astype(jnp.float64) + observation[:, None] * shift[words].astype(jnp.float64)
-    return Local(gamma, messages.astype(jnp.float64), jnp.sum(whole_counts * explained, axis=1))
+    evidence = jnp.sum(whole_counts * explained, axis=1)
+    return Local(gamma, messages.astype(jnp.float64), evidence, observed, None if heat is None else powers)
 
 
 def _collect(words: Array, ratios: Array, share: Array, block: Array, shape: tuple[int, ...]) -> Array:
@@ -110,68 +141,78 @@ def _host(
     gamma: Array,
     steps: ArrayLike,
     tolerance: ArrayLike,
+    heat: Heat | None,
 ) -> Local:
-    shapes = tuple(
-        jax.ShapeDtypeStruct(shape, jnp.float64) for shape in (gamma.shape, log_topics.shape, gamma.shape[:1])
-    )
+    n = gamma.shape[:1]
+    sizes = (gamma.shape, log_topics.shape, n, *((n, n) if heat is not None else ()))
+    shapes = tuple(jax.ShapeDtypeStruct(shape, jnp.float64) for shape in sizes)
     documents = x.padded() if x.rows is None else (x.rows,)
-    given = (jnp.asarray(steps), jnp.asarray(tolerance), log_topics, prior, gamma, *each, *documents)
+    given = (jnp.asarray(steps), jnp.asarray(tolerance), log_topics, prior, gamma, *each)
     # Restarts run one after the other: the kernel's threads already use all cores.
-    return Local(*jax.pure_callback(_call_kernel, shapes, *given, vmap_method="sequential"))
+    return Local(*jax.pure_callback(_call_kernel, shapes, given, heat, documents, vmap_method="sequential"))
 
 
-def _call_kernel(*given: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _call_kernel(given: tuple[Array, ...], heat: Heat | None, documents: tuple[Array, ...]) -> tuple[np.ndarray, ...]:
     from .topics_documents import Rows, padded_rows, rows_of_corpus
     from .topics_kernel import host_local_step
 
-    steps, tolerance, log_topics, prior, gamma, weights, observation, latent, *documents = map(np.asarray, given)
+    steps, tolerance, log_topics, prior, gamma, weights, observation, latent = map(np.asarray, given)
+    where = [np.asarray(array) for array in documents]
 
     def rows_of(part: slice) -> Rows:
         each = (weights[part], observation[part], latent[part])
-        if len(documents) == 2:
-            return padded_rows(documents[0][part], documents[1][part], *each)
-        return rows_of_corpus(*find_rows(documents[0][part]), *each)
+        if len(where) == 2:
+            return padded_rows(where[0][part], where[1][part], *each)
+        return rows_of_corpus(*find_rows(where[0][part]), *each)
 
-    return host_local_step(log_topics, observation, rows_of, prior, gamma, int(steps), float(tolerance))
+    found = (log_topics, observation, rows_of, prior, gamma, int(steps), float(tolerance))
+    if heat is None:
+        return host_local_step(*found)
+    grid, costs, hot = (np.asarray(array) for array in heat)
+    observed, powers = np.zeros(len(gamma)), observation.copy()
 
+    def respond(part: slice, here: np.ndarray, fresh: np.ndarray) -> np.ndarray:
+        observed[part] = here
+        if hot:
+            counts = (fresh - prior) / latent[part, None]
+            powers[part] = respond_on_host(grid, costs, here, counts)
+        return powers[part]
 
-def online_steps(
-    topics: Float[Array, "k v"],
-    topic_prior: Float[Array, "_ v"],
-    document_prior: Float[Array, " k"],
-    local_steps: ArrayLike,
-    tolerance: ArrayLike,
-    rows: Int[Array, "t b"],
-    weights: Float[Array, "t b"],
-    rates: Float[Array, " t"],
-    powers: Float[Array, " t"],
-) -> Float[Array, "k v"]:
-    """Concentrations of the topics after t minibatch steps on the host, each at its power 1/T."""
-    shape = jax.ShapeDtypeStruct(topics.shape, jnp.float64)
-    given = (
-        topics,
-        topic_prior,
-        document_prior,
-        jnp.asarray(local_steps),
-        jnp.asarray(tolerance),
-        rows,
-        weights,
-        rates,
-        powers,
-    )
-    return jax.pure_callback(_call_online, shape, *given, vmap_method="sequential")
+    return *host_local_step(*found, respond), observed, powers
 
 
-def _call_online(*given: Array) -> np.ndarray:
-    from .topics_documents import rows_of_corpus
-    from .topics_online import Online
+def respond_on_host(grid: np.ndarray, costs: np.ndarray, observed: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """`Heat.respond`."""
+    logits = observed[:, None] * grid - counts @ costs
+    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return (shares @ grid) / shares.sum(axis=1)
 
-    topics, topic_prior, document_prior, local_steps, tolerance, rows, weights, rates, powers = map(np.asarray, given)
-    online = Online(topics, topic_prior, float(powers[0]))
-    following = np.append(powers[1:], powers[-1:])
-    for here, weight, rate, power, after in zip(rows, weights, rates, powers, following, strict=True):
-        if rate > 0:
-            same = np.full(rows.shape[1], power)
-            documents = rows_of_corpus(*find_rows(here), weight, same, same)
-            online.step(documents, float(rate), document_prior, int(local_steps), float(tolerance), float(after))
-    return online.concentrations()
+
+def mean_energies(
+    topics: Float[Array, "k v"], gamma: Float[Array, "n k"], x: Documents, engine: str, single: bool = False
+) -> Float[Array, " n"]:
+    """Σ_v n_v log Σ_k E[θ_k] E[β_kv] of each document, from concentrations."""
+    if engine == "host":
+        documents = x.padded() if x.rows is None else (x.rows,)
+        shape = jax.ShapeDtypeStruct(gamma.shape[:1], jnp.float64)
+        return jax.pure_callback(_call_energies, shape, topics, gamma, documents, vmap_method="sequential")
+    kind = jnp.float32 if single else jnp.float64
+    words, counts = x.padded()
+    mean = (topics / jnp.sum(topics, axis=1, keepdims=True)).T.astype(kind)
+    share = (gamma / jnp.sum(gamma, axis=1, keepdims=True)).astype(kind)
+    mixed = jnp.einsum("nlk,nk->nl", mean[words], share, precision="highest")
+    return jnp.sum(counts * jnp.log(jnp.maximum(mixed, jnp.finfo(kind).tiny)).astype(jnp.float64), axis=1)
+
+
+def _call_energies(topics: Array, gamma: Array, documents: tuple[Array, ...]) -> np.ndarray:
+    from .topics_documents import padded_rows, rows_of_corpus
+    from .topics_online import energies_of
+
+    none = np.empty(0)
+    where = [np.asarray(array) for array in documents]
+    if len(where) == 2:
+        rows = padded_rows(where[0], where[1], none, none, none)
+    else:
+        rows = rows_of_corpus(*find_rows(where[0]), none, none, none)
+    lam = np.ascontiguousarray(np.asarray(topics).T)
+    return energies_of(rows, np.asarray(gamma), lam, 1.0, np.zeros(len(lam)), lam.sum(axis=0))

@@ -15,7 +15,7 @@ from numba import njit
 
 from ..numerics.host import exp, exp_digamma
 from ..numerics.threads import in_threads
-from .topics_documents import OPTIONS, TINY, Found, Layout, Rows, add_word, sort_by_word, step_documents
+from .topics_documents import OPTIONS, TINY, Found, Layout, Rows, add_word, mean_energy, sort_by_word, step_documents
 
 Minibatch = tuple[float, Callable[[], Rows]]  # step size, and what brings the documents
 
@@ -29,11 +29,12 @@ _RESCALE = 1e-100
 class Online:
     """Concentrations (words × topics) on their way through minibatches."""
 
-    def __init__(self, topics: np.ndarray, topic_prior: np.ndarray, power: float = 1.0):
+    def __init__(self, topics: np.ndarray, topic_prior: np.ndarray, power: float = 1.0, own: bool = False):
         """From concentrations (topics × words); the prior may be the same for all topics, (1 × words).
 
-        `power` is that of the first step, 1/T.
+        `power` is that of the first step, 1/T; or with `own` each document has one.
         """
+        self.own = own
         self.stored = np.ascontiguousarray(topics.T)
         self.prior = np.ascontiguousarray(topic_prior.T)
         self.n_words, self.n_topics = self.stored.shape
@@ -45,7 +46,7 @@ class Online:
         self.shift = np.zeros(self.n_words)
         self.sparse = False
         self.power = power  # that the spread has
-        self._in_words(lambda *piece: _spread_all(*piece, self.stored, self.spread, power))
+        self._in_words(lambda *piece: _spread_all(*piece, self.stored, self.spread, power, own))
 
     def step(
         self,
@@ -54,21 +55,55 @@ class Online:
         document_prior: np.ndarray,
         steps: int,
         tolerance: float,
-        following: float = 1.0,
+        following: float | Callable[[float], tuple[float, float]] = 1.0,
     ) -> None:
-        """One natural-gradient step, at the power the step before (or the start) was told would be `following`."""
-        power, self.power = self.power, following
-        rows = rows._replace(weights=power * rows.weights)
+        """One natural-gradient step, at the power the step before (or the start) was told would be `following`; or
+        this is found from the energy of the documents, with the power that their statistics have."""
+        power = self.power
         column = _exp_digamma(self.totals) ** -power
         layout = Layout(self.spread, self.topics, self.widths, self.shift, column, True)
         gamma = document_prior + _lengths(rows.starts, rows.ends, rows.counts)[:, None] / self.n_topics
         found = step_documents(layout, rows, document_prior, gamma, np.empty(0), steps, tolerance)
+        if callable(following):
+            energies = energies_of(rows, gamma, self.stored, self.scale, self.drift, self.totals)
+            power, following = following(float(rows.weights @ energies))
+        self.power = following
+        rows = rows._replace(weights=power * rows.weights)
         by_word = sort_by_word(rows.starts, rows.ends, rows.words, self.n_words)
         gained = np.zeros((-(-self.n_words // _GRAIN), self.n_topics))
         if self.sparse:
             self._step_lists(by_word, found, rows.weights, rate, gained)
         else:
             self._step_all(by_word, found, rows.weights, rate, gained)
+        prior = self.prior.sum(axis=0)
+        self.totals = (1.0 - rate) * self.totals + rate * (prior + gained.sum(axis=0))
+
+    def step_each(
+        self,
+        rows: Rows,
+        rate: float,
+        document_prior: np.ndarray,
+        steps: int,
+        tolerance: float,
+        respond: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    ) -> None:
+        """A step in which each document has its own power; `respond` finds those that their statistics have, from
+        Σ n E log β and the counts of topics."""
+        layout = Layout(self.spread, self.topics, self.widths, self.shift, 1.0 / _exp_digamma(self.totals), False)
+        gamma = document_prior + _lengths(rows.starts, rows.ends, rows.counts)[:, None] / self.n_topics
+        observed = np.empty(len(gamma))
+        found = step_documents(layout, rows, document_prior, gamma, np.empty(0), steps, tolerance, observed)
+        fresh = respond(observed, (gamma - document_prior) / rows.latent[:, None])
+        by_word = sort_by_word(rows.starts, rows.ends, rows.words, self.n_words)
+        gained = np.zeros((-(-self.n_words // _GRAIN), self.n_topics))
+        weights = fresh * rows.weights
+
+        def work(start: int, stop: int) -> None:
+            sums = gained[start // _GRAIN : start // _GRAIN + 1]
+            rest = (weights, rows.observation, rate, self.prior, self.stored, self.spread, sums)
+            _step_each(start, stop, *by_word, *found, *rest)
+
+        self._in_words(work)
         prior = self.prior.sum(axis=0)
         self.totals = (1.0 - rate) * self.totals + rate * (prior + gained.sum(axis=0))
 
@@ -109,6 +144,21 @@ class Online:
         in_threads(work, self.n_words, _GRAIN)
 
 
+def energies_of(
+    rows: Rows, gamma: np.ndarray, stored: np.ndarray, scale: float, drift: np.ndarray, totals: np.ndarray
+) -> np.ndarray:
+    """Σ_v n_v log Σ_k E[θ_k] E[β_kv] of each document, with λ = scale · stored + drift."""
+    energies = np.empty(len(gamma))
+
+    def work(start: int, stop: int) -> None:
+        part = slice(start, stop)
+        given = (rows.starts[part], rows.ends[part], rows.words, rows.counts, gamma[part])
+        mean_energy(*given, stored, scale, drift, totals, energies[part])
+
+    in_threads(work, len(gamma), 64)
+    return energies
+
+
 @njit(**OPTIONS)
 def _lengths(starts, ends, counts):  # type: ignore[no-untyped-def]
     result = np.zeros(len(starts))
@@ -119,10 +169,19 @@ def _lengths(starts, ends, counts):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def _spread_all(start, stop, lam, spread, power):  # type: ignore[no-untyped-def]
+def _spread_all(start, stop, lam, spread, power, logarithm):  # type: ignore[no-untyped-def]
     for v in range(start, stop):
         _spread_row(lam[v], spread[v])
-        _temper_row(spread[v], power)
+        if logarithm:
+            _take_log(spread[v])
+        else:
+            _temper_row(spread[v], power)
+
+
+@njit(**OPTIONS)
+def _take_log(spread):  # type: ignore[no-untyped-def]
+    for k in range(len(spread)):
+        spread[k] = math.log(max(spread[k], TINY))
 
 
 @njit(**OPTIONS)
@@ -171,6 +230,31 @@ def _step_all(  # type: ignore[no-untyped-def]
         seen[0] += known
         _spread_row(here, here_spread)
         _temper_row(here_spread, power)
+
+
+@njit(**OPTIONS)
+def _step_each(  # type: ignore[no-untyped-def]
+    start, stop, entries, documents, ends, ratios, shares, actives, n_active, weights, powers, rate, prior,
+    lam, spread, gained,
+):  # fmt: skip
+    """The same where documents differ in their powers, and the spread is a logarithm."""
+    n_topics = lam.shape[1]
+    row = np.empty(n_topics)
+    for v in range(start, stop):
+        row[:] = 0.0
+        here, here_spread = lam[v], spread[v]
+        for at in range(0 if v == 0 else ends[v - 1], ends[v]):
+            d = documents[at]
+            factor = weights[d] * ratios[entries[at]]
+            share, active = shares[d], actives[d]
+            for j in range(n_active[d]):
+                row[active[j]] += factor * share[j] * exp(powers[d] * here_spread[active[j]])
+        for k in range(n_topics):
+            eta = prior[v, 0] if prior.shape[1] == 1 else prior[v, k]
+            here[k] = (1.0 - rate) * here[k] + rate * (eta + row[k])
+            gained[0, k] += row[k]
+        _spread_row(here, here_spread)
+        _take_log(here_spread)
 
 
 @njit(**OPTIONS)

@@ -174,7 +174,8 @@ def test_what_cannot_be_tempered_says_what_can() -> None:
     [
         ({"temperatures": [2.0, 3.0]}, "temperatures must increase from 1"),
         ({"temperatures": [1.0, 3.0, 2.0]}, "temperatures must increase from 1"),
-        ({"method": tp.SVI()}, "method must be a tp.VB without"),
+        ({"method": tp.EM()}, r"method must be a tp\.SVI, or a tp\.VB without batches"),
+        ({"method": tp.SVI(), "length": 0.0}, "length must be a finite number above 0"),
         ({"length": 0}, "length must be a whole number of at least 1, got 0"),
     ],
 )

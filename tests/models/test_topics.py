@@ -65,7 +65,7 @@ def test_local_step_agrees_with_a_plain_reference(counts: np.ndarray, engine: st
         jnp.asarray(log_topics), documents(counts), jnp.ones(40), jnp.asarray(prior), jnp.asarray(gamma),
         (1.0, 1.0), 30, 0.0, engine,
     )  # fmt: skip
-    for value, truth in zip(found, reference_step(log_topics, counts, prior, gamma, 30), strict=True):
+    for value, truth in zip(found[:3], reference_step(log_topics, counts, prior, gamma, 30), strict=True):
         assert np.allclose(value, truth, rtol=1e-8, atol=1e-8)
 
 
@@ -111,7 +111,7 @@ def test_threads_do_not_change_a_bit(counts: np.ndarray, monkeypatch: pytest.Mon
         found = local_step(
             log_topics, documents(counts), jnp.ones(40), jnp.full(4, 0.1), gamma, (1.0, 1.0), 20, 1e-3, "host"
         )
-        return [np.asarray(value) for value in found]
+        return [np.asarray(value) for value in found[:3]]
 
     monkeypatch.setenv("TEMPERANCE_THREADS", "1")
     one = step()

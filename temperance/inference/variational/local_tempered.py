@@ -10,43 +10,92 @@ temperature twice). A tempered Gaussian is one of covariance T Σ: this is a mix
 from __future__ import annotations
 
 import dataclasses
-from functools import singledispatch
 from typing import Any, ClassVar, NamedTuple, Self
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from ...errors import UnsupportedMethod
 from ...families import Gaussian, KnownCovarianceGaussian
-from ...models import Data, FactorialMixture, Mixture, Model, Posterior, Powers
-from ...models._data import over_blocks
-from ...models._model import Means, means
-from ...numerics.linalg import cholesky, log_det
+from ...models import LDA, Data, FactorialMixture, Mixture, Model, Posterior
+from ...models import topics_steps as topics
+from ...models._model import means
+from ...models.topics_local import Heat
 from .._method import Info, Method, Result, Run, best_restart
-from .annealed import _SETTLE, _SWEEPS
+from ..thermostat import Blocks, Thermostat
 from .coordinate import VB
-from .tempered import check_tempering
-from .tempered_sweep import tempered_sweep
+from .local_walk import LocalGrid, make_grid, topic_costs, walk_locally
+from .stochastic import SVI
+from .tempered import check_tempering, hot_steps, is_final, stochastic_step
+from .tempered_sweep import Swept, tempered_sweep
 
 _GRID = tuple(float(t) for t in 1.0 / np.linspace(1.0, 0.01, 100))  # powers at equal distances
 
 
-class Grid(eqx.Module):
-    powers: Float[Array, " m"]
-    steps: Int[Array, ""]  # after so many T is 1
+class Own(Thermostat):
+    """The grid of powers that each datum may have; the heat is E[1/T] of each."""
+
+    grid: LocalGrid
+
+    def start(self, data: Data) -> Float[Array, " n"]:
+        return jnp.full(data.weights.shape, jnp.mean(self.grid.powers))
+
+    def sweep(
+        self,
+        model: Model,
+        q: Posterior,
+        data: Data,
+        powers: Float[Array, " n"],
+        hot: Bool[Array, ""],
+        local_steps: int,
+        rate: Any = 1.0,
+    ) -> Swept:
+        def walk(blocks: Blocks) -> Any:
+            return walk_locally(model, blocks, data, powers, hot, q.locals, local_steps, self.grid)
+
+        return tempered_sweep(model, q, data, powers, local_steps, None, rate, walk)
+
+    def step(
+        self,
+        model: Model,
+        blocks: Blocks,
+        heat: Any,
+        batch: Data,
+        rows: Int[Array, " b"] | None,
+        rate: Float[Array, ""],
+        local_steps: int,
+        number: Int[Array, ""],
+    ) -> tuple[Blocks, Any, Float[Array, ""]]:
+        hot = number < self.steps
+        if rows is None:
+            before = heat
+        else:
+            padding = jnp.ones(batch.weights.shape[0] - rows.shape[0])
+            before = jnp.concatenate([jnp.take(heat, rows), padding])
+        q = Posterior(blocks, model.initial_local(means(blocks), batch.values))
+        swept = self.sweep(model, q, batch, jnp.where(hot, before, 1.0), hot, local_steps, rate)
+        found = jnp.where(hot & (rate > 0), swept.power, before)
+        heat = found if rows is None else heat.at[rows].set(found[: rows.shape[0]])
+        return swept.posterior.blocks, heat, swept.bound
+
+    def quick(
+        self, model: Model, blocks: Blocks, heat: Any, x: Any, steps: topics.Steps, local_steps: int
+    ) -> tuple[Blocks, Any]:
+        assert isinstance(model, LDA)
+        costs = topic_costs(self.grid, blocks["topics"].concentration)  # type: ignore[attr-defined]
+        own = topics.Own(heat, steps.rows, Heat(self.grid.powers, costs, jnp.asarray(True)))
+        return model.tempered_steps(blocks, x, steps, local_steps, own)
 
 
 class LocallyTempered(Data):
     """Data with the grid of temperatures that each may have."""
 
-    grid: Grid | None = None
+    own: Own | None = None
 
 
 class Stage(NamedTuple):
-    """Where one restart stands."""
+    """Where one restart of coordinate ascent stands."""
 
     posterior: Posterior
     steps: Int[Array, ""]
@@ -55,25 +104,28 @@ class Stage(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class LVT(Method):
-    """A temperature for each datum for `length` sweeps, then `method` (a `tp.VB`) at T = 1 to convergence.
+    """A temperature for each datum for `length` passes over the data (sweeps of VB), then `method` (a `tp.VB` or a
+    `tp.SVI`) at T = 1 as usual.
 
-    For Gaussian mixtures (full or known covariance) and factorial mixtures. `temperatures` is the grid, which begins
-    at 1 (by default 100 with inverses at equal distances down to 0.01). `fit.details["inverse_temperature"]` is
-    E[1/T] of each datum when tempering ends: it is small for outliers.
+    For Gaussian mixtures (full or known covariance), factorial mixtures and LDA. `temperatures` is the grid, which
+    begins at 1 (by default 100 with inverses at equal distances down to 0.01); `length` is by default 200 for VB and
+    half of all passes for SVI. `fit.details["inverse_temperature"]` is E[1/T] of each datum when tempering ends: it
+    is small for outliers.
     """
 
     temperatures: Any = None
-    method: VB = dataclasses.field(default_factory=VB)
-    length: int = _SWEEPS
+    method: VB | SVI = dataclasses.field(default_factory=VB)
+    length: float | None = None
+    hot: int = dataclasses.field(default=0, repr=False, compare=False)  # steps, worked out from `length`
 
-    budget: ClassVar[tuple[str, ...]] = ("temperatures", "length")
+    budget: ClassVar[tuple[str, ...]] = ("temperatures", "length", "hot")
 
     def __post_init__(self) -> None:
         check_tempering(self.temperatures, self.method, self.length)
 
     @property
     def name(self) -> str:
-        return "LVT"
+        return "LVT" if isinstance(self.method, VB) else "stochastic LVT"
 
     @property
     def restarts(self) -> int:
@@ -85,89 +137,80 @@ class LVT(Method):
 
     @property
     def max_iter(self) -> int:
-        return self.method.max_iter + self.length
+        return self.method.max_iter + (self.hot if isinstance(self.method, VB) else 0)
 
     @property
     def exact(self) -> bool:
-        return True
+        return isinstance(self.method, VB)
 
     def compiled(self) -> Self:
         return dataclasses.replace(super().compiled(), method=self.method.compiled())
 
+    def grid(self) -> np.ndarray:
+        return np.asarray(_GRID if self.temperatures is None else self.temperatures, dtype=np.float64)
+
     def prepare(self, model: Model) -> Model:
-        require_gaussian(model)
-        return model
+        require_local(model)
+        return self.method.prepare(model)
 
-    def arrange(self, key: Key[Array, ""], model: Model, data: Data) -> LocallyTempered:
-        grid = np.asarray(_GRID if self.temperatures is None else self.temperatures, dtype=np.float64)
-        here = Grid(jnp.asarray(1.0 / grid), jnp.asarray(self.length))
-        return LocallyTempered(data.values, data.weights, data.size, data.blocks, here)
+    def complete(self, model: Model, data: Data) -> Self:
+        method = self.method.complete(model, data)
+        return dataclasses.replace(self, method=method, hot=hot_steps(self, model, data, method))
 
-    def init(self, key: Key[Array, ""], model: Model, data: Any) -> Stage:
-        powers = jnp.full(data.weights.shape, jnp.mean(data.grid.powers))
-        return Stage(model.initial(key, data), jnp.zeros((), dtype=jnp.int64), powers)
+    def arrange(self, key: Key[Array, ""], model: Model, data: Data) -> Any:
+        own = Own(jnp.asarray(self.hot), make_grid(model, data, 1.0 / self.grid()))
+        if isinstance(self.method, SVI):
+            arranged = self.method.arrange(key, model, data)
+            # One temperature is none to find: the plain method, with its bits.
+            return arranged if not self.hot else dataclasses.replace(arranged, cooling=own)
+        return LocallyTempered(data.values, data.weights, data.size, data.blocks, own)
 
-    def step(self, key: Key[Array, ""], model: Model, state: Stage, data: Any) -> tuple[Stage, Info]:
-        grid, hot = data.grid, state.steps < data.grid.steps
-        powers = jnp.where(hot, state.powers, 1.0)
-        volume, width = _volumes(model, means(state.posterior.blocks), data, powers)
-        swept = tempered_sweep(model, state.posterior, data, powers, self.method.local_steps)
-        weights = jnp.where(data.weights > 0, data.weights, 1.0)
-        observed = swept.energy.observed / weights
-        # log of s^(d/2) exp{−s M/2}, the tempered density; M/2 is what is left of −E log p without its volume.
-        distance = 0.5 * volume - 0.5 * width * jnp.log(2.0 * jnp.pi) - observed
-        logits = 0.5 * width * jnp.log(grid.powers)[None] - distance[:, None] * grid.powers[None]
-        fresh = jax.nn.softmax(logits, axis=1) @ grid.powers
+    def init(self, key: Key[Array, ""], model: Model, data: Any) -> Any:
+        if isinstance(self.method, SVI):
+            return self.method.init(key, model, data)
+        return Stage(model.initial(key, data), jnp.zeros((), dtype=jnp.int64), data.own.start(data))
+
+    def step(self, key: Key[Array, ""], model: Model, state: Any, data: Any) -> tuple[Any, Info]:
+        if isinstance(self.method, SVI):
+            return stochastic_step(self.method, key, model, state, data, lambda _, heat: 1.0 / jnp.mean(heat))
+        hot, steps = state.steps < data.own.steps, self.method.local_steps
+        if data.own.grid.powers.shape[0] == 1:
+            powers: Array = jnp.ones(())
+            swept = tempered_sweep(model, state.posterior, data, powers, steps)
+        else:
+            powers = jnp.where(hot, state.powers, 1.0)
+            swept = data.own.sweep(model, state.posterior, data, powers, hot, steps)
+        weight = jnp.sum(data.weights)
         info = {
             "elbo": swept.bound + jnp.sum((1.0 - powers) * swept.energy.joint),
-            "temperature": jnp.sum(data.weights) / jnp.sum(data.weights * powers),
-            "final": state.steps >= grid.steps + _SETTLE,
+            "temperature": weight / jnp.sum(data.weights * powers),
+            "final": is_final(state.steps, data.own.steps),
         }
-        return Stage(swept.posterior, state.steps + 1, jnp.where(hot, fresh, state.powers)), info
+        return Stage(swept.posterior, state.steps + 1, jnp.where(hot, swept.power, state.powers)), info
 
     def finished(self, history: Float[Array, "3"], tol: Float[Array, ""]) -> Bool[Array, ""]:
         return self.method.finished(history, tol)
 
-    def result(self, model: Model, data: Data, run: Run) -> Result:
-        best = best_restart(run)
-        details = {"inverse_temperature": np.asarray(best.state.powers)[: data.size]}
-        return best._replace(state=best.state.posterior, details=details)
+    def result(self, model: Model, data: Any, run: Run) -> Result:
+        if isinstance(self.method, SVI):
+            result = self.method.result(model, data, run)
+            states = run.states.heat if self.hot else np.ones((self.restarts, data.size))
+            powers = np.asarray(states)[int(np.argmax(result.history["restarts"]))]
+        else:
+            result = best_restart(run)
+            powers = np.asarray(result.state.powers)
+            result = result._replace(state=result.state.posterior)
+        details = dict(result.details) | {"inverse_temperature": powers[: data.size]}
+        return result._replace(details=details)
 
 
-def require_gaussian(model: Model) -> None:
+def require_local(model: Model) -> None:
     gaussian = isinstance(model, FactorialMixture) or (
         isinstance(model, Mixture)
         and (type(model.pair) is Gaussian or (type(model.pair) is KnownCovarianceGaussian and not model.missing))
     )
-    if not gaussian:
+    if not gaussian and not isinstance(model, LDA):
         raise UnsupportedMethod(
-            f"tp.LVT is for Gaussian mixtures (full or known covariance) and factorial mixtures, not for "
+            f"tp.LVT is for Gaussian mixtures (full or known covariance), factorial mixtures and LDA, not for "
             f"{type(model).__name__}; use tp.Annealed or tp.VB"
         )
-
-
-@singledispatch
-def _volumes(model: Any, m: Means, data: Data, powers: Float[Array, " n"]) -> tuple[Array, int]:
-    """E log |precision| of each datum's noise, and how many numbers a datum has."""
-    raise AssertionError
-
-
-@_volumes.register
-def _(model: FactorialMixture, m: Means, data: Data, powers: Float[Array, " n"]) -> tuple[Array, int]:
-    width = data.values.shape[1]
-    return jnp.broadcast_to(2.0 * width * model._weights(m).dof, data.weights.shape), width
-
-
-@_volumes.register
-def _(model: Mixture, m: Means, data: Data, powers: Float[Array, " n"]) -> tuple[Array, int]:
-    width = data.values.shape[1]
-    if isinstance(model.pair, KnownCovarianceGaussian):
-        volume = -log_det(cholesky(model.pair.covariance))
-        return jnp.broadcast_to(volume, data.weights.shape), width
-    each = 2.0 * m["components"].dof
-
-    def block(part: Any, _: Array) -> tuple[tuple[()], Array]:
-        x, s = part
-        return (), jax.nn.softmax(model.log_joint_z(m, x, Powers(s, s)), axis=-1) @ each
-
-    return over_blocks(block, (data.values, powers), data.blocks)[1], width

@@ -12,6 +12,7 @@ from ...models._devices import Spread, spread_over
 from ...numerics.shuffle import shuffled
 from ..cooling import Cooling
 from ..step_sizes import StepSize
+from ..thermostat import Thermostat
 
 
 class Plan(eqx.Module):
@@ -30,7 +31,7 @@ class Batches(Data):
     plan: Plan | None = None
     stands_for: Float[Array, ""] | None = None
     held_out: Data | None = None
-    cooling: Cooling | None = None
+    cooling: Cooling | Thermostat | None = None
 
 
 def rows_of_step(key: Key[Array, ""], step: Int[Array, ""], size: int, n: int, replacement: bool) -> Int[Array, " b"]:

@@ -23,10 +23,12 @@ from ...families._family import Family
 from ...models import Data, Model, Posterior, Powers
 from ...models._data import make_data, over_blocks
 from ...models._model import entropy, means
+from ...models.topics_steps import Steps
 from .._method import Info, Method, Result, Run, state_of
 from ..cooling import make_cooling
 from ..step_sizes import as_step_size
 from ..streamed import Streamed
+from ..thermostat import Thermostat
 from .minibatches import Batches, Plan, minibatch, rows_of_step
 
 _TOGETHER = 64  # minibatches that a model with quick steps takes at once
@@ -44,6 +46,7 @@ class Walk(NamedTuple):
     best: Blocks  # by the held-out data, if there are any
     score: Float[Array, ""]
     waited: Int[Array, ""]  # reports since the last progress
+    heat: Any = ()  # what is known of temperatures that are found on the way
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,7 +197,9 @@ class SVI(Method):
         blocks = model.initial(key, data).blocks
         seed = jax.random.key_data(jax.random.fold_in(key, 1))
         zero, worst = jnp.zeros((), dtype=jnp.int64), jnp.full((), -jnp.inf, dtype=jnp.float64)
-        return Walk(blocks, zero, seed, blocks, worst, zero)
+        cooling = data.cooling if isinstance(data, Batches) else None
+        heat = cooling.start(data) if isinstance(cooling, Thermostat) else ()
+        return Walk(blocks, zero, seed, blocks, worst, zero, heat)
 
     def step(self, key: Key[Array, ""], model: Model, state: Walk, data: Data) -> tuple[Walk, Info]:
         """The minibatches from one report to the next, and the report."""
@@ -203,25 +208,32 @@ class SVI(Method):
         if model.quick and not self._whole(model, data):
             # All but the last step of this report, whose bound is the one reported.
             last = jnp.minimum(state.steps + plan.round, plan.steps) - 1
-            state = state._replace(blocks=self._quick(model, state, last, data), steps=last)
+            blocks, heat = self._quick(model, state, last, data)
+            state = state._replace(blocks=blocks, heat=heat, steps=last)
             plan = eqx.tree_at(lambda plan: plan.round, plan, jnp.ones_like(plan.round))
 
-        def body(i: Array, carry: tuple[Blocks, Array]) -> tuple[Blocks, Array]:
-            blocks, total = carry
+        def body(i: Array, carry: tuple[Blocks, Any, Array]) -> tuple[Blocks, Any, Array]:
+            blocks, heat, total = carry
             t = state.steps + i
             # The last report may come early: its remaining steps stand still.
             active = t < plan.steps
             rate = jnp.where(active, plan.step_size(t + 1), 0.0)
             batch = self._batch(model, state.seed, t, data)
-            blocks, bound = stochastic_step(model, blocks, batch, rate, self.local_steps or 1, cooling.powers(t))
-            return blocks, total + jnp.where(active, bound, 0.0)
+            count = self.local_steps or 1
+            if isinstance(cooling, Thermostat):
+                rows = None if self._whole(model, data) else self._rows(model, state.seed, t, data)
+                blocks, heat, bound = cooling.step(model, blocks, heat, batch, rows, rate, count, t)
+            else:
+                blocks, bound = stochastic_step(model, blocks, batch, rate, count, cooling.powers(t))
+            return blocks, heat, total + jnp.where(active, bound, 0.0)
 
-        blocks, total = jax.lax.fori_loop(0, plan.round, body, (state.blocks, jnp.zeros(())))
+        begin = (state.blocks, state.heat, jnp.zeros(()))
+        blocks, heat, total = jax.lax.fori_loop(0, plan.round, body, begin)
         steps = jnp.minimum(state.steps + plan.round, plan.steps)
         info = {"step": steps, "rate": plan.step_size(steps), "batch_elbo": total / (steps - state.steps)}
         if self.elbo:
             info["elbo"] = global_terms(model, blocks) + local_terms(model, blocks, data)
-        return self._watch(model, state, blocks, steps, data, info)
+        return self._watch(model, state._replace(heat=heat), blocks, steps, data, info)
 
     def _watch(
         self, model: Model, state: Walk, blocks: Blocks, steps: Int[Array, ""], data: Batches, info: Info
@@ -234,26 +246,31 @@ class SVI(Method):
         better, progress = score > state.score, score > state.score + data.plan.tol
         waited = jnp.where(progress, 0, state.waited + 1)
         best = jax.tree.map(lambda old, new: jnp.where(better, new, old), state.best, blocks)
-        fresh = Walk(blocks, steps, state.seed, best, jnp.maximum(score, state.score), waited)
+        best_score = jnp.maximum(score, state.score)
+        fresh = state._replace(blocks=blocks, steps=steps, best=best, score=best_score, waited=waited)
         return fresh, info | {"held_out": score, "done": waited >= data.plan.patience}
 
-    def _quick(self, model: Model, state: Walk, last: Int[Array, ""], data: Batches) -> Blocks:
+    def _quick(self, model: Model, state: Walk, last: Int[Array, ""], data: Batches) -> tuple[Blocks, Any]:
         """The steps before the `last`, by the model's own way of taking many at once."""
         assert self.batch_size is not None and data.plan is not None and data.stands_for is not None
         assert data.cooling is not None
-        temperatures = jax.vmap(data.cooling.temperature)
         plan, key, size = data.plan, jax.random.wrap_key_data(state.seed), min(self.batch_size, data.size)
-        scale = data.stands_for / size
+        scale, cooling, count = data.stands_for / size, data.cooling, self.local_steps or 1
 
-        def some(i: Array, blocks: Blocks) -> Blocks:
+        def some(i: Array, carry: tuple[Blocks, Any]) -> tuple[Blocks, Any]:
+            blocks, heat = carry
             t = state.steps + _TOGETHER * i + jnp.arange(_TOGETHER)
             rates = jnp.where(t < last, plan.step_size(t + 1), 0.0)
             rows = jax.vmap(lambda step: rows_of_step(key, step, size, data.size, self.replacement))(t)
             weights = scale * jnp.take(data.weights, rows)
-            powers = 1.0 / temperatures(t)
-            return model.quick_steps(blocks, data.values, rows, weights, rates, powers, self.local_steps or 1)
+            if isinstance(cooling, Thermostat):
+                steps = Steps(rows, weights, rates, jnp.ones(_TOGETHER), t < cooling.steps)
+                return cooling.quick(model, blocks, heat, data.values, steps, count)
+            powers = 1.0 / jax.vmap(cooling.temperature)(t)
+            return model.quick_steps(blocks, data.values, rows, weights, rates, powers, count), heat
 
-        return jax.lax.fori_loop(0, -((state.steps - last) // _TOGETHER), some, state.blocks)
+        groups = -((state.steps - last) // _TOGETHER)
+        return jax.lax.fori_loop(0, groups, some, (state.blocks, state.heat))
 
     def _whole(self, model: Model, data: Data) -> bool:
         """Whether a minibatch is all the data."""
@@ -265,15 +282,18 @@ class SVI(Method):
         if self._whole(model, data):
             whole = data.weights * (data.stands_for / data.size)
             return Data(data.values, whole, data.size, data.blocks)
-        key = jax.random.wrap_key_data(seed)
-        n = model.units(data)
-        rows = rows_of_step(key, step, min(self.batch_size, n), n, self.replacement)
+        rows = self._rows(model, seed, step, data)
         if isinstance(model, Distributed):
-            ahead = rows_of_step(key, step + 1, min(self.batch_size, n), n, self.replacement)
+            ahead = self._rows(model, seed, step + 1, data)
             return model.minibatch_ahead(data, rows, ahead, data.stands_for)
         if not model.independent_rows:
             return model.minibatch(data, rows, data.stands_for)
         return minibatch(data, rows, data.stands_for)
+
+    def _rows(self, model: Model, seed: UInt32[Array, " 2"], step: Int[Array, ""], data: Batches) -> Int[Array, " b"]:
+        assert self.batch_size is not None
+        n = model.units(data)
+        return rows_of_step(jax.random.wrap_key_data(seed), step, min(self.batch_size, n), n, self.replacement)
 
     def finished(self, history: Float[Array, "3"], tol: Float[Array, ""]) -> Bool[Array, ""]:
         """A noisy bound says little about convergence: only the budget and held-out data end a run."""

@@ -1,0 +1,203 @@
+"""A walk over data of which each has its own temperature, and finds a new one once its latents are known.
+
+The messages have the new powers. What a power costs a datum is the integral of its tempered density: for Gaussian
+noise a volume, for words a sum over the vocabulary.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+from scipy.special import gammaln, softmax
+
+from ...families import KnownCovarianceGaussian
+from ...models import LDA, Data, FactorialMixture, Mixture, Model, Powers
+from ...models._blocks import rows_sum
+from ...models._data import over_blocks
+from ...models._model import means
+from ...models.topics_local import Heat
+from ...numerics.linalg import cholesky, log_det
+from .tempered_sweep import Energy, Walked, document_energies
+
+_ENTRIES = 4096  # of a table
+_FARTHEST = 1e5  # distance of a datum, for each of its numbers
+_NODES = 9  # powers at which a sum over all words is worked out
+_LAMBDAS = (1e-8, 1e10)  # concentrations that a table holds
+
+
+class LocalGrid(eqx.Module):
+    """Powers that each datum may have."""
+
+    powers: Float[Array, " m"]
+    table: Float[Array, " e"]  # E[s] of a Gaussian by its distance; or E log Γ(λ + s) − log Γ(λ) at nodes
+    nodes: Float[Array, "j m"] | None = None  # from values at a few powers to all of them
+
+
+def make_grid(model: Model, data: Data, powers: np.ndarray) -> LocalGrid:
+    if isinstance(model, LDA):
+        # In log s: Γ(λ + s) has its pole at s = −λ, close to small powers.
+        half = 0.5 * -np.log(min(float(powers.min()), 0.5))
+        nodes = np.exp(half * (np.cos(np.linspace(0.0, np.pi, _NODES)) - 1.0))
+        fit, here = (np.polynomial.chebyshev.chebvander(np.log(s) / half + 1.0, _NODES - 1) for s in (nodes, powers))
+        spread = np.linalg.solve(fit.T, here.T)
+        lam = np.geomspace(*_LAMBDAS, _ENTRIES)[:, None]
+        # The pole at 0 is that of 1/λ, which a power takes away: log Γ(λ + s) − log Γ(λ + 1), smooth in log λ.
+        return LocalGrid(
+            jnp.asarray(powers), jnp.asarray(gammaln(lam + nodes) - gammaln(lam + 1.0)), jnp.asarray(spread)
+        )
+    width = data.values.shape[1]
+    distance = width * np.expm1(np.linspace(0.0, np.log1p(_FARTHEST), _ENTRIES))
+    # r_m ∝ s_m^(d/2) exp{−s_m M/2}, the tempered density: E[s] is a function of the distance M/2 alone.
+    logits = 0.5 * width * np.log(powers) - distance[:, None] * powers
+    return LocalGrid(jnp.asarray(powers), jnp.asarray(softmax(logits, axis=1) @ powers))
+
+
+def _respond(grid: LocalGrid, distance: Float[Array, " n"], width: int) -> Float[Array, " n"]:
+    """E[s] between the entries of the table."""
+    place = jnp.log1p(jnp.maximum(distance, 0.0) / width) * ((_ENTRIES - 1) / np.log1p(_FARTHEST))
+    place = jnp.clip(place, 0.0, _ENTRIES - 1.001)
+    low = jnp.floor(place).astype(jnp.int32)
+    below, above = grid.table[low], grid.table[low + 1]
+    return below + (place - low) * (above - below)
+
+
+@singledispatch
+def walk_locally(
+    model: Any,
+    blocks: dict[str, Any],
+    data: Data,
+    powers: Float[Array, " n"],
+    hot: Bool[Array, ""],
+    local: dict[str, Any],
+    local_steps: int,
+    grid: LocalGrid,
+) -> Walked:
+    raise AssertionError
+
+
+@walk_locally.register
+def _(
+    model: Mixture,
+    blocks: dict[str, Any],
+    data: Data,
+    powers: Float[Array, " n"],
+    hot: Bool[Array, ""],
+    local: dict[str, Any],
+    local_steps: int,
+    grid: LocalGrid,
+) -> Walked:
+    """Powers multiply what each component says of a datum, so one evaluation serves all of them."""
+    m = means(blocks)
+    width = data.values.shape[1]
+    if isinstance(model.pair, KnownCovarianceGaussian):
+        volumes = jnp.broadcast_to(-log_det(cholesky(model.pair.covariance)), (model.n_components,))
+    else:
+        volumes = jnp.broadcast_to(2.0 * m["components"].dof, (model.n_components,))
+    log_weights = model.log_weights(m)
+    ready, unpack = jax.vjp(model.packed, m)
+
+    def block(part: Any, _: Array) -> tuple[Any, Any]:
+        x, weights, here = part
+        each, back = jax.vjp(lambda m: model.log_joint_z(m, x), ready)
+        value = jax.nn.logsumexp(here[:, None] * each, axis=1)
+        shares = jnp.exp(here[:, None] * each - value[:, None])
+        joint = jnp.sum(shares * each, axis=1)
+        rest = shares @ (0.5 * (volumes - width * jnp.log(2.0 * jnp.pi)) + log_weights)
+        fresh = jnp.where(hot, _respond(grid, rest - joint, width), here)
+        messages = back((weights * fresh)[:, None] * shares)[0]
+        observed = joint - shares @ log_weights
+        return (jnp.sum(weights * value), messages), (Energy(weights * joint, weights * observed), fresh)
+
+    (value, messages), (energy, fresh) = over_blocks(block, (data.values, data.weights, powers), data.blocks)
+    return Walked(value, unpack(messages)[0], energy, {}, fresh)
+
+
+@walk_locally.register
+def _(
+    model: FactorialMixture,
+    blocks: dict[str, Any],
+    data: Data,
+    powers: Float[Array, " n"],
+    hot: Bool[Array, ""],
+    local: dict[str, Any],
+    local_steps: int,
+    grid: LocalGrid,
+) -> Walked:
+    m = means(blocks)
+    width = data.values.shape[1]
+    volume = 2.0 * width * model._weights(m).dof
+
+    def block(part: Any, _: Array) -> tuple[Any, Any]:
+        x, weights, here, q_local = part
+        both = Powers(here, here)
+        q_local = model._local_ascent(m, x, both, q_local or model.initial_local(m, x), local_steps)
+        m_local = means(q_local)
+
+        def rows(m_global: Any, observation: Array, latent: Array) -> Float[Array, " n"]:
+            return model._datum(m_global | m_local, x, Powers(observation, latent), None)
+
+        value, back = jax.vjp(rows, m, here, here)
+        _, observed, latent = back(jnp.ones_like(value))
+        distance = 0.5 * (volume - width * jnp.log(2.0 * jnp.pi)) - observed
+        fresh = jnp.where(hot, _respond(grid, distance, width), here)
+        # At fixed latents the messages of a datum are proportional to its power.
+        messages = back(weights * fresh / here)[0]
+        spread = sum((rows_sum(q.entropy()) for q in q_local.values()), start=jnp.zeros(()))
+        energy = Energy(weights * (observed + latent), weights * observed)
+        return (jnp.sum(weights * (value + spread)), messages), (q_local, energy, fresh)
+
+    rows = (data.values, data.weights, powers, local)
+    (value, messages), (kept, energy, fresh) = over_blocks(block, rows, data.blocks)
+    return Walked(value, messages, energy, kept, fresh)
+
+
+@walk_locally.register
+def _(
+    model: LDA,
+    blocks: dict[str, Any],
+    data: Data,
+    powers: Float[Array, " n"],
+    hot: Bool[Array, ""],
+    local: dict[str, Any],
+    local_steps: int,
+    grid: LocalGrid,
+) -> Walked:
+    m = means(blocks)
+    heat = Heat(grid.powers, topic_costs(grid, blocks["topics"].concentration), hot)
+    terms, fresh, own = model.walk_with_heat(m, data, Powers(powers, powers), local, local_steps, heat)
+    assert own is not None
+    observed, new = own
+    joint = observed + document_energies(model, m, fresh, powers)
+    return Walked(terms.value, terms.messages, Energy(data.weights * joint, data.weights * observed), fresh, new)
+
+
+def topic_costs(grid: LocalGrid, concentration: Float[Array, "k v"]) -> Float[Array, "k m"]:
+    """c_k(s) = log Σ_v E β_kv^s of each topic at each power, for β ~ Dirichlet(λ):
+    E β_v^s = Γ(λ_v + s) Γ(Λ) / (Γ(λ_v) Γ(Λ + s))."""
+    assert grid.nodes is not None
+    place = (jnp.log(concentration) - np.log(_LAMBDAS[0])) * ((_ENTRIES - 1) / np.log(_LAMBDAS[1] / _LAMBDAS[0]))
+    place = jnp.clip(place, 0.0, _ENTRIES - 1.001)
+    low = jnp.floor(place).astype(jnp.int32)
+    share = place - low
+    total = jnp.sum(concentration, axis=1)
+    whole = share_of_table(grid.table, total)
+    columns = []
+    for node in range(_NODES):
+        column = grid.table[:, node]
+        logs = column[low] + share * (column[low + 1] - column[low])
+        # The factor λ/Λ of both is what the table leaves out.
+        columns.append(jnp.log(jnp.sum(concentration * jnp.exp(logs), axis=1) / total) - whole[:, node])
+    return jnp.stack(columns, axis=1) @ grid.nodes
+
+
+def share_of_table(table: Float[Array, "e j"], value: Float[Array, " k"]) -> Float[Array, "k j"]:
+    place = (jnp.log(value) - np.log(_LAMBDAS[0])) * ((_ENTRIES - 1) / np.log(_LAMBDAS[1] / _LAMBDAS[0]))
+    place = jnp.clip(place, 0.0, _ENTRIES - 1.001)
+    low = jnp.floor(place).astype(jnp.int32)
+    return table[low] + (place - low)[:, None] * (table[low + 1] - table[low])
