@@ -28,6 +28,8 @@ _kernels = threading.Lock()  # of topic models: they use all cores by themselves
 def check(engine: Any, data: Any) -> Any:
     """The client, if these data can be sent to its workers."""
     client = require_client(engine)
+    if client.status not in ("running", "connecting"):
+        raise ClusterLost(f"engine is a client that is {client.status}: make a new one")
     if isinstance(data, Stream) or is_lazy(data):
         raise InvalidParameter(
             f"data must be in memory for compare(engine=...), where every worker fits whole models to them, got a "

@@ -104,5 +104,5 @@ def test_topics_keep_their_corpus(client: Any) -> None:
 def test_a_scheduler_that_is_gone_is_named(x: np.ndarray) -> None:
     with local_client(1) as client:
         pass
-    with pytest.raises(ClusterLost):
+    with pytest.raises(ClusterLost, match="closed"):
         tp.compare(MODELS, x, METHODS["VB"], engine=client)

@@ -47,24 +47,29 @@ def test_blocks_of_rows_lie_over_all_devices() -> None:
     assert sizes == {2001, 4002}
 
 
+@pytest.fixture(scope="module")
+def more() -> dict[str, Any]:
+    return on_four(*MORE, "ep", "topics on the host", "gibbs")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MORE)
-def test_the_same_numbers_on_four_devices(name: str) -> None:
-    check(on_four(name)[name])
+def test_the_same_numbers_on_four_devices(more: dict[str, Any], name: str) -> None:
+    check(more[name])
 
 
 @pytest.mark.slow
-def test_methods_that_go_from_row_to_row_and_kernels_of_the_host_stay_on_one_device() -> None:
-    for found in on_four("ep", "topics on the host").values():
-        one, many = found["history"]
-        assert found["devices"] == [1, 1]
-        assert many == one
+@pytest.mark.parametrize("name", ["ep", "topics on the host"])
+def test_work_from_row_to_row_and_the_host_s_kernels_stay_on_one_device(more: dict[str, Any], name: str) -> None:
+    one, many = more[name]["history"]
+    assert more[name]["devices"] == [1, 1]
+    assert many == one
 
 
 @pytest.mark.slow
-def test_sampling_on_four_devices() -> None:
+def test_sampling_on_four_devices(more: dict[str, Any]) -> None:
     """Other blocks, so other draws, of the same posterior."""
-    found = on_four("gibbs")["gibbs"]
+    found = more["gibbs"]
     assert found["devices"] == [1, 4]
     one, many = (np.asarray(numbers["log_joint"]) for numbers in found["history"])
     assert abs(one.mean() - many.mean()) < 5 * (one.std() + many.std()) / np.sqrt(one.size / 10)
