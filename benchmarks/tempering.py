@@ -1,6 +1,19 @@
-"""What tempering costs: a sweep of annealed VB, VT and LVT beside a sweep of VB, and what is worked out before."""
+"""What tempering costs: a sweep of annealed VB, VT and LVT beside a sweep of VB, the same for minibatches of documents,
+and what is worked out before.
+
+    python -m benchmarks.tempering [name …]
+
+CPU seconds of one thread, from runs of different length in turn, so that set-up cancels and others on the machine
+matter little; medians over rounds, and their range.
+"""
 
 from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -8,60 +21,105 @@ import temperance as tp
 from temperance.inference.variational.critical import critical_temperature
 from temperance.models.renormalised import log_tempered_normaliser
 
-from ._timing import alternate, per_iteration, report, seconds
+Run = Callable[[int], object]
+
+ROUNDS = 5
+GRID = np.geomspace(1, 10, 20)
 
 
 def problems() -> dict[str, tuple[tp.models.Model, np.ndarray, int, int]]:
+    """A model, data, and the numbers of sweeps (of documents: passes) of the two runs."""
     rng = np.random.default_rng(0)
     points = rng.normal(scale=3.0, size=(16, 8))[rng.integers(16, size=50_000)] + rng.normal(size=(50_000, 8))
     pictures = (rng.random((20_000, 8)) < 0.3) @ rng.random((8, 64)) + np.sqrt(0.1) * rng.normal(size=(20_000, 64))
     known = tp.Mixture(16, tp.KnownCovarianceGaussian(np.eye(8)), prior=tp.Normal(np.zeros(8), 10.0 * np.eye(8)))
+    topics, mixtures = rng.dirichlet(np.full(5000, 0.02), 50), rng.dirichlet(np.full(50, 0.05), 3000)
+    words = np.array([rng.multinomial(150, mixture @ topics) for mixture in mixtures])
     return {
-        "Gaussian mixture (50000, 8, 16)": (tp.GaussianMixture(16), points, 5, 45),
-        "known covariance (50000, 8, 16)": (known, points, 5, 45),
+        "Gaussian mixture (50000, 8, 16)": (tp.GaussianMixture(16), points, 5, 25),
+        "known covariance (50000, 8, 16)": (known, points, 5, 25),
         "factorial mixture (20000, 64, 8)": (
             tp.FactorialMixture(8, noise=0.1, probability=0.3, factor_variance=0.35),
             pictures,
             5,
-            45,
+            25,
         ),
+        "LDA (3000, 5000, 50), SVI": (tp.LDA(50), words, 2, 6),
     }
 
 
-def main() -> None:
-    for name, (model, x, few, many) in problems().items():
+def sweeps(model: tp.models.Model, x: np.ndarray) -> dict[str, Run]:
+    """Fits of so many sweeps, all of them hot."""
 
-        def plain(i: int, model=model, x=x) -> object:
-            return tp.fit(model, x, tp.VB(max_iter=i, tol=0.0), progress=False)
+    def fit(method: Any) -> object:
+        return tp.fit(model, x, method, progress=False)
 
-        def annealed(i: int, model=model, x=x) -> object:
-            method = tp.Annealed(tp.VB(max_iter=1, tol=0.0), "geometric", start=5.0, length=i)
-            return tp.fit(model, x, method, progress=False)
+    one = tp.VB(max_iter=1, tol=0.0)
+    runs: dict[str, Run] = {
+        "VB": lambda i: fit(tp.VB(max_iter=i, tol=0.0)),
+        "annealed": lambda i: fit(tp.Annealed(one, "geometric", start=5.0, length=i)),
+        "VT": lambda i: fit(tp.VT(GRID, method=one, length=i)),
+        "LVT": lambda i: fit(tp.LVT(method=one, length=i)),
+    }
+    return {name: run for name, run in runs.items() if name != "VT" or not isinstance(model, tp.GaussianMixture)}
 
-        others = {"annealed": annealed}
-        if "Gaussian mixture" not in name:
-            others["VT"] = lambda i, model=model, x=x: tp.fit(
-                model, x, tp.VT(np.geomspace(1, 10, 20), method=tp.VB(max_iter=1, tol=0.0), length=i), progress=False
-            )
-        others["LVT"] = lambda i, model=model, x=x: tp.fit(
-            model, x, tp.LVT(method=tp.VB(max_iter=1, tol=0.0), length=i), progress=False
+
+def passes(model: tp.models.Model, x: np.ndarray) -> dict[str, Run]:
+    """Fits by minibatches, hot but for the last pass."""
+
+    def fit(method: Any) -> object:
+        return tp.fit(model, x, method, progress=False)
+
+    def svi(i: int) -> tp.SVI:
+        return tp.SVI(passes=i + 1)
+
+    return {
+        "SVI": lambda i: fit(svi(i)),
+        "annealed": lambda i: fit(tp.Annealed(svi(i), "linear", start=1.5, length=i)),
+        "VT": lambda i: fit(tp.VT(GRID, method=svi(i), length=i)),
+        "LVT": lambda i: fit(tp.LVT(method=svi(i), length=i)),
+    }
+
+
+def cpu_seconds(function: Callable[[], object]) -> float:
+    began = time.process_time()
+    function()
+    return time.process_time() - began
+
+
+def compare(name: str, model: tp.models.Model, x: np.ndarray, few: int, many: int) -> None:
+    runs = passes(model, x) if isinstance(model, tp.LDA) else sweeps(model, x)
+    plain = next(iter(runs))
+    for run in runs.values():
+        run(few)  # compilation is left out
+    taken = {label: np.empty(ROUNDS) for label in runs}
+    for number in range(ROUNDS):
+        for label, run in runs.items():
+            short, long = cpu_seconds(lambda run=run: run(few)), cpu_seconds(lambda run=run: run(many))
+            taken[label][number] = (long - short) / (many - few)
+    for label in runs:
+        ratio = taken[label] / taken[plain]
+        print(
+            f"{name:34s} {label:9s} {1e3 * np.median(taken[label]):8.1f} ms   "
+            f"{np.median(ratio):.2f} ({ratio.min():.2f} to {ratio.max():.2f}) times {plain}",
+            flush=True,
         )
-        for label, run in others.items():
-            plain(few), run(few)
-            here, there, ratios = alternate(
-                lambda plain=plain, few=few, many=many: per_iteration(plain, few, many),
-                lambda run=run, few=few, many=many: per_iteration(run, few, many),
-                rounds=5,
-            )
-            report(f"{name}: VB and {label}", here, there, ratios)
-        complete, data = model.prepare(x)
+    complete, data = model.prepare(x)
+    if not isinstance(model, tp.LDA):
         critical_temperature(complete, data)
-        print(f"{'':44s} critical temperature: {seconds(lambda: critical_temperature(complete, data)):.2f} s")  # noqa: B023
-        if "VT" in others:
-            grid = np.geomspace(1, 10, 100)
-            took = seconds(lambda: log_tempered_normaliser(complete, grid, data))  # noqa: B023
-            print(f"{'':44s} log C at 100 temperatures: {took:.2f} s")
+        took = cpu_seconds(lambda: critical_temperature(complete, data))
+        print(f"{name:34s} critical temperature: {took:.2f} s", flush=True)
+    if "VT" in runs:
+        took = cpu_seconds(lambda: log_tempered_normaliser(complete, np.geomspace(1, 10, 100), data))
+        print(f"{name:34s} log C at 100 temperatures: {took:.2f} s", flush=True)
+
+
+def main(arguments: tuple[str, ...] = ()) -> None:
+    os.environ["TEMPERANCE_THREADS"] = "1"
+    for name, problem in problems().items():
+        if not arguments or any(name.startswith(wanted) for wanted in arguments):
+            compare(name, *problem)
 
 
 if __name__ == "__main__":
-    main()
+    main(tuple(sys.argv[1:]))
