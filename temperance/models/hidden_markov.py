@@ -46,7 +46,7 @@ from .prediction import Forecast
 from .steps import Steps, as_steps, one_sequence, some_sequences, some_windows
 from .stochastic import Stochastic
 
-_ENGINES = ("auto", "host", "device", "autodiff")
+_ENGINES = ("auto", "host", "device", "parallel", "autodiff")
 _WINDOW = 1000  # steps of a window of a long sequence
 _BURN_IN = 50
 
@@ -62,7 +62,8 @@ class HMM(Model):
 
     Stochastic methods draw whole sequences, or, where one is longer than `window` steps, windows of that length with
     `burn_in` steps on either side. `engine` says what runs along the sequences: "host" (Numba, for the CPU), "device"
-    (JAX), "autodiff" (derived from `log_evidence`) or "auto".
+    (JAX), "parallel" (JAX, log T rounds of products of matrices, for accelerators), "autodiff" (derived from
+    `log_evidence`) or "auto".
     """
 
     prior: dict[str, Family | Conditional]

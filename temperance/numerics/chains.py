@@ -3,7 +3,8 @@
 Steps of all sequences stand one behind the other; `starts` says what happens before a step: `ON` from the step
 before it, `FIRST` of a sequence (from the initial distribution), or a `CUT`, where a window was taken out of the middle
 of a sequence and nothing is known (every state alike). With "host" the recursions are Numba kernels
-(`chains_kernel.py`, imported only when used), with "device" scans in log space; tests hold both equal.
+(`chains_kernel.py`, imported only when used), with "device" scans in log space, with "parallel" products in a tree
+(`chains_parallel.py`); tests hold them equal.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Int8, Key
+
+from .chains_parallel import filtered, forward_backward
 
 ON, FIRST, CUT = 0, 1, 2
 
@@ -42,6 +45,7 @@ def choose_engine(engine: str, steps: int) -> str:
     """The host for long sequences on a CPU, unless the user has said which."""
     if engine != "auto":
         return engine
+    # "parallel" is for accelerators, and asked for by name.
     return "host" if jax.default_backend() == "cpu" and steps >= _LONG else "device"
 
 
@@ -93,7 +97,7 @@ def _(engine, primals, tangents):  # type: ignore[no-untyped-def]
 
 def expected_statistics(chain: Chain, weights: Float[Array, " t"], engine: str) -> Expected:
     """The same as the derivatives of `sum_paths`, in one go."""
-    return _expect_on_host(chain, weights) if engine == "host" else _expect_on_device(chain, weights)
+    return _expect_on_host(chain, weights) if engine == "host" else _expect_on_device(chain, weights, engine)
 
 
 @jax.custom_jvp
@@ -114,9 +118,12 @@ def _(primals, tangents):  # type: ignore[no-untyped-def]
     return jax.jvp(device, (*chain[:3], weights), (*d_chain[:3], d_weights))
 
 
-def _expect_on_device(chain: Chain, weights: Float[Array, " t"]) -> Expected:
-    forward, value = _forward(chain)
-    ahead, joint = _backward(chain)
+def _expect_on_device(chain: Chain, weights: Float[Array, " t"], engine: str = "device") -> Expected:
+    if engine == "parallel":
+        forward, value, ahead, joint = forward_backward(*_in_parallel(chain))
+    else:
+        forward, value = _forward(chain)
+        ahead, joint = _backward(chain)
     pairs = _pairs(chain, forward, joint)
     return Expected(value, jax.nn.softmax(forward + ahead, axis=1), jnp.einsum("t,tij->ij", weights, pairs))
 
@@ -126,8 +133,15 @@ def filter_states(chain: Chain, engine: str = "device") -> tuple[Float[Array, " 
     if engine == "host":
         shapes = _shape(chain.starts.shape[0]), _shape(*chain.likelihood.shape)
         return jax.pure_callback(_call_filter, shapes, *chain, vmap_method="sequential")
-    forward, value = _forward(chain)
+    forward, value = filtered(*_in_parallel(chain)) if engine == "parallel" else _forward(chain)
     return value, forward
+
+
+def _in_parallel(chain: Chain) -> tuple[Array, Array, Array, Array]:
+    """What `chains_parallel` needs."""
+    nothing = jnp.zeros(chain.initial.shape)
+    entry = jax.vmap(lambda start: _entry(chain, start, nothing))(chain.starts)
+    return entry, (chain.starts == ON).astype(jnp.float64), chain.transition, chain.likelihood
 
 
 def smooth_states(chain: Chain, engine: str = "device") -> Float[Array, "t k"]:

@@ -28,18 +28,19 @@ def problem(floor: float = 0.0, states: int = 3, seed: int = 0) -> tuple[Chain, 
     return Chain(*map(jnp.asarray, (initial, transition, likelihood, starts))), truth
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [*ENGINES, "parallel"])
 @pytest.mark.parametrize("floor", [0.0, -900.0])
 def test_statistics_equal_enumeration(engine: str, floor: float) -> None:
     chain, truth = problem(floor)
     each = np.array([2.0, 0.5, 1.5])  # a weight for each sequence
-    found = chains.expected_statistics(chain, jnp.asarray(np.repeat(each, LENGTHS)), engine)
+    weights = jnp.asarray(np.repeat(each, LENGTHS))
+    found = jax.jit(chains.expected_statistics, static_argnums=2)(chain, weights, engine)
     sums = np.add.reduceat(np.asarray(found.increments), np.cumsum((0, *LENGTHS[:-1])))
     np.testing.assert_allclose(sums, [one.log_sum for one in truth], rtol=1e-12)
     np.testing.assert_allclose(found.states, np.concatenate([one.states for one in truth]), atol=1e-12)
     pairs = sum(weight * one.transitions for weight, one in zip(each, truth, strict=True))
     np.testing.assert_allclose(found.transitions, pairs, atol=1e-12)
-    value, log_filter = chains.filter_states(chain, engine)
+    value, log_filter = jax.jit(chains.filter_states, static_argnums=1)(chain, engine)
     np.testing.assert_allclose(value, found.increments, rtol=1e-12)
     # After the last step of a sequence there is nothing left to smooth with.
     last = np.cumsum(LENGTHS) - 1
