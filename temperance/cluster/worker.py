@@ -186,7 +186,7 @@ def walk(job: Job, part: Any, m: Any, powers: np.ndarray, model: Any, about: Wal
         sums, locals_ = {}, {}
         for restart, scale, token in zip(job.restarts, job.scales, job.tokens, strict=True):
             local = {} if token < 0 else parents[token][restart]
-            scaled = eqx.tree_at(lambda d: d.weights, data, data.weights * scale)
+            scaled = data if scale == 1.0 else eqx.tree_at(lambda d: d.weights, data, data.weights * scale)
             mine = jax.tree.map(lambda leaf, r=restart: np.asarray(leaf[r]), m)
             given_powers = None if about.cold else jax.numpy.asarray(powers[restart])
             found, fresh = _walk(about.kind, here, mine, scaled, given_powers, local, about.steps)
