@@ -18,9 +18,10 @@ Parents = dict[str, Value]
 def normal(own: Value, parents: Parents, d: int) -> Table:
     mean = parents["mean"]
     if "dof" in mean.fields:
+        matrix = (mean.axes, mean.fields["second"], (I, J))
         return add(
             contract((own.axes, own.fields["mean"], (I,)), (mean.axes, mean.fields["first"], (I,))),
-            contract((own.axes, second(own), (I, J)), (mean.axes, mean.fields["second"], (I, J))),
+            *([] if own.flat else [contract((own.axes, second(own), (I, J)), matrix)]),
             Table(mean.axes, mean.fields["count"] + mean.fields["dof"] - 0.5 * d * LOG_2PI),
         )
     precision = parents["precision"]
@@ -46,6 +47,8 @@ def _weighted_product(precision: Value, a: Value, b: Value) -> Table:
 
 def _weighted_square(precision: Value, a: Value) -> Table:
     """E[aᵀ Λ a]."""
+    if a.flat:
+        return Table((), jnp.zeros(()))
     if a.known:
         return _weighted_product(precision, a, a)
     if "log_det" in precision.fields and not _is_diagonal(precision):

@@ -74,9 +74,11 @@ def potentials(model: GraphModel, m: Means, x: Any, powers: Powers = Powers(), w
     def seen(own: NormalVector) -> Float[Array, " n"]:
         return model.evaluate(Scope(spec, model.constants, {**m, q.name: own}, x), powers)
 
-    constant, pull = jax.vjp(seen, scope.zero(q.name))
-    (own,) = pull(jnp.ones_like(constant))
-    linear, precision = (_time_last(scope, q, leaf) for leaf in (own.linear, own.precision))
+    zero = scope.zero(q.name)
+    constant, pull = jax.vjp(lambda linear: seen(NormalVector(linear, None)), zero.linear)  # type: ignore[arg-type]
+    (linear,) = pull(jnp.ones_like(constant))
+    precision = jax.grad(lambda p: jnp.sum(seen(NormalVector(zero.linear, p))))(zero.precision)
+    linear, precision = _time_last(scope, q, linear), _time_last(scope, q, precision)
 
     length = scope.sizes[_time(spec, q)]
     going = jnp.ones((*shape, length)) if whole or not model.masked else _going_on(scope, q, shape, length)

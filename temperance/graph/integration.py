@@ -35,7 +35,9 @@ def local_gaussian(
         # As for a discrete latent, temperature acts on the prior too.
         return model.evaluate(scope, powers) + powers.latent * scope.affine(name, own)
 
-    constant, pull = jax.vjp(lambda linear: value(NormalVector(linear, zero.precision), x), zero.linear)
+    # Without z zᵀ, which at zero adds nothing to the value nor to its derivative in z: as zeros, an array of (n, k, k)
+    # would be multiplied by all that is known about the other variables.
+    constant, pull = jax.vjp(lambda linear: value(NormalVector(linear, None), x), zero.linear)  # type: ignore[arg-type]
     (linear,) = pull(jnp.ones_like(constant))
     if model.masked or jnp.ndim(powers.observation) or jnp.ndim(powers.latent) or not _alike(model.spec):
         part, rows = zero, x

@@ -30,6 +30,7 @@ _TINY = 1e-300
 class Value:
     axes: Axes
     fields: dict[str, Array]
+    flat: bool = False  # a real quantity whose second moments are zero, without arrays of zeros: see integration.py
 
     def table(self, field: str) -> Table:
         return Table(self.axes, self.fields[field])
@@ -37,7 +38,7 @@ class Value:
     @property
     def known(self) -> bool:
         """Whether a real quantity has no spread."""
-        return "second" not in self.fields
+        return "second" not in self.fields and not self.flat
 
 
 # ---- functions of quantities ------------------------------------------------------------------------------
@@ -47,7 +48,7 @@ def rename(value: Value, axis: int, to: int) -> Value:
     """The members of a plate become the values of a discrete variable."""
     axes = [to if a == axis else a for a in value.axes]
     fields = {name: arrange(array, axes)[1] for name, array in value.fields.items()}
-    return Value(tuple(sorted(axes)), fields)
+    return Value(tuple(sorted(axes)), fields, value.flat)
 
 
 def pick(value: Value, axis: int, index: Table) -> Value:
@@ -68,13 +69,15 @@ def pick(value: Value, axis: int, index: Table) -> Value:
         event = tuple(range(20_000, 20_000 + array.ndim - len(value.axes)))
         out = union([rest, index.axes])
         fields[name] = jnp.einsum(hot, [*index.axes, I], moved, [I, *rest, *event], [*out, *event])
-    return Value(out, fields)
+    return Value(out, fields, value.flat)
 
 
 def dot(a: Value, b: Value) -> Value:
     """a · b of two independent vectors: a number."""
     mean = contract((a.axes, a.fields["mean"], (I,)), (b.axes, b.fields["mean"], (I,)))
     fields = {"mean": mean.array[..., None]}
+    if a.flat or b.flat:
+        return Value(mean.axes, fields, flat=True)
     if not (a.known and b.known):
         terms = _second_terms(a) + _second_terms(b)
         fields["second"] = contract(*terms).array[..., None, None]
@@ -101,9 +104,10 @@ def sum_of(a: Value, b: Value) -> Value:
     fields = {"mean": left + right}
     if not (a.known and b.known):
         crossed = left[..., :, None] * right[..., None, :]
-        fields["second"] = (
-            spread(second(a), a.axes, axes) + spread(second(b), b.axes, axes) + crossed + crossed.swapaxes(-1, -2)
-        )
+        fields["second"] = crossed + crossed.swapaxes(-1, -2)
+        for part in (a, b):
+            if not part.flat:
+                fields["second"] = fields["second"] + spread(second(part), part.axes, axes)
     return Value(axes, fields)
 
 
@@ -112,13 +116,13 @@ def linear_map(matrix: Array, a: Value) -> Value:
     mean = a.fields["mean"]
     if matrix.ndim == 0:
         fields = {"mean": matrix * mean}
-        if not a.known:
+        if not (a.known or a.flat):
             fields["second"] = jnp.square(matrix) * a.fields["second"]
-        return Value(a.axes, fields)
+        return Value(a.axes, fields, a.flat)
     fields = {"mean": jnp.einsum("ij,...j->...i", matrix, mean)}
-    if not a.known:
+    if not (a.known or a.flat):
         fields["second"] = jnp.einsum("ik,...kl,jl->...ij", matrix, a.fields["second"], matrix)
-    return Value(a.axes, fields)
+    return Value(a.axes, fields, a.flat)
 
 
 def product(a: Value, b: Value) -> Value:
@@ -158,6 +162,8 @@ def known(kind: str, array: Any, axes: Axes) -> Value:
 def of_statistics(kind: str, m: Any, axes: Axes) -> Value:
     """Expected (or drawn) statistics of a family as a value of a kind."""
     if kind == "real":
+        if m.precision is None:
+            return Value(axes, {"mean": m.linear}, flat=True)
         return Value(axes, {"mean": m.linear, "second": -2.0 * m.precision})
     if kind == "positive":
         return Value(axes, {"log": m.log, "value": m.value})
