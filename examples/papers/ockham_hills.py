@@ -7,9 +7,10 @@ a broad (v₀ = 10⁻⁶) and a narrow (v₀ = 10⁻²) prior; 20 starts of at m
     python examples/papers/ockham_hills.py [folder] [--data galaxy …] [--parts 0 0.5 1 reference] [--sizes 8]
         [--starts 20] [--passes 40] [--gather folder …] [--no-figures]
 
-The part "reference" is parallel tempering. Every number goes to ockham-hills.json in the folder, cell by cell; what
-is there already is not worked out again. To share the work between processes give each its own folder, data sets
-and parts, with --no-figures, and then put the folders together with --gather.
+The part "reference" is parallel tempering, drawn (with two standard errors) where its replicas made three round trips
+or more. Every number goes to ockham-hills.json in the folder, cell by cell; what is there already is not worked out
+again. To share the work between processes give each its own folder, data sets and parts, with --no-figures, and then
+put the folders together with --gather.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ ALPHAS = {0.0: "VB (α = 0)", 0.5: "α = ½", 1.0: "EP (α = 1)"}
 PRIORS = {"broad": 1e-6, "narrow": 1e-2}
 PARTS = (*(f"{alpha:g}" for alpha in ALPHAS), "reference")
 RESULTS = "ockham-hills.json"
+TRIPS = 3
 
 
 def load(name: str) -> np.ndarray:
@@ -106,11 +108,13 @@ def draw(axes: Any, kept: dict[str, Any], prior: str, sizes: range) -> None:
         best = [cell["best"] if cell["converged"] else np.nan for cell in cells]
         axes.plot(np.asarray(sizes) + offset, best, "o-", color=COLOURS[number], markersize=4, label=label)
         lowest, highest = min(lowest, np.nanmin(best)), max(highest, np.nanmax(best))
-    known = [size for size in sizes if f"{prior} reference {size}" in kept]
-    if known:
-        values = [kept[f"{prior} reference {size}"]["log_evidence"] for size in known]
-        axes.plot(known, values, "k*--", label="parallel tempering", markersize=6)
-        lowest, highest = min(lowest, *values), max(highest, *values)
+    # A ladder that no replica has travelled up and down has not been explored: its number is no reference.
+    found = [kept.get(f"{prior} reference {size}", {"round_trips": 0}) for size in sizes]
+    trusted = [cell["log_evidence"] if cell["round_trips"] >= TRIPS else np.nan for cell in found]
+    if np.isfinite(trusted).any():
+        width = [2 * cell.get("standard_error", 0.0) for cell in found]
+        axes.errorbar(sizes, trusted, width, fmt="k*--", markersize=6, elinewidth=1, label="parallel tempering")
+        lowest, highest = min(lowest, np.nanmin(trusted)), max(highest, np.nanmax(trusted))
     axes.set(xlabel="components J", xticks=list(sizes), ylim=(lowest - 4, highest + 4))
 
 
