@@ -8,6 +8,7 @@ import pytest
 from scipy.integrate import quad
 
 from temperance.evidence.bracket import bracket, intersect, riemann
+from temperance.evidence.multistate import multistate
 from temperance.evidence.reweighting import bar, log_ratios
 from temperance.evidence.stepping_stone import reverse_stepping_stone, stepping_stone
 from temperance.evidence.tempered import Estimate, combine
@@ -44,6 +45,30 @@ def test_standard_errors_are_calibrated(estimator: Any, betas: np.ndarray, memor
     assert abs(z.mean()) < 0.35
     assert 0.6 < z.var() < 1.6
     assert np.abs(z).max() < 4.5
+
+
+def all_energies(tempered: Any) -> np.ndarray:
+    """On the toy's path an energy is β log p(x | θ)."""
+    return tempered.slopes[:, :, None] * tempered.betas[None, None, :]
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.7])
+def test_multistate_is_calibrated_and_no_worse_than_pairs(memory: float) -> None:
+    rng = np.random.default_rng(0)
+    ladders = [toy.ladder(rng, COARSE, 400, memory) for _ in range(REPEATS)]
+    found = [multistate(all_energies(one)) for one in ladders]
+    errors = np.array([one.log_evidence for one in found]) - toy.log_evidence()
+    z = errors / np.array([one.standard_error for one in found])
+    assert abs(z.mean()) < 0.35
+    assert 0.6 < z.var() < 1.6
+    pairs = np.array([bar(one).log_evidence for one in ladders]) - toy.log_evidence()
+    assert np.mean(errors**2) < 1.05 * np.mean(pairs**2)
+
+
+def test_multistate_of_two_temperatures_is_bennetts_ratio() -> None:
+    tempered = toy.ladder(np.random.default_rng(3), np.array([0.2, 1.0]), 500)
+    assert multistate(all_energies(tempered)).log_evidence == pytest.approx(bar(tempered).log_evidence, abs=1e-8)
+    assert multistate(all_energies(tempered)).standard_error == pytest.approx(bar(tempered).standard_error, rel=1e-6)
 
 
 def test_autocorrelation_forgotten_is_noticed() -> None:

@@ -14,10 +14,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from ...errors import InvalidParameter
-from ...models import Data, Model
+from ...models import Data, Mixture, Model
 from .._method import Info, Method, Result, Run
 from ..schedules import as_ladder, equal_rejection, power_ladder
 from ._support import check_counts, require_distributions, require_unweighted
+from .gaussian_replicas import has_kernel, sweep_replicas
 from .gibbs import State, scattered_start
 from .path import Energies, Path
 from .reference import Reference, as_path
@@ -47,7 +48,9 @@ class ParallelTempering(Method):
     drift along the ladder instead of diffusing) or "random" (one random pair, as in the thesis). `reference` is
     where the path starts: "prior", "narrowed" (the prior and one datum's worth of the data), families by block
     name, a fit (its posterior, widened by the factor `widen`), or a list of rows of the data whose exact posterior
-    is the start (mixtures). `thin` is the number of sweeps between swaps, `chains` that of whole ensembles.
+    is the start (mixtures). `thin` is the number of sweeps between swaps, `chains` that of whole ensembles. With
+    `multistate` every draw is weighed at every temperature, not at its neighbours only (MBAR): slower, but the
+    estimate of the evidence of least variance.
     """
 
     draws: int = 2000
@@ -59,6 +62,7 @@ class ParallelTempering(Method):
     ladder: Any = None
     reference: Reference = "prior"
     widen: float = 4.0
+    multistate: bool = False
     path: Path = dataclasses.field(default=Path({}), repr=False)
 
     budget: ClassVar[tuple[str, ...]] = ("draws", "chains")
@@ -109,8 +113,7 @@ class ParallelTempering(Method):
 
     def step(self, key: Key[Array, ""], model: Model, state: Replicas, data: Data) -> tuple[Replicas, Info]:
         key_sweep, key_swap = jax.random.split(key)
-        states = self._sweep(key_sweep, model, state, data)
-        energies = self._energies(model, states, state.betas, data)
+        states, energies, table = self._advance(key_sweep, model, state, data)
         forward = (energies.above - energies.here)[:-1]
         backward = (energies.here - energies.below)[1:]
         acceptance = jnp.exp(jnp.minimum(forward - backward, 0.0))
@@ -125,12 +128,38 @@ class ParallelTempering(Method):
             "betas": state.betas,
             "identity": state.identity,
         }
+        if self.multistate:
+            info["energies"] = table
         order = self._swap_order(key_swap, acceptance, state.step)
         swapped = jax.tree.map(lambda leaf: leaf[order], (states, state.identity))
         return self._next_round(state, swapped, acceptance), info
 
     def result(self, model: Model, data: Data, run: Run) -> Result:
         return tempered_result(run, self.warmup, float(self.path.log_start))
+
+    def _advance(
+        self, key: Key[Array, ""], model: Model, state: Replicas, data: Data
+    ) -> tuple[State, Energies, Float[Array, "k m"]]:
+        """The swept states, their energies at the neighbours, and (multistate) at all temperatures."""
+        k = self.replicas
+        if self.multistate:
+            asked, own = jnp.broadcast_to(state.betas[None], (k, k)), jnp.arange(k)
+        else:
+            asked, own = _neighbours(state.betas), jnp.ones(k, dtype=int)
+        if has_kernel(model, data, self.path):
+            assert isinstance(model, Mixture)
+            states, table, slope = sweep_replicas(key, model, data, state.states, asked, own, self.thin)
+            if not self.multistate:
+                return states, Energies(table[:, 0], table[:, 1], table[:, 2], slope), table
+            rows = jnp.arange(k)
+            below, here, above = (table[rows, jnp.clip(rows + shift, 0, k - 1)] for shift in (-1, 0, 1))
+            return states, Energies(below, here, above, slope), table
+        states = self._sweep(key, model, state, data)
+        energies = self._energies(model, states, state.betas, data)
+        if not self.multistate:
+            return states, energies, asked
+        potential = jax.vmap(lambda one, beta: self.path.potential(model, one, data, beta), in_axes=(None, 0))
+        return states, energies, jax.vmap(potential, in_axes=(0, None))(states, state.betas)
 
     def _sweep(self, key: Key[Array, ""], model: Model, state: Replicas, data: Data) -> State:
         """A fresh draw at β = 0 and `thin` sweeps of every other replica."""
@@ -146,10 +175,8 @@ class ParallelTempering(Method):
         return jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), first, swept)
 
     def _energies(self, model: Model, states: State, betas: Float[Array, " k"], data: Data) -> Energies:
-        neighbours = jnp.stack(
-            [jnp.concatenate([betas[:1], betas[:-1]]), betas, jnp.concatenate([betas[1:], betas[-1:]])], axis=1
-        )
-        return jax.vmap(lambda one, three: self.path.energies(model, one, data, three))(states, neighbours)
+        every = jax.vmap(lambda one, three: self.path.energies(model, one, data, three))
+        return every(states, _neighbours(betas))
 
     def _swap_order(
         self, key: Key[Array, ""], acceptance: Float[Array, " k-1"], step: Int[Array, ""]
@@ -190,6 +217,12 @@ class ParallelTempering(Method):
         if self.ladder is not None:
             return []
         return [self.warmup >> halved for halved in range(32) if self.warmup >> halved >= FIRST_ROUND]
+
+
+def _neighbours(betas: Float[Array, " k"]) -> Float[Array, "k 3"]:
+    """The temperatures below, here and above; at the ends a replica is its own neighbour."""
+    below, above = jnp.concatenate([betas[:1], betas[:-1]]), jnp.concatenate([betas[1:], betas[-1:]])
+    return jnp.stack([below, betas, above], axis=1)
 
 
 jax.tree_util.register_dataclass(

@@ -7,6 +7,7 @@ import numpy as np
 from ...diagnostics.chains import split_r_hat
 from ...errors import NumericalFailure
 from ...evidence.bracket import bracket
+from ...evidence.multistate import multistate
 from ...evidence.reweighting import bar
 from ...evidence.stepping_stone import stepping_stone
 from ...evidence.tempered import Tempered, combine
@@ -27,6 +28,9 @@ def tempered_result(run: Run, warmup: int, log_start: float) -> Result:
         "thermodynamic": combine([thermodynamic(one) for one in ladders]),
     }
     best = estimates["reweighting"]
+    if "energies" in history:
+        tables = np.swapaxes(history.pop("energies"), 0, 1)
+        estimates["multistate"] = best = combine([multistate(table, log_start) for table in tables])
     rejection = 1.0 - history["acceptance"].mean(axis=(0, 1))
     barrier = float(rejection.sum())
     trips = sum(round_trips(history["identity"][:, chain]) for chain in range(draws.shape[0]))

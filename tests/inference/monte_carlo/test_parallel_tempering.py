@@ -12,6 +12,7 @@ from temperance.diagnostics.chains import standard_error
 from temperance.errors import InvalidParameter
 from temperance.evidence.reweighting import bar
 from temperance.evidence.stepping_stone import stepping_stone
+from temperance.inference.monte_carlo import parallel_tempering
 from temperance.inference.monte_carlo.tempered_result import ladder, round_trips
 from temperance.inference.schedules import equal_rejection, power_ladder
 from tests.inference.monte_carlo import tiny
@@ -149,3 +150,18 @@ def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
 def test_bad_references(reference: Any, message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
         tp.fit(tiny.MODEL, tiny.X, tp.ParallelTempering(reference=reference))
+
+
+@pytest.mark.parametrize("kernel", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_all_temperatures_at_once(kernel: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every draw weighed at every temperature: the evidence of enumeration, and no worse than pairs of neighbours."""
+    if not kernel:
+        monkeypatch.setattr(parallel_tempering, "has_kernel", lambda *_: False)
+    # A warm-up of its own: a method that is equal is compiled once, with the kernel or without.
+    method = tp.ParallelTempering(draws=700, warmup=128 if kernel else 120, replicas=5, multistate=True)
+    fit = tp.fit(tiny.MODEL, tiny.X, method, seed=3)
+    estimates = fit.details["estimates"]
+    assert fit.log_evidence == estimates["multistate"].log_evidence
+    assert fit.log_evidence == pytest.approx(tiny.LOG_EVIDENCE, abs=4 * fit.standard_error)
+    assert fit.standard_error < 1.1 * estimates["reweighting"].standard_error
+    assert "energies" not in fit.history
