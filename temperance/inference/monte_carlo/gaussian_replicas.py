@@ -36,6 +36,7 @@ def has_kernel(model: Model, data: Data, path: Path) -> bool:
         and path.pinned is None
         and jax.tree.leaves(data.values)[0].dtype == jnp.float64
         and jax.default_backend() == "cpu"
+        and not data.is_spread  # several devices share the work already
         and find_spec("numba") is not None
     )
 
