@@ -69,6 +69,7 @@ def test_kernel_and_scan_agree(alpha: float, d: int, weights: str | list[float])
         np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=rtol * np.abs(theirs).max())
 
 
+@pytest.mark.slow
 def test_gamma_functions_agree() -> None:
     from temperance.numerics import host_gamma
 

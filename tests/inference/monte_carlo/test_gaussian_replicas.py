@@ -23,7 +23,12 @@ def problem(d: int, weights: str | list[float]) -> tuple[tp.GaussianMixture, tp.
 
 
 @pytest.mark.parametrize(
-    ("d", "weights"), [(2, "dirichlet"), pytest.param(1, [0.3, 0.7], marks=pytest.mark.slow), (3, "dirichlet")]
+    ("d", "weights"),
+    [
+        (2, "dirichlet"),
+        pytest.param(1, [0.3, 0.7], marks=pytest.mark.slow),
+        pytest.param(3, "dirichlet", marks=pytest.mark.slow),
+    ],
 )
 def test_energies_are_those_of_the_path(d: int, weights: str | list[float]) -> None:
     model, data = problem(d, weights)
