@@ -62,11 +62,32 @@ def scale(table: Table, factor: ArrayLike) -> Table:
 
 def contract(*terms: tuple[Axes, Array, tuple[int, ...]], keep: tuple[int, ...] = ()) -> Table:
     """The sum over all event axes (but `keep`) of a product of arrays, each given as (axes, array, event axes)."""
+    terms = _without_ones(terms, keep)
+    if not keep and not any(event for _, _, event in terms):
+        # Numbers: as a product of matrices of one entry each, XLA's loop over the plates is several times slower.
+        return multiply(*(Table(axes, array) for axes, array, _ in terms))
     out = union(axes for axes, _, _ in terms)
     arguments: list[object] = []
     for axes, array, event in terms:
         arguments += [array, [*axes, *event]]
     return Table(out, jnp.einsum(*arguments, [*out, *keep], optimize="optimal"))
+
+
+def _without_ones(
+    terms: tuple[tuple[Axes, Array, tuple[int, ...]], ...], keep: tuple[int, ...]
+) -> tuple[tuple[Axes, Array, tuple[int, ...]], ...]:
+    """The same without event axes of size one."""
+    sizes: dict[int, int] = {}
+    for axes, array, event in terms:
+        for name, size in zip(event, array.shape[len(axes) :], strict=True):
+            sizes[name] = max(size, sizes.get(name, 1))
+    gone = {name for name, size in sizes.items() if size == 1 and name not in keep}
+
+    def squeeze(axes: Axes, array: Array, event: tuple[int, ...]) -> tuple[Axes, Array, tuple[int, ...]]:
+        places = tuple(len(axes) + i for i, name in enumerate(event) if name in gone)
+        return axes, jnp.squeeze(array, places) if places else array, tuple(n for n in event if n not in gone)
+
+    return tuple(squeeze(*term) for term in terms)
 
 
 def weigh(table: Table, weights: Table, axis: int) -> Table:
