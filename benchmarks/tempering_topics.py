@@ -31,6 +31,8 @@ def methods() -> dict[str, object]:
     found = {
         "VT": tp.VT(method=svi),
         "LVT": tp.LVT(method=svi),
+        "VT, 1 pass": tp.VT(method=svi, length=1),
+        "LVT, 1 pass": tp.LVT(method=svi, length=1),
         "VT, 5 local steps": tp.VT(method=few),
         "LVT, 5 local steps": tp.LVT(method=few),
     }

@@ -175,7 +175,8 @@ def _log_shares(delta: np.ndarray, n: int, power: float) -> float:
     the probability of a sum of independent counts, which a Fourier transform gives to full precision.
     """
     i = np.arange(n + 1)
-    terms = gammaln(delta[:, None] + power * i) - gammaln(delta)[:, None] - gammaln(i + 1)
+    concentrations, times = np.unique(delta, return_counts=True)  # components that are alike are counted together
+    terms = gammaln(concentrations[:, None] + power * i) - gammaln(concentrations)[:, None] - gammaln(i + 1)
 
     def tilted(log_x: float) -> tuple[np.ndarray, np.ndarray]:
         logits = terms + log_x * i
@@ -185,11 +186,11 @@ def _log_shares(delta: np.ndarray, n: int, power: float) -> float:
     low, high = -50.0, 50.0
     for _ in range(100):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if (tilted(middle)[0] @ i).sum() < n else (low, middle)
+        low, high = (middle, high) if times @ (tilted(middle)[0] @ i) < n else (low, middle)
     shares, top = tilted(low)
     size = 1 << int(np.ceil(np.log2(len(delta) * n + 1)))
-    total = np.fft.irfft(np.prod(np.fft.rfft(shares, size, axis=1), axis=0), size)[n]
-    coefficient = np.log(total) + top.sum() - low * n
+    product = np.prod(np.fft.rfft(shares, size, axis=1) ** times[:, None], axis=0)
+    coefficient = np.log(np.fft.irfft(product, size)[n]) + times @ top - low * n
     return float(gammaln(n + 1) + gammaln(delta.sum()) - gammaln(delta.sum() + power * n) + coefficient)
 
 
