@@ -76,28 +76,24 @@ def _call(
 ) -> tuple[np.ndarray, ...]:
     from .gaussian_kernel import refresh
 
-    # Every argument has the batch axes, of length one where it is the same for all.
-    batch = np.broadcast_shapes(*(np.shape(a)[:-rank] for a, rank in zip((order, q, sites), (1, 2, 3), strict=True)))
+    # Every argument has the batch axes (restarts, or data sets), of length one where it is the same for all.
+    given = {"x": (x, 2), "log_base": (log_base, 1), "live": (live, 1), "order": (order, 1)}
+    given |= {"log_weights": (log_weights, 1), "q": (q, 2), "sites": (sites, 3), "scales": (scales, 1)}
+    batch = np.broadcast_shapes(*(np.shape(a)[: np.ndim(a) - rank] for a, rank in given.values()))
     count = int(np.prod(batch))
 
-    def rows(values: Any, rank: int, copy: bool = False) -> np.ndarray:
+    def rows(values: Any, rank: int) -> np.ndarray:
         values = np.asarray(values)
         event = values.shape[values.ndim - rank :]
-        whole = np.broadcast_to(values, batch + event)
-        return np.array(whole, order="C").reshape((count, *event)) if copy else whole.reshape((count, *event))
+        return np.array(np.broadcast_to(values, batch + event), order="C").reshape((count, *event))
 
-    data = [
-        np.ascontiguousarray(np.asarray(a)).reshape(a.shape[a.ndim - rank :]) for a, rank in ((x, 2), (log_base, 1))
-    ]
-    present, given = np.asarray(live).reshape(-1), np.asarray(log_weights).reshape(-1)
-    orders = np.ascontiguousarray(rows(order, 1), dtype=np.int64)
-    q, sites, scales = rows(q, 2, True), rows(sites, 3, True), rows(scales, 1, True)
+    x, log_base, live, order, log_weights, q, sites, scales = (rows(*one) for one in given.values())
     skipped = np.zeros(count, dtype=np.int64)
     limits = np.array([TOLERANCE, MOST_STEPS, LEAST_RATE])
 
     def work(start: int, stop: int) -> None:
         for i in range(start, stop):
-            arrays = (*data, present, orders[i], given, dirichlet, q[i], sites[i], scales[i])
+            arrays = (x[i], log_base[i], live[i], order[i], log_weights[i], dirichlet, q[i], sites[i], scales[i])
             skipped[i] = refresh(alpha, damping, limits, *arrays)
 
     in_threads(work, count, 1)

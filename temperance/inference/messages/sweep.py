@@ -48,7 +48,9 @@ def factors_of(model: Enumerable, data: Data) -> Factors:
     # Messages are differences of large sums: whatever the data's precision, this is float64.
     values = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), data.values)
     each = Factor(model.pair.statistics(values), model.pair.log_base(values))
-    return Factors(each, data.weights > 0, weight_terms(model), type(model.pair) is Gaussian)
+    # Rows that lie over several devices stay there.
+    gaussian = type(model.pair) is Gaussian and not data.is_spread
+    return Factors(each, data.weights > 0, weight_terms(model), gaussian)
 
 
 def empty_sites(blocks: Blocks, n: int) -> Sites:

@@ -72,34 +72,44 @@ def _call(sweeps: int, dirichlet: bool, n: int, *given: Any) -> tuple[np.ndarray
     from .gaussian_replicas_kernel import advance
 
     fixed, bits, betas, own, rows = map(np.asarray, given)
-    batch = np.broadcast_shapes(bits.shape[:-2], betas.shape[:-2], rows.shape[:-3])
+    batch = np.broadcast_shapes(fixed.shape[:-1], bits.shape[:-2], betas.shape[:-2], own.shape[:-1], rows.shape[:-3])
     replicas, size, width = rows.shape[-3:]
+    temperatures, ensembles = betas.shape[-1], int(np.prod(batch))
     d = int(np.sqrt(width - 2)) - 1  # width = d² + 2d + 3
-    head = size * (d * d + d + 3)
-    fixed = fixed.reshape(-1)
-    prior, weights, columns = (
-        fixed[:head].reshape((size, -1)),
-        fixed[head : head + n],
-        fixed[head + n :].reshape((d, n)),
-    )
-    if not weights.all():
-        columns = np.ascontiguousarray(columns[:, weights > 0])
-    count = int(np.prod(batch)) * replicas
+    count = ensembles * replicas
     bits = np.array(np.broadcast_to(bits, (*batch, replicas, 4))).reshape((count, 4))
-    temperatures = betas.shape[-1]
-    ladder = np.broadcast_to(betas, (*batch, replicas, temperatures)).reshape((count, temperatures))
-    own = np.broadcast_to(own, (*batch, replicas)).reshape(count)
+    ladder = np.array(np.broadcast_to(betas, (*batch, replicas, temperatures))).reshape((count, temperatures))
+    own = np.array(np.broadcast_to(own, (*batch, replicas))).reshape(count)
     rows = np.array(np.broadcast_to(rows, (*batch, replicas, size, width))).reshape((count, size, width))
     energies = np.empty((count, temperatures + 1))
 
-    def work(start: int, stop: int) -> None:
-        part = slice(start, stop)
-        given = columns, prior, dirichlet, rows[part], energies[part]
-        advance(bits[part], sweeps, ladder[part], own[part], *given)
+    def sweep(first: int, last: int, one: np.ndarray) -> None:
+        """The replicas from `first` to `last`, which see the same data."""
+        prior, columns = _take_apart(np.array(one), n, d, size)  # a copy: what cannot be written to is another type
 
-    # Every replica has random bits of its own: how they are shared between threads changes nothing.
-    in_threads(work, count, -(-count // thread_count()))
+        def work(start: int, stop: int) -> None:
+            part = slice(first + start, first + stop)
+            given = columns, prior, dirichlet, rows[part], energies[part]
+            advance(bits[part], sweeps, ladder[part], own[part], *given)
+
+        # Every replica has random bits of its own: how they are shared between threads changes nothing.
+        in_threads(work, last - first, -(-(last - first) // thread_count()))
+
+    if fixed.size == fixed.shape[-1]:
+        sweep(0, count, fixed.reshape(-1))
+    else:  # data of its own for each ensemble
+        every = np.broadcast_to(fixed, (*batch, fixed.shape[-1])).reshape((ensembles, -1))
+        for i, one in enumerate(every):
+            sweep(i * replicas, (i + 1) * replicas, one)
     return rows.reshape((*batch, replicas, size, width)), energies.reshape((*batch, replicas, -1))
+
+
+def _take_apart(fixed: np.ndarray, n: int, d: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The prior's rows and the data that are there, a column each."""
+    head = size * (d * d + d + 3)
+    prior, weights = fixed[:head].reshape((size, -1)), fixed[head : head + n]
+    columns = fixed[head + n :].reshape((d, n))
+    return prior, columns if weights.all() else np.ascontiguousarray(columns[:, weights > 0])
 
 
 def _pack_prior(model: Mixture) -> Float[Array, "k w"]:

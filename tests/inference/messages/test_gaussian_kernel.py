@@ -69,6 +69,21 @@ def test_kernel_and_scan_agree(alpha: float, d: int, weights: str | list[float])
         np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=rtol * np.abs(theirs).max())
 
 
+def test_data_sets_side_by_side() -> None:
+    """Under `vmap` over data sets each pass sees its own."""
+    x = np.random.default_rng(0).normal(size=(2, 4, 2))
+    model, data = tp.GaussianMixture(2, prior=tp.NormalWishart(np.zeros(2), 0.2, 3.0, np.eye(2))).prepare(x[0])
+
+    def refresh(values: jax.Array) -> jax.Array:
+        part = eqx.tree_at(lambda data: data.values, data, values)
+        factors = factors_of(model, part)
+        blocks = wrong_prior(jax.random.key(0), model, part, factors.each)
+        return one_pass(1.0, 0.0, factors, blocks, empty_sites(blocks, 4), jnp.arange(4)).sites.log_scale
+
+    together = jax.jit(jax.vmap(refresh))(jnp.asarray(x))
+    np.testing.assert_allclose(together, np.stack([refresh(jnp.asarray(one)) for one in x]), rtol=1e-12)
+
+
 @pytest.mark.slow
 def test_gamma_functions_agree() -> None:
     from temperance.numerics import host_gamma

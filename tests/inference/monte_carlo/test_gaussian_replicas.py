@@ -44,6 +44,23 @@ def test_energies_are_those_of_the_path(d: int, weights: str | list[float]) -> N
         np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-8)
 
 
+def test_data_sets_side_by_side() -> None:
+    """Under `vmap` over data sets each ensemble sees its own."""
+    model, data = problem(2, "dirichlet")
+    both = jnp.stack([data.values[:5], data.values[5:10]])
+    start = jax.vmap(model.sample_prior)(jax.random.split(jax.random.key(0), len(BETAS)))
+    own = jnp.ones(len(BETAS), dtype=int)
+
+    def energies(key: jax.Array, values: jax.Array) -> jax.Array:
+        part = tp.models.Data(values, jnp.ones(5), 5)
+        return sweep_replicas(key, model, part, State(start, {}), _neighbours(BETAS), own, 1)[1]
+
+    keys = jax.random.split(jax.random.key(1), 2)
+    together = jax.jit(jax.vmap(energies))(keys, both)
+    apart = jnp.stack([energies(key, values) for key, values in zip(keys, both, strict=True)])
+    np.testing.assert_array_equal(together, apart)
+
+
 def test_far_data_do_not_underflow() -> None:
     """A weight of nothing, and data far from every component."""
     model, data = problem(2, "dirichlet")
