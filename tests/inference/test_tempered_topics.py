@@ -179,6 +179,7 @@ def test_minibatches_cool_by_themselves_on_host_and_device() -> None:
     assert normaliser.samples > 0 and (normaliser.error[1:] > 0).all()
 
 
+@pytest.mark.slow
 def test_documents_have_temperatures_of_their_own() -> None:
     """Documents of words drawn at random fit no topics, and are warmer."""
     x = corpus()
