@@ -31,6 +31,7 @@ _FAN = 8  # sums that one task adds
 _TRIES = 6  # rounds of a walk whose tasks' workers keep dying
 _RETRIES = 2  # of a task that fails
 _WAIT = 0.25  # seconds between looks at what is done
+_LEAST = 64 << 20  # bytes of globals that the chain of walks may always hold
 _MEMORY = 0.4  # of the workers' memory that partitions may take
 _ALIVE = ("running", "connecting")
 _numbers = itertools.count(1)
@@ -113,7 +114,7 @@ class Session:
         jobs = self._jobs(numbers, scales, versions)
         self.done = (0, len(jobs))
         if question.keep:
-            self._shorten(jobs, m)
+            self._shorten(m)
         about = Walks(self.run, question.kind, question.steps, question.cold, question.keep)
         sums, local = self._settle(lambda: self._round(call, about, jobs, powers, m, ahead))
         if question.keep:
@@ -262,23 +263,22 @@ class Session:
             needed = set().union(*asked)
             self._kept[job.part] = {version: held for version, held in kept.items() if version in needed}
 
-    def _shorten(self, jobs: list[Job], m: Any) -> None:
+    def _shorten(self, m: Any) -> None:
         """Cut the chain of walks that local blocks are made by."""
         self._trail += sum(leaf.nbytes for leaf in jax.tree.leaves(m))
         held = {(place, version) for place, kept in self._kept.items() for version in kept}
-        if not held or self._trail < _LEAST or self._trail < self._local_bytes(jobs):
+        if not held or self._trail < _LEAST or self._trail < self._local_bytes():
             return
         for place, version in held:
             self._kept[place][version] = self.put(place, self._settle(lambda f=self._kept[place][version]: f.result()))
         self._trail = 0
 
-    def _local_bytes(self, jobs: list[Job]) -> int:
+    def _local_bytes(self) -> int:
         from distributed import wait
 
         futures = [future for kept in self._kept.values() for future in kept.values()]
         wait(futures)
-        found = self.client.run_on_scheduler(_sizes, keys=[future.key for future in futures])
-        return int(found)
+        return int(self.client.run_on_scheduler(_sizes, keys=[future.key for future in futures]))
 
     def put(self, place: int, local: Any) -> Any:
         """Local blocks of a partition, from the client, as a task that can be carried out again."""
@@ -339,9 +339,6 @@ class Session:
         self._reads.clear()
         self._kept.clear()
         self.model = None
-
-
-_LEAST = 64 << 20  # bytes of globals that are always kept
 
 
 def lengths(counts: dict[int, int], room: float = 0.8) -> dict[int, int]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..data import Corpus, ShardedCorpus, as_corpus, as_matrix, open_corpus
 from ..data.corpus import join_corpora
+from ..data.stream import Stream
 from ..errors import InvalidData
 
 _TABLES = (".npy", ".parquet", ".csv")
@@ -144,6 +145,11 @@ def _folder(folder: Path) -> list[Partition]:
 
 def _in_memory(data: Any, workers: int) -> list[Partition]:
     """Rows next to each other, some parts for each worker."""
+    if isinstance(data, dict | Stream):
+        found = "a dictionary" if isinstance(data, dict) else "a tp.Stream"
+        raise InvalidData(
+            f"with engine data must be rows of numbers, a pair (X, y), documents or a folder of shards, got {found}"
+        )
     count = row_count(data)
     pieces = int(np.clip(count // _PIECE_ROWS, 1, 4 * max(1, workers)))
     cuts = np.linspace(0, count, pieces + 1).astype(int)

@@ -88,7 +88,7 @@ def test_the_chain_of_walks_is_cut(client, monkeypatch):
     cuts = []
     put = engine.Session.put
     monkeypatch.setattr(engine, "_LEAST", 0)
-    monkeypatch.setattr(engine.Session, "_local_bytes", lambda self, jobs: 0)
+    monkeypatch.setattr(engine.Session, "_local_bytes", lambda self: 0)
     monkeypatch.setattr(engine.Session, "put", lambda self, *given: cuts.append(1) or put(self, *given))
     agree(one, tp.fit(make(), cut(data), method, seed=0, engine=client))
     assert cuts
