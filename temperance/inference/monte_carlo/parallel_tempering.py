@@ -26,6 +26,7 @@ from .tempered_result import tempered_result
 
 SWAPS = ("even-odd", "random")
 FIRST_ROUND = 16  # sweeps before which a ladder is not judged
+KERNEL_ROWS = 300  # of data from which the kernel saves more than the calls to it cost (measured)
 
 
 class Replicas(NamedTuple):
@@ -146,7 +147,7 @@ class ParallelTempering(Method):
             asked, own = jnp.broadcast_to(state.betas[None], (k, k)), jnp.arange(k)
         else:
             asked, own = _neighbours(state.betas), jnp.ones(k, dtype=int)
-        if has_kernel(model, data, self.path):
+        if data.size >= KERNEL_ROWS and has_kernel(model, data, self.path):
             assert isinstance(model, Mixture)
             states, table, slope = sweep_replicas(key, model, data, state.states, asked, own, self.thin)
             if not self.multistate:
