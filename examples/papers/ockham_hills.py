@@ -32,6 +32,7 @@ DATA = ("galaxy", "acidity", "enzyme", "old_faithful_222")
 ALPHAS = {0.0: "VB (α = 0)", 0.5: "α = ½", 1.0: "EP (α = 1)"}
 PRIORS = {"broad": 1e-6, "narrow": 1e-2}
 PARTS = (*(f"{alpha:g}" for alpha in ALPHAS), "reference")
+TITLES = dict(zip(DATA, ("Galaxies", "Acidity", "Enzyme", "Old Faithful (222)"), strict=True))
 RESULTS = "ockham-hills.json"
 TRIPS = 3
 
@@ -125,7 +126,7 @@ def figure(results: dict[str, Any], folder: str | None) -> None:
         page, panels = canvas(2)
         for axes, prior in zip(panels, PRIORS, strict=True):
             draw(axes, kept, prior, sizes)
-            axes.set_title(f"{name}, {prior} prior (v₀ = {PRIORS[prior]:g})", fontsize=10)
+            axes.set_title(f"{TITLES[name]}, {prior} prior (v₀ = {PRIORS[prior]:g})", fontsize=10)
         panels[0].set_ylabel("ln s")
         panels[1].legend(frameon=False, fontsize=8)
         keep(page, f"ockham-hill-{name.replace('_', '-')}", folder)
