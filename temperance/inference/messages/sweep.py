@@ -18,8 +18,6 @@ from ._weights import WeightTerms, weight_terms
 from .gaussian import has_kernel, host_pass
 from .projection import Blocks, Factor, Natural, log_normaliser, naturals, project, with_naturals
 
-KERNEL_FACTORS = 300  # from which the kernel saves more than it takes to compile, or to load
-
 
 class Sites(NamedTuple):
     """The approximation of every factor, f̃_n = s̃_n exp⟨η̃_n, t(θ)⟩, with a leading axis of data."""
@@ -69,11 +67,9 @@ def one_pass(
     sites: Sites,
     order: Int[Array, " n"],
     trace: bool = False,
-    kernel: bool | None = None,
+    kernel: bool = True,
 ) -> Passed:
-    """Refresh every factor once, in the given order; by the `kernel` where there is one, unless factors are few."""
-    if kernel is None:
-        kernel = factors.live.shape[0] >= KERNEL_FACTORS
+    """Refresh every factor once, in the given order; with a `kernel` where there is one."""
     if kernel and not trace and has_kernel(alpha, factors.gaussian, factors.terms, blocks):
         natural, messages, scales, skipped = host_pass(
             alpha,

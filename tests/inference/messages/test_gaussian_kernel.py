@@ -78,7 +78,7 @@ def test_data_sets_side_by_side() -> None:
         part = eqx.tree_at(lambda data: data.values, data, values)
         factors = factors_of(model, part)
         blocks = wrong_prior(jax.random.key(0), model, part, factors.each)
-        return one_pass(1.0, 0.0, factors, blocks, empty_sites(blocks, 4), jnp.arange(4), kernel=True).sites.log_scale
+        return one_pass(1.0, 0.0, factors, blocks, empty_sites(blocks, 4), jnp.arange(4)).sites.log_scale
 
     together = jax.jit(jax.vmap(refresh))(jnp.asarray(x))
     np.testing.assert_allclose(together, np.stack([refresh(jnp.asarray(one)) for one in x]), rtol=1e-12)
