@@ -1,72 +1,212 @@
-"""Topic models, cold and annealed: held-out predictive by document completion (the paper's figure 2, small).
+"""Topic models, cold, annealed and tempered, on real corpora: held-out predictive against passes (figure 2 of the paper).
 
-    TEMPERANCE_DATA=folder python -m benchmarks.tempering_topics [topics [seeds [corpus ... [-- method ...]]]]
+    TEMPERANCE_DATA=folder python -m benchmarks.tempering_topics [--topics K …] [--seeds S] [--corpus NAME …]
+        [--method NAME …] [--processes P] [--minutes M] [--device] [--out FOLDER] [--figure FILE]
 
-Nats a token on a fifth of the documents, after 10 passes: SVI at several numbers of local iterations, linear schedules
-over one and five passes, VT and LVT over five, and what `tp.Annealed` does by itself; means over seeds with standard
-errors.
+10 passes of SVI at several numbers of local iterations, linear schedules over one and five passes, VT and LVT over
+five, and what `tp.Annealed` does by itself. A fifth of the documents is for testing (nats a token by document
+completion, at the end), a tenth of the rest is watched (the bound of new documents, against passes; the best posterior
+by it is kept). Means over seeds with standard errors. Runs go to P processes of one thread each, with `--device` on an
+accelerator that they share, in single precision; what is done is in FOLDER/tempering_topics.json, and is not done again
+by the next call.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import multiprocessing
+import os
 import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-import temperance as tp
-
-CORPORA = ("ap", "kos", "nips_uci1500", "20news")
+CORPORA = {"ap": 0.3, "kos": 0.35, "nips_uci1500": 0.7, "20news": 2.4}  # about so many million entries
 PASSES = 10
+COLD = (2, 3, 5, 20)
+MAIN = (
+    *(f"SVI, {steps} local steps" for steps in COLD),
+    "linear from 1.5, 1 pass", "linear from 1.5, 5 passes", "VT", "LVT", "default (pilot)",
+)  # fmt: skip
+MORE = ("linear from 3, 1 pass", "linear from 3, 5 passes", "LVT, 1 pass")
+SHOWN = ("SVI, 5 local steps", "SVI, 20 local steps", "linear from 1.5, 5 passes", "VT", "LVT", "default (pilot)")
+
+Task = tuple[str, int, str, tuple[int, ...], bool]  # a corpus, topics, a method, seeds, whether on an accelerator
 
 
-def methods() -> dict[str, object]:
-    svi, few = tp.SVI(passes=PASSES), tp.SVI(passes=PASSES, local_steps=5)
-    cold = {f"SVI, {steps} local steps": tp.SVI(passes=PASSES, local_steps=steps) for steps in (2, 3, 5, 20)}
-    hot = {
-        f"linear from {start:g}, {length} passes": tp.Annealed(svi, "linear", start=start, length=length)
-        for start in (1.5, 3.0)
-        for length in (1, 5)
-    }
-    found = {
-        "VT": tp.VT(method=svi),
-        "LVT": tp.LVT(method=svi),
-        "VT, 1 pass": tp.VT(method=svi, length=1),
-        "LVT, 1 pass": tp.LVT(method=svi, length=1),
-        "VT, 5 local steps": tp.VT(method=few),
-        "LVT, 5 local steps": tp.LVT(method=few),
-    }
-    return cold | hot | found | {"default (pilot)": tp.Annealed(svi)}
+def method_of(label: str, watched: Any) -> Any:
+    import temperance as tp
+
+    def svi(steps: int = COLD[-1]) -> tp.SVI:
+        return tp.SVI(passes=PASSES, local_steps=steps, held_out=watched, patience=10**6)
+
+    if label.startswith("SVI"):
+        return svi(int(label.split()[1]))
+    if label.startswith("linear"):
+        start, length = float(label.split()[2].rstrip(",")), int(label.split()[3])
+        return tp.Annealed(svi(), "linear", start=start, length=length)
+    if label.startswith("VT"):
+        return tp.VT(method=svi())
+    if label.startswith("LVT"):
+        return tp.LVT(method=svi(), length=1 if "1 pass" in label else PASSES // 2)
+    return tp.Annealed(svi())
 
 
-def main(topics: int = 50, seeds: int = 5, names: tuple[str, ...] = CORPORA, wanted: tuple[str, ...] = ()) -> None:
-    for name in names:
-        corpus = tp.datasets.load(name)
-        order = np.random.default_rng(0).permutation(corpus.shape[0])
-        test, train = (corpus[np.sort(part)] for part in np.split(order, [corpus.shape[0] // 5]))
-        print(f"{name}: {train.shape[0]} documents, {train.shape[1]} words, {topics} topics", flush=True)
-        for label, method in methods().items():
-            if wanted and label not in wanted:
-                continue
-            began, scores, notes, warm = time.perf_counter(), [], (), []
-            for seed in range(seeds):
-                fit = tp.fit(tp.LDA(topics), train, method, seed=seed, progress=False)
-                scores.append(tp.document_completion(fit, test)[0])
-                notes = fit.notes
-                if "temperature" in fit.details:
-                    warm.append(fit.details["temperature"])
-            error = np.std(scores, ddof=1) / np.sqrt(seeds) if seeds > 1 else np.nan
-            took = (time.perf_counter() - began) / seeds
-            print(
-                f"  {label:28s} {np.mean(scores):8.4f} ± {error:.4f}   {took:5.1f} s  "
-                f"{' '.join(notes) if not warm else f'E[T] {np.mean(warm):.3f}'}",
-                flush=True,
-            )
+def once_only() -> None:
+    """What does not depend on the seed is worked out for the first of them: log C, and the pilot's choice."""
+    from temperance.inference.variational import pilot, tempered
+
+    for module, name in ((tempered, "log_tempered_normaliser"), (pilot, "choose")):
+        setattr(module, name, _remembered(getattr(module, name)))
+
+
+def _remembered(function: Any) -> Any:
+    found: list[Any] = []
+
+    def call(*given: Any) -> Any:
+        if not found:
+            found.append(function(*given))
+        return found[0]
+
+    return call
+
+
+def run(task: Task) -> list[dict[str, Any]]:
+    import temperance as tp
+    from temperance.data import as_corpus
+    from temperance.inference.variational import pilot, tempered
+
+    name, topics, label, seeds, device = task
+    plain = tempered.log_tempered_normaliser, pilot.choose
+    once_only()
+    corpus = as_corpus(tp.datasets.load(name))
+    order = np.random.default_rng(0).permutation(len(corpus))
+    fifth = len(corpus) // 5
+    rest = order[fifth:]
+    test, watched, train = (
+        corpus.take(np.sort(part)) for part in (order[:fifth], rest[: len(rest) // 10], rest[len(rest) // 10 :])
+    )
+    model = tp.LDA(topics, engine="device", precision="single") if device else tp.LDA(topics)
+    results = []
+    for seed in seeds:
+        began = time.perf_counter() if device else time.process_time()
+        fit = tp.fit(model, train, method_of(label, watched), seed=seed, progress=False)
+        steps = np.asarray(fit.history["step"])
+        found = {
+            "corpus": name, "topics": topics, "method": label, "seed": seed,
+            "completion": float(tp.document_completion(fit, test)[0]),
+            "passes": (PASSES * steps / steps[-1]).tolist(),
+            "watched": (np.asarray(fit.history["held_out"]) * len(watched) / watched.n_tokens).tolist(),
+            "temperature": float(fit.details.get("temperature", 1.0)),
+            "seconds": (time.perf_counter() if device else time.process_time()) - began,
+            "notes": list(fit.notes),
+        }  # fmt: skip
+        results.append(found)
+    tempered.log_tempered_normaliser, pilot.choose = plain
+    return results
+
+
+def tasks(given: argparse.Namespace, done: list[dict[str, Any]]) -> Iterator[Task]:
+    """The longest first, and first what the figure shows."""
+    known = {(row["corpus"], row["topics"], row["method"], row["seed"]) for row in done}
+    wanted = [(name, k, label) for name in given.corpus for k in given.topics for label in given.method]
+    for name, k, label in sorted(wanted, key=lambda cell: (cell[2] in MORE, -CORPORA[cell[0]] * cell[1])):
+        seeds = tuple(seed for seed in range(given.seeds) if (name, k, label, seed) not in known)
+        if seeds:
+            yield name, k, label, seeds, given.device
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    for name, k in dict.fromkeys((row["corpus"], row["topics"]) for row in sorted(rows, key=lambda row: row["topics"])):
+        print(f"{name}, {k} topics: nats a token, standard error, seeds, seconds, E[T]")
+        for label in MAIN + MORE:
+            here = [row for row in rows if (row["corpus"], row["topics"], row["method"]) == (name, k, label)]
+            if here:
+                scores = np.array([row["completion"] for row in here])
+                error = scores.std(ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else np.nan
+                warm = np.mean([row["temperature"] for row in here])
+                seconds = np.median([row["seconds"] for row in here])
+                note = " ".join(here[0]["notes"]) if label.startswith("default") else ""
+                line = f"{scores.mean():8.4f} ± {error:.4f}  {len(here)}  {seconds:6.1f} s  {warm:.3f}  {note}"
+                print(f"  {label:28s} {line}", flush=True)
+
+
+def draw(rows: list[dict[str, Any]], path: str) -> None:
+    import matplotlib.pyplot as plt
+
+    ks = sorted({row["topics"] for row in rows})
+    names = [name for name in CORPORA if any(row["corpus"] == name for row in rows)]
+    figure, axes = plt.subplots(len(ks), len(names), figsize=(3.4 * len(names), 2.9 * len(ks)), squeeze=False)
+    for i, k in enumerate(ks):
+        for j, name in enumerate(names):
+            axis = axes[i, j]
+            for number, label in enumerate(SHOWN):
+                here = [row for row in rows if (row["corpus"], row["topics"], row["method"]) == (name, k, label)]
+                if not here:
+                    continue
+                curves = np.array([row["watched"] for row in here])
+                mean, error = curves.mean(axis=0), curves.std(axis=0) / np.sqrt(max(1, len(curves) - 1))
+                style = "--" if label.startswith("default") else "-"
+                axis.plot(here[0]["passes"], mean, style, color=f"C{number}", lw=1.3, label=label)
+                axis.fill_between(here[0]["passes"], mean - error, mean + error, color=f"C{number}", alpha=0.2, lw=0)
+            axis.set_title(f"{name}, K = {k}", fontsize=10)
+            axis.spines[["top", "right"]].set_visible(False)
+            final = [row["watched"][-1] for row in rows if (row["corpus"], row["topics"]) == (name, k)]
+            axis.set_ylim(min(final) - 0.25, max(final) + 0.03)
+            if i == len(ks) - 1:
+                axis.set_xlabel("passes")
+            if j == 0:
+                axis.set_ylabel("nats a token, new documents")
+    axes[0, -1].legend(fontsize=7, frameon=False, loc="lower right")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+
+
+def main(arguments: tuple[str, ...] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--topics", type=int, nargs="*", default=[50, 100])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--corpus", nargs="*", default=list(CORPORA), choices=list(CORPORA))
+    parser.add_argument("--method", nargs="*", default=list(MAIN + MORE), choices=list(MAIN + MORE))
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=np.inf, help="then what is not done is left for the next call")
+    parser.add_argument("--device", action="store_true")
+    parser.add_argument("--out", default="out")
+    parser.add_argument("--figure", default=None)
+    given = parser.parse_args([] if arguments is None else list(arguments))
+    began, path = time.monotonic(), Path(given.out) / "tempering_topics.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
+    one = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "TEMPERANCE_THREADS")
+    os.environ |= dict.fromkeys(names, "1") | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    os.environ |= {} if given.device else {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": one}
+    pool = ProcessPoolExecutor(given.processes, multiprocessing.get_context("spawn"))
+    waiting = [pool.submit(run, task) for task in tasks(given, rows)]
+    try:
+        for future in as_completed(waiting, timeout=60 * given.minutes if given.minutes < np.inf else None):
+            rows += future.result()
+            beside = path.with_suffix(".new")
+            beside.write_text(json.dumps(rows))
+            beside.rename(path)
+            last = rows[-1]
+            place = f"{last['corpus']} {last['topics']} {last['method']}"
+            print(f"{time.monotonic() - began:6.0f} s  {place}: {last['completion']:.4f}", flush=True)
+    except TimeoutError:
+        left = sum(not future.done() for future in waiting)
+        print(f"out of time: {left} of {len(waiting)} left", flush=True)
+        for process in (pool._processes or {}).values():
+            process.kill()
+    pool.shutdown(wait=False, cancel_futures=True)
+    show(rows)
+    if given.figure:
+        draw(rows, given.figure)
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    wanted: tuple[str, ...] = ()
-    if "--" in given:
-        wanted, given = tuple(given[given.index("--") + 1 :]), given[: given.index("--")]
-    main(int(given[0]) if given else 50, int(given[1]) if given[1:] else 5, tuple(given[2:]) or CORPORA, wanted)
+    main(tuple(sys.argv[1:]))
