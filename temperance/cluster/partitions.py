@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..data import Corpus, ShardedCorpus, as_corpus, as_matrix, open_corpus
+from ..data import Corpus, ShardedCorpus, as_corpus, as_matrix
 from ..data.corpus import join_corpora
+from ..data.corpus_store import open_shard, shard_count
 from ..data.stream import Stream
 from ..errors import InvalidData
 
@@ -54,7 +55,7 @@ class FromShard:
     number: int
 
     def read(self, documents: bool) -> Any:
-        return open_corpus(self.folder).shards[self.number].take(slice(None))
+        return open_shard(self.folder, self.number).take(slice(None))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,9 +134,13 @@ def _folder(folder: Path) -> list[Partition]:
         raise InvalidData(f"there is no file or folder {str(folder)!r}")
     if not folder.is_dir():
         return [Partition(str(folder), FromFile(str(folder.resolve())))]
-    if (folder / "corpus.json").is_file():
-        count = len(open_corpus(folder).shards)
-        return [Partition(f"{folder}, shard {n}", FromShard(str(folder.resolve()), n)) for n in range(count)]
+    stored = [path for path in (folder, *sorted(folder.iterdir())) if (path / "corpus.json").is_file()]
+    if stored:
+        return [
+            Partition(f"{path}, shard {number}", FromShard(str(path.resolve()), number))
+            for path in stored
+            for number in range(shard_count(path))
+        ]
     files = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in (*_TABLES, *_CORPORA)]
     if not files:
         accepted = ", ".join((*_TABLES, *_CORPORA))

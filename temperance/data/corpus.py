@@ -51,6 +51,9 @@ class Corpus:
 
     def take(self, rows: Any) -> Corpus:
         """The documents with these numbers, in this order, in memory."""
+        if isinstance(rows, slice) and rows == slice(None):  # without a list of entries as large as the rest
+            whole = (np.array(part) for part in (self.starts, self.words, self.counts))
+            return dataclasses.replace(self, **dict(zip(("starts", "words", "counts"), whole, strict=True)))
         rows = np.arange(len(self))[rows] if isinstance(rows, slice) else np.asarray(rows)
         sizes = np.asarray(self.starts[rows + 1] - self.starts[rows])
         starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -161,8 +164,8 @@ def as_corpus(
     corpus = _match_words(corpus, words, n_words)
     if len(corpus) < 1:
         raise InvalidData("a corpus must have at least one document, got none")
-    if not fractional and isinstance(corpus, Corpus) and (corpus.counts % 1 != 0).any():
-        value = corpus.counts[corpus.counts % 1 != 0][0]
+    if not fractional and isinstance(corpus, Corpus) and (broken := corpus.counts != np.trunc(corpus.counts)).any():
+        value = corpus.counts[broken][0]
         raise InvalidData(f"counts must be whole numbers, found {value:g}; fractional=True accepts fractions")
     return corpus
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import mmap
@@ -111,27 +112,43 @@ def store_corpus(
 
 def open_corpus(folder: str | Path) -> ShardedCorpus:
     """A corpus that `store_corpus` wrote, memory-mapped."""
-    folder = Path(folder)
+    with _opened(Path(folder)) as about:
+        words = _vocabulary(about)
+        shards = tuple(_open_shard(Path(folder), number, about, words) for number in range(len(about["shards"])))
+        return ShardedCorpus(shards, about["n_words"], about["n_tokens"], words)
+
+
+def open_shard(folder: str | Path, number: int) -> Corpus:
+    """One shard of it; the others are left closed."""
+    with _opened(Path(folder)) as about:
+        return _open_shard(Path(folder), number, about, _vocabulary(about))
+
+
+def shard_count(folder: str | Path) -> int:
+    with _opened(Path(folder)) as about:
+        return len(about["shards"])
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[dict[str, Any]]:
+    """What the folder says of its shards; what is found wrong on the way is told in a sentence."""
     try:
         about = json.loads((folder / "corpus.json").read_text("utf-8"))
         if about["version"] != _VERSION:
             raise DamagedFile(f"{folder.name} was stored in version {about['version']}, this reads {_VERSION}")
-        vocabulary = tuple(about["vocabulary"]) if about["vocabulary"] is not None else None
-        shards = tuple(
-            _open_shard(folder, number, sizes, about["n_words"], vocabulary)
-            for number, sizes in enumerate(about["shards"])
-        )
+        yield about
     except FileNotFoundError as error:
         raise InvalidData(f"{str(folder)!r} is not a stored corpus: it has no {Path(error.filename).name}") from error
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise DamagedFile(f"{folder.name} is damaged: corpus.json cannot be read ({error})") from error
-    return ShardedCorpus(shards, about["n_words"], about["n_tokens"], vocabulary)
 
 
-def _open_shard(
-    folder: Path, number: int, sizes: dict[str, int], n_words: int, vocabulary: tuple[str, ...] | None
-) -> Corpus:
-    arrays = {}
+def _vocabulary(about: dict[str, Any]) -> tuple[str, ...] | None:
+    return tuple(about["vocabulary"]) if about["vocabulary"] is not None else None
+
+
+def _open_shard(folder: Path, number: int, about: dict[str, Any], vocabulary: tuple[str, ...] | None) -> Corpus:
+    arrays, sizes = {}, about["shards"][number]
     for part in _PARTS:
         path = folder / f"{number:05d}.{part}.npy"
         expected = sizes["documents"] + 1 if part == "starts" else sizes["entries"]
@@ -142,7 +159,7 @@ def _open_shard(
             raise DamagedFile(f"{path.name} of {folder.name} is damaged or cut short: {error}") from error
         if arrays[part].shape != (expected,):
             raise DamagedFile(f"{path.name} of {folder.name} should have {expected} entries, has {arrays[part].shape}")
-    return Corpus(**arrays, n_words=n_words, vocabulary=vocabulary)
+    return Corpus(**arrays, n_words=about["n_words"], vocabulary=vocabulary)
 
 
 def _write(folder: Path, pieces: Iterable[Corpus], vocabulary: Sequence[str] | None, size: int) -> None:
