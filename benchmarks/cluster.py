@@ -73,7 +73,7 @@ def peak() -> float:
 # ---- a sweep ----------------------------------------------------------------------------------------------------
 
 
-def sweep(rows: int = ROWS, few: int = 1, many: int = 4, rounds: int = 3) -> None:
+def sweep(rows: int = ROWS, few: int = 2, many: int = 8, rounds: int = 3) -> None:
     """One iteration of VB on a Gaussian mixture; compilation and reading cancel."""
     x = mixture.simulate(rows, COLUMNS, COMPONENTS)
     model = mixture.model(COLUMNS, COMPONENTS)
