@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -22,7 +22,7 @@ from .errors import DamagedFile, InvalidParameter, NumericalFailure, Unsupported
 from .inference._method import Method, Run
 from .inference.checkpoint import Checkpoint, identity
 from .inference.progress import Progress, as_progress
-from .inference.run import run
+from .inference.run import run as here
 from .inference.streamed import Streamed, on_one_device, prepare_stream
 from .models import Data, Model, Posterior
 from .summary import summarise
@@ -264,11 +264,26 @@ def fit(
     if not isinstance(model, Model):
         raise InvalidParameter(f"model must be a model such as tp.GaussianMixture(3), got {model!r}")
     if engine is not None or is_lazy(data):
-        from .cluster.start import attended, begin
+        from .cluster.restarts import runner, spreads_restarts
+        from .cluster.start import attended, begin, refusal
+        from .cluster.tasks import one_device
 
+        if spreads_restarts(engine, data, method, checkpoint, refusal(method, model, weights)):
+            if checkpoint is not None:
+                raise InvalidParameter(f"checkpoint cannot be kept of {method.name} on a cluster: leave out checkpoint")
+            apart = runner(engine, model, data, weights, method, seed)
+            with one_device():
+                prepared, arrays = prepare(model, data, method, weights, seed)
+                return _fit(prepared, arrays, method, seed, progress, checkpoint, every, apart)
         key = jax.random.fold_in(as_key(seed), 2)
         with attended(*begin(model, data, method, weights, engine, key)) as (remote, parts):
             return _fit(remote, parts, method, seed, progress, checkpoint, every)
+    prepared, arrays = prepare(model, data, method, weights, seed)
+    return _fit(prepared, arrays, method, seed, progress, checkpoint, every)
+
+
+def prepare(model: Model, data: Any, method: Method, weights: Any, seed: Any) -> tuple[Model, Any]:
+    """The model as the method sees it, and the data as arrays."""
     arrays: Any
     if isinstance(data, Stream):
         model, arrays = prepare_stream(model, data, method, weights, jax.random.fold_in(as_key(seed), 2))
@@ -276,7 +291,13 @@ def fit(
         model, arrays = model.prepare(data, weights)
     if method.row_by_row:
         arrays = on_one_device(arrays)
-    return _fit(method.prepare(model), arrays, method, seed, progress, checkpoint, every)
+    return method.prepare(model), arrays
+
+
+def arrange(model: Model, arrays: Any, method: Method, seed: Any) -> tuple[Method, Any]:
+    """The method with all that was left open, and the data as it uses them."""
+    complete = method.complete(model, arrays)
+    return complete, complete.arrange(jax.random.fold_in(as_key(seed), 0), model, arrays)
 
 
 def _fit(
@@ -287,10 +308,10 @@ def _fit(
     progress: bool | Progress | None,
     checkpoint: str | os.PathLike[str] | None,
     every: float,
+    run: Callable[..., Run] = here,
 ) -> Fit:
     """The model and the data as the method sees them; all that is left is to run it."""
-    complete = method.complete(model, arrays)
-    arrays = complete.arrange(jax.random.fold_in(as_key(seed), 0), model, arrays)
+    complete, arrays = arrange(model, arrays, method, seed)
     keep: Checkpoint | None = None
     shown = as_progress(progress)
     if isinstance(model, Distributed):
@@ -309,7 +330,7 @@ def _fit(
     def again(states: Any, steps: int) -> Run:
         nonlocal interrupted
         shorter = dataclasses.replace(complete, max_iter=steps)  # type: ignore[call-arg]
-        more = run(shorter, model, arrays, as_key(seed), Progress(False), states)
+        more = here(shorter, model, arrays, as_key(seed), Progress(False), states)
         interrupted = interrupted or more.interrupted
         return more
 

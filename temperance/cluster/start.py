@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from ..errors import InvalidData, InvalidParameter, UnsupportedMethod
+from ..errors import InvalidData, InvalidParameter, TemperanceError, UnsupportedMethod
 from ..models import LDA, Data, FactorialMixture, LinearRegression, Mixture, Model
 from ..models._data import make_data
 from ..models.features import Columns
@@ -36,11 +36,9 @@ def begin(
 ) -> tuple[Distributed, Data]:
     """The model as the method sees it, with its data on the cluster."""
     client, keep = _client(engine, data)
-    _require_method(method, model)
-    if weights is not None:
-        raise InvalidData("weights cannot be given with engine: repeat rows, or leave out engine")
-    if not model.independent_rows or type(model).sweep is not Model.sweep:
-        raise UnsupportedMethod(f"{type(model).__name__} needs its data in one place: leave out engine")
+    refused = refusal(method, model, weights)
+    if refused is not None:
+        raise refused
     documents = isinstance(model, LDA)
     workers = sum(client.nthreads().values())
     session = Session(client, as_partitions(data, workers), documents, keep)
@@ -177,7 +175,8 @@ class Cluster:
         self.client, self.keep = client, keep
 
 
-def _require_method(method: Any, model: Model) -> None:
+def refusal(method: Any, model: Model, weights: Any) -> TemperanceError | None:
+    """Why the rows cannot be shared out between workers, if they cannot."""
     from ..inference.variational.annealed import Annealed
     from ..inference.variational.coordinate import VB
     from ..inference.variational.stochastic import SVI
@@ -185,16 +184,21 @@ def _require_method(method: Any, model: Model) -> None:
 
     inside = method.method if isinstance(method, Annealed | VT) else method
     if not isinstance(inside, VB | SVI):
-        raise UnsupportedMethod(
-            f"{method.name} needs all rows in one place; on a cluster there are tp.VB, tp.SVI, tp.Annealed and tp.VT "
-            "(restarts, chains and models in parallel: tp.compare(..., engine=client))"
+        return UnsupportedMethod(
+            f"{method.name} needs all rows in one place; on partitions there are tp.VB, tp.SVI, tp.Annealed and tp.VT "
+            "(of data in memory the workers share the restarts or chains)"
         )
     if isinstance(method, VT) and (isinstance(model, LDA) or not isinstance(inside, VB)):
-        raise UnsupportedMethod("on a cluster tp.VT is for coordinate ascent, and not for topics; use tp.Annealed")
+        return UnsupportedMethod("on partitions tp.VT is for coordinate ascent, and not for topics; use tp.Annealed")
     if isinstance(inside, VB) and inside.moves:
-        raise UnsupportedMethod("moves look at single rows: leave out moves or engine")
+        return UnsupportedMethod("moves look at single rows: leave out moves or engine")
     if isinstance(inside, SVI) and isinstance(inside.held_out, int | float | np.number):
-        raise InvalidParameter("with engine held_out must be data, not a share of them")
+        return InvalidParameter("with engine held_out must be data, not a share of them")
+    if weights is not None:
+        return InvalidData("weights cannot be given with partitions: repeat rows, or leave out engine")
+    if not model.independent_rows or type(model).sweep is not Model.sweep:
+        return UnsupportedMethod(f"{type(model).__name__} needs its data in one place: leave out engine")
+    return None
 
 
 @contextlib.contextmanager

@@ -22,19 +22,25 @@ from .partitions import is_lazy
 if TYPE_CHECKING:
     from ..evidence.selection import Cell, Task
 
-_kernels = threading.Lock()  # of topic models: they use all cores by themselves, and may not be entered twice
+kernels = threading.Lock()  # of topic models: they use all cores by themselves, and may not be entered twice
 
 
 def check(engine: Any, data: Any) -> Any:
     """The client, if these data can be sent to its workers."""
-    client = require_client(engine)
-    if client.status not in ("running", "connecting"):
-        raise ClusterLost(f"engine is a client that is {client.status}: make a new one")
+    client = running(engine)
     if isinstance(data, Stream) or is_lazy(data):
         raise InvalidParameter(
             f"data must be in memory for compare(engine=...), where every worker fits whole models to them, got a "
             f"{type(data).__name__}; for tp.fit(..., engine=client) they may be partitions"
         )
+    return client
+
+
+def running(engine: Any) -> Any:
+    """The client, if it has a cluster."""
+    client = require_client(engine)
+    if client.status not in ("running", "connecting"):
+        raise ClusterLost(f"engine is a client that is {client.status}: make a new one")
     return client
 
 
@@ -88,7 +94,7 @@ def _same(value: Any) -> Any:
 def _fit(shared: tuple[Any, Any], task: Task, seed: Any) -> Cell:
     from ..evidence.selection import fitted
 
-    with one_device(), _kernels if isinstance(task.model, LDA) else contextlib.nullcontext():
+    with one_device(), kernels if isinstance(task.model, LDA) else contextlib.nullcontext():
         cell = fitted(task, *shared, seed, Progress(False))
     if cell.fit is None:
         return cell

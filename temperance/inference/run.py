@@ -42,19 +42,20 @@ def run(
     progress: Progress,
     start: PyTree = None,
     checkpoint: Checkpoint | None = None,
+    which: slice = slice(None),
 ) -> Run:
-    """Run all restarts side by side until each has converged or the budget is spent.
+    """Run all restarts (or only `which`) side by side until each has converged or the budget is spent.
 
     Every step on a stream sees another piece of it. `start` holds the states to begin from, one for each restart,
     if they are not the method's own. With a `checkpoint` the run goes on from what an earlier one kept there.
     """
     began = time.perf_counter()
-    restarts, budget = getattr(method, "restarts", 1), getattr(method, "max_iter", 1)
+    budget = getattr(method, "max_iter", 1)
     tol = jnp.asarray(getattr(method, "tol", 0.0), dtype=jnp.float64)
     compiled = method.compiled()
-    keys = jax.random.split(key, restarts)
+    keys = jax.random.split(key, getattr(method, "restarts", 1))[which]
     first = data.sample if isinstance(data, Streamed) else data
-    carry = _start(compiled, model, first, keys) if start is None else _carry(start, restarts)
+    carry = _start(compiled, model, first, keys) if start is None else _carry(start, len(keys))
     history: list[dict[str, np.ndarray]] = []
     if checkpoint is not None:
         carry, history = _resume(checkpoint, compiled, model, data, keys, carry, tol)
@@ -75,7 +76,8 @@ def run(
                 interrupted = True
                 break
             history.append(jax.tree.map(lambda value, taken=taken: np.asarray(value)[:taken], infos))
-            _check(method, model, history[-1], history[-2] if len(history) > 1 else None, before)
+            if which == slice(None) or not method.may_fail:  # some may fail as long as not all do
+                check(method, model, history[-1], history[-2] if len(history) > 1 else None, before)
             if checkpoint is not None:
                 checkpoint.save(carry, history)
             report(int(carry.steps), history[-1])
@@ -90,7 +92,8 @@ def run(
         # The budget ran out: one more look at the bound of where each restart stands.
         carry, infos = _chunk(compiled, model, first, keys, carry, carry.steps + 1, tol, jnp.asarray(True))
         last = jax.tree.map(lambda value: np.asarray(value)[:1], infos)
-        _check(method, model, last, history[-1] if history else None, int(carry.steps) - 1)
+        if which == slice(None) or not method.may_fail:
+            check(method, model, last, history[-1] if history else None, int(carry.steps) - 1)
     joined = join(history)
     bounds = np.asarray(carry.recent)[:, -1]
     converged = np.asarray(carry.done) & ~np.isnan(bounds)
@@ -189,7 +192,7 @@ def _chunk(
     return jax.lax.while_loop(unfinished, body, (carry, empty))
 
 
-def _check(
+def check(
     method: Method,
     model: Model,
     part: dict[str, np.ndarray],

@@ -1,5 +1,6 @@
 """A worker that dies costs a recomputation; a scheduler that is lost costs what came after the last checkpoint."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -20,9 +21,12 @@ def kill_now_and_then(client, rng, stop, done):
     """Kill a random worker again and again, with time to come back in between."""
     while len(done) < KILLS and not stop.wait(rng.uniform(0.1, 2.0)):
         alive = [nanny.process.pid for nanny in client.cluster.workers.values() if nanny.process and nanny.process.pid]
+        alive = [pid for pid in alive if pid not in done]  # a nanny may not have noticed yet
         if len(alive) == 2:
-            done.append(int(rng.choice(alive)))
-            os.kill(done[-1], signal.SIGKILL)
+            chosen = int(rng.choice(alive))
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(chosen, signal.SIGKILL)
+                done.append(chosen)
 
 
 @pytest.mark.slow

@@ -199,16 +199,26 @@ def reference():
     return tp.fit(tp.GaussianMixture(3), X, tp.VB(restarts=2, max_iter=30), seed=0)
 
 
-KINDS = ["array", "csv", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("memory", "frames", "parquet"))]
+LATER = ("memory", "frames", "parquet", "dask frame", "dask frame of parquet")
+KINDS = ["array", "csv", *(pytest.param(kind, marks=pytest.mark.slow) for kind in LATER)]
 
 
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of pandas, which Dask still uses
 @pytest.mark.parametrize("kind", KINDS)
 def test_arrays_frames_and_folders(client, reference, tmp_path, kind):
     frames = [pd.DataFrame(part, columns=["a", "b"]) for part in np.split(X, [20, 40])]
+    engine = client
     if kind == "array":
         data = dask.array.from_array(X, chunks=(20, 1))
     elif kind == "memory":
-        data = X
+        data, engine = X, Cluster(client)  # a client alone would share out the restarts
+    elif kind.startswith("dask frame"):
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+        frame = pytest.importorskip("dask.dataframe", reason="Dask's frames are not installed")
+        data = frame.from_pandas(pd.concat(frames, ignore_index=True), npartitions=3)
+        if kind.endswith("parquet"):
+            data.to_parquet(tmp_path)
+            data = frame.read_parquet(tmp_path)
     elif kind == "frames":
         data = [dask.delayed(frame) for frame in frames]
     else:
@@ -218,7 +228,7 @@ def test_arrays_frames_and_folders(client, reference, tmp_path, kind):
             write = frame.to_csv if kind == "csv" else frame.to_parquet
             write(tmp_path / f"{number}.{kind}", index=False)
         data = tmp_path
-    agree(reference, tp.fit(tp.GaussianMixture(3), data, tp.VB(restarts=2, max_iter=30), seed=0, engine=client))
+    agree(reference, tp.fit(tp.GaussianMixture(3), data, tp.VB(restarts=2, max_iter=30), seed=0, engine=engine))
 
 
 def test_partitions_that_are_read_anew_each_time_give_the_same(client, reference, tmp_path):

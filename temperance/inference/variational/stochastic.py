@@ -306,8 +306,9 @@ class SVI(Method):
         blocks = run.states.best if watched else run.states.blocks
         bounds = bound_of_all(model, blocks, data)
         best = int(np.argmax(np.asarray(run.states.score) if watched else bounds))
-        # A restart that is done goes on reporting, about steps it does not take, while others go on.
-        taken = run.history["step"][:, best] <= run.states.steps[best]
+        # A restart that is done goes on reporting, about steps it does not take or has taken, while others go on.
+        step = np.asarray(run.history["step"][:, best])
+        taken = (step <= run.states.steps[best]) & (np.diff(step, prepend=0) > 0)
         history = jax.tree.map(lambda values: values[taken, best], run.history)
         return Result(
             state=Posterior(state_of(blocks, best), {}),

@@ -1,0 +1,114 @@
+"""Restarts, chains and ensembles of one fit as tasks of a cluster: every worker has all the data and runs some of them.
+
+The keys are split as in one process and each task takes its share of them; what comes back is put together to the run
+that one process would have made, of which the method then makes its result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..data.stream import Stream
+from ..errors import ClusterLost
+from ..inference._method import Method, Run
+from ..inference.progress import Progress
+from ..inference.run import check, run
+from ..models import LDA, Model
+from ._dask import require_dask
+from .engine import quiet
+from .partitions import is_lazy
+from .tasks import kernels, one_device, running, threads
+
+
+def spreads_restarts(engine: Any, data: Any, method: Method, checkpoint: Any, refusal: Exception | None) -> bool:
+    """Whether restarts are shared out, and not rows: where all data are in memory, and there are several restarts or
+    something speaks against sharing out rows."""
+    from .start import Cluster
+
+    elsewhere = isinstance(data, str | Path | Stream | dict) or is_lazy(data)
+    if engine is None or elsewhere or isinstance(engine, Cluster):
+        return False
+    return refusal is not None or (checkpoint is None and getattr(method, "restarts", 1) > 1)
+
+
+def runner(engine: Any, model: Model, data: Any, weights: Any, method: Method, seed: Any) -> Any:
+    """A function in the place of `run` by which workers make the restarts, from model and data as they were given."""
+    client = running(engine)
+
+    def on_workers(complete: Method, prepared: Model, arrays: Any, key: Any, progress: Progress, **_: Any) -> Run:
+        began = time.perf_counter()
+        count = getattr(complete, "restarts", 1)
+        shares = np.array_split(np.arange(count), min(count, threads(client)))
+        name = uuid.uuid4().hex[:8]
+        with quiet():
+            # A task and not scattered: if the worker that has the data dies, Dask makes them again.
+            shared = client.submit(tuple, (model, data, weights), key=f"temperance-data-{name}", pure=False)
+            futures = [
+                client.submit(
+                    _some, shared, method, seed, slice(int(share[0]), int(share[-1]) + 1),
+                    key=f"temperance-restarts-{share[0]}-{name}", pure=False,
+                )
+                for share in shares
+            ]  # fmt: skip
+        try:
+            with progress.task(complete.name, len(futures)) as report:
+                for done, _ in enumerate(require_dask().as_completed(futures), 1):
+                    report(done, {})
+            runs = [_result(future) for future in futures]
+        finally:
+            client.cancel([*futures, shared])
+        whole = join_runs(runs)._replace(seconds=time.perf_counter() - began)
+        check(complete, prepared, whole.history, None, 0)
+        return whole
+
+    return on_workers
+
+
+def join_runs(runs: list[Run]) -> Run:
+    """One run of all their restarts; the history of those that ended earlier stands still to the end."""
+    steps = max(len(jax.tree.leaves(run.history)[0]) for run in runs)
+
+    def along(*leaves: np.ndarray) -> np.ndarray:
+        return np.concatenate(
+            [np.concatenate([leaf, np.repeat(leaf[-1:], steps - len(leaf), axis=0)]) for leaf in leaves], axis=1
+        )
+
+    return Run(
+        jax.tree.map(lambda *leaves: np.concatenate(leaves), *(run.states for run in runs)),
+        np.concatenate([run.bounds for run in runs]),
+        jax.tree.map(along, *(run.history for run in runs)),
+        np.concatenate([run.converged for run in runs]),
+        max(run.seconds for run in runs),
+        any(run.interrupted for run in runs),
+    )
+
+
+def _result(future: Any) -> Run:
+    distributed = require_dask()
+    try:
+        return future.result()
+    except distributed.KilledWorker:
+        raise ClusterLost(
+            f"{future.key} was on more workers that died than Dask allows: is it too large for a worker's memory?"
+        ) from None
+    except distributed.client.FutureCancelledError:
+        raise ClusterLost("the restarts were lost with the Dask scheduler") from None
+
+
+def _some(shared: tuple[Model, Any, Any], method: Method, seed: Any, which: slice) -> Run:
+    """On a worker: everything as in one process, but only these restarts."""
+    from ..fit import arrange, as_key, prepare
+
+    model, data, weights = shared
+    with one_device(), kernels if isinstance(model, LDA) else contextlib.nullcontext():
+        model, arrays = prepare(model, data, method, weights, seed)
+        complete, arrays = arrange(model, arrays, method, seed)
+        done = run(complete, model, arrays, as_key(seed), Progress(False), which=which)
+        return jax.tree.map(np.asarray, done._replace(states=jax.tree.map(np.asarray, done.states)))
