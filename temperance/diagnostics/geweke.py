@@ -134,7 +134,8 @@ def _posteriors(
 
         def step(state: Any, key: Key[Array, ""]) -> tuple[Any, Array]:
             state, info = complete.step(key, model, state, seen)
-            return state, _features(model, info["draws"])
+            draws = info["draws"] if complete.sweeps == 1 else jax.tree.map(lambda leaf: leaf[-1], info["draws"])
+            return state, _features(model, draws)
 
         start = complete.init(key_start, model, seen)
         later = jax.lax.scan(step, start, jax.random.split(key_steps, warmup + steps))[1]

@@ -128,6 +128,11 @@ class Method(ABC):
         """Whether a restart may meet an impossible state (a NaN bound) and be left out, if others do not."""
         return False
 
+    @property
+    def sweeps(self) -> int:
+        """Entries of the history that a step makes; if more than one, all that it reports has an axis for them."""
+        return 1
+
     def failure(self, info: Info) -> str:
         """What may have happened in a step that reported a NaN bound, and what to try."""
         return "a component may have collapsed; try a stronger prior or rescale the data"

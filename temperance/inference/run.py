@@ -64,7 +64,7 @@ def run(
     chunk = 4
     # Chunks of a fifth of a second: smooth progress, prompt interruption, no visible cost.
     span = 1.0 if progress.silent else 0.2
-    with progress.task(method.name, budget) as report, _closing(pieces), Interruption() as interruption:
+    with progress.task(method.name, budget * method.sweeps) as report, _closing(pieces), Interruption() as interruption:
         while int(carry.steps) < budget and not np.all(carry.done):
             try:
                 clock = time.perf_counter()
@@ -80,7 +80,7 @@ def run(
                 check(method, model, history[-1], history[-2] if len(history) > 1 else None, before)
             if checkpoint is not None:
                 checkpoint.save(carry, history)
-            report(int(carry.steps), history[-1])
+            report(int(carry.steps) * method.sweeps, history[-1])
             if interruption.asked:
                 interrupted = True
                 break
