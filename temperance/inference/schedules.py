@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from ..errors import InvalidParameter
 
 POWER = 5.0  # β = s^5: an average that grows like 1/β near zero needs most of the ladder there
+LEAST_REJECTION = 1e-3  # a pair that never rejects still keeps its order
 
 
 def power_ladder(size: int, power: float = POWER) -> np.ndarray:
@@ -24,8 +25,7 @@ def equal_rejection(betas: Float[Array, " k"], rejection: Float[Array, " k-1"]) 
     The rejection between neighbours is, to first order, the increase of the communication barrier
     Λ(β) = ∫ λ(β) dβ (Syed et al., 2022); Λ is interpolated in s = β^(1/5) and cut into equal parts.
     """
-    # A pair that never rejects still keeps its order.
-    barrier = jnp.concatenate([jnp.zeros(1), jnp.cumsum(jnp.maximum(rejection, 1e-3))])
+    barrier = jnp.concatenate([jnp.zeros(1), jnp.cumsum(jnp.maximum(rejection, LEAST_REJECTION))])
     steps = jnp.linspace(0.0, 1.0, betas.shape[0])
     places = jnp.interp(steps, barrier / barrier[-1], betas ** (1.0 / POWER)) ** POWER
     return places.at[0].set(0.0).at[-1].set(1.0)

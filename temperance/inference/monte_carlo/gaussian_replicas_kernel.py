@@ -1,7 +1,8 @@
 """Tempered Gibbs sweeps of a Gaussian mixture on the CPU: Numba behind `gaussian_replicas.py`, imported when used.
 
 A row of a state holds what belongs to a component: Λμ (d), μᵀΛμ, log|Λ|, Λ (d × d), μ (d) and its weight. Data are
-columns, so that the loops over them run along neighbours in memory.
+columns, so that the loops over them run along neighbours in memory. Draws of the parameters are in
+`gaussian_replicas_draws.py`.
 """
 
 from __future__ import annotations
@@ -13,96 +14,128 @@ import numpy as np
 from numba import njit
 
 from ...numerics.host import FAST, exp
-from ...numerics.host_random import fill_uniform, log_gamma_variate, normal
+from ...numerics.host_random import fill_uniform
+from .gaussian_replicas_draws import draw_parameters
+from .gaussian_replicas_swaps import exchange
 
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": FAST}
 PLAIN: dict[str, Any] = {"error_model": "numpy"}
 BLOCK = 256  # data treated together: what is known of them stays in the fastest memory
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _SMALLEST = float(np.finfo(np.float64).tiny)
-_LEAST = 1e-100  # of a χ² variable, in units of its mean: a logarithm has to stay finite
 
 
 @njit(nogil=True, cache=True, **PLAIN)
 def advance(
+    first: int,
+    last: int,
+    rounds: int,
+    swap: bool,
     bits: np.ndarray,
-    sweeps: int,
-    betas: np.ndarray,
-    own: np.ndarray,
+    thin: int,
+    at_random: bool,
+    ends: np.ndarray,
     x: np.ndarray,
     prior: np.ndarray,
     dirichlet: bool,
+    ladder: np.ndarray,
+    counts: np.ndarray,
     state: np.ndarray,
     energies: np.ndarray,
+    targets: np.ndarray,
+    measured: np.ndarray,
+    identities: np.ndarray,
+    tables: np.ndarray,
 ) -> None:
-    """`sweeps` sweeps of each replica at betas[own], in place; then its energies at all `betas`, and the slope.
+    """`rounds` rounds: `thin` sweeps of the replicas from `first` to `last`, their energies, and swaps of all.
 
-    `prior` has a row for each component: first (d), count, second (d × d), dof and the weight's concentration. At
-    β = 0 the data say nothing: an exact draw from the prior.
+    Without `swap` it is only the sweeps: what threads share. See `exchange` for what is written. `prior` has a row for
+    each component: first (d), count, second (d × d), dof and the weight's concentration.
     """
-    d, size = len(x), state.shape[1]
-    work = np.zeros((size, 1 + d + d * d)), np.empty((size, BLOCK)), np.empty(BLOCK), np.empty((2, BLOCK))
-    for replica in range(len(state)):
-        seed, ladder, here = bits[replica], betas[replica], own[replica]
-        _one(seed, sweeps, ladder, here, x, prior, dirichlet, state[replica], energies[replica], *work)
+    d, size, betas = len(x), state.shape[1], ladder[: len(state)]
+    logs, top, sums = np.empty((size, BLOCK)), np.empty(BLOCK), np.empty((3, BLOCK))
+    tallies, space = np.zeros((size, 1 + d + d * d)), np.zeros((3 * d + 3, d))
+    for number in range(rounds):
+        for replica in range(first, last):
+            row = state[replica]
+            _sweep(bits[replica], thin, betas[replica], x, prior, dirichlet, row, logs, top, sums, tallies, space)
+            _measure(replica, betas, len(tables) > 0, x, row, logs, top, sums, energies[replica])
+        if swap:
+            given = bits[len(state)], at_random, ends, energies
+            exchange(number, *given, ladder, counts, state, targets, measured, identities, tables)
 
 
 @njit(**PLAIN)
-def _one(
+def _sweep(
     bits: np.ndarray,
     sweeps: int,
-    betas: np.ndarray,
-    own: int,
+    beta: float,
     x: np.ndarray,
     prior: np.ndarray,
     dirichlet: bool,
     state: np.ndarray,
-    energies: np.ndarray,
-    tallies: np.ndarray,
     logs: np.ndarray,
     top: np.ndarray,
     sums: np.ndarray,
+    tallies: np.ndarray,
+    space: np.ndarray,
 ) -> None:
-    d, beta = len(x), betas[own]
+    """Of one replica. At β = 0 the data say nothing: an exact draw from the prior."""
     for _ in range(sweeps if beta > 0.0 else 1):
         tallies[:] = 0.0
         if beta > 0.0:
             for start in range(0, x.shape[1], BLOCK):
-                part = x[:, start : start + BLOCK]
-                _log_densities(part, state, logs, top)
-                _draw_labels(bits, beta, part, state, logs, top, sums, tallies)
-        _draw_parameters(bits, beta, d, prior, dirichlet, tallies, state)
+                count = min(BLOCK, x.shape[1] - start)
+                _log_densities(x, start, count, state, logs, top)
+                _draw_labels(bits, beta, x, start, count, state, logs, top, sums, tallies)
+        draw_parameters(bits, beta, len(x), prior, dirichlet, tallies, state, space)
+
+
+@njit(**PLAIN)
+def _measure(
+    replica: int,
+    betas: np.ndarray,
+    every: bool,
+    x: np.ndarray,
+    state: np.ndarray,
+    logs: np.ndarray,
+    top: np.ndarray,
+    sums: np.ndarray,
+    energies: np.ndarray,
+) -> None:
+    """Energies of one replica at every one of the betas, or at the neighbour below, here and at the neighbour above;
+    the slope comes last."""
+    begin, end = (0, len(betas)) if every else (max(replica - 1, 0), min(replica + 2, len(betas)))
+    shift = 0 if every else 1 - replica
     energies[:] = 0.0
     for start in range(0, x.shape[1], BLOCK):
-        part = x[:, start : start + BLOCK]
-        _log_densities(part, state, logs, top)
-        for number in range(len(betas)):
-            # At the ends of a ladder a neighbour is the replica itself.
-            if number == own or betas[number] != beta:
-                count = part.shape[1]
-                _add_potential(betas[number], number, number == own, count, state, logs, top, sums, energies)
-    for number in range(len(betas)):
-        if betas[number] == beta:
-            energies[number] = energies[own]
+        count = min(BLOCK, x.shape[1] - start)
+        _log_densities(x, start, count, state, logs, top)
+        for other in range(begin, end):
+            value, slope = _potential(betas[other], other == replica, count, state, logs, top, sums)
+            energies[other + shift] += value
+            energies[-1] += slope
 
 
 @njit(**OPTIONS)
-def _log_densities(x: np.ndarray, state: np.ndarray, logs: np.ndarray, top: np.ndarray) -> None:
+def _log_densities(x: np.ndarray, start: int, count: int, state: np.ndarray, logs: np.ndarray, top: np.ndarray) -> None:
     """log p(x | θ_k) of every component, and the largest of them."""
-    d, count = x.shape
+    d = len(x)
+    # Rows of their own: an index that might be negative, such as start + n, keeps a loop from being vectorised.
+    first = x[0, start : start + count]
     for k in range(len(state)):
+        row = logs[k]
         constant = 0.5 * (state[k, d + 1] - state[k, d]) - d * _HALF_LOG_2PI
-        row, first = logs[k], x[0]
         linear, diagonal = state[k, 0], 0.5 * state[k, d + 2]
         for n in range(count):
             row[n] = constant + first[n] * (linear - diagonal * first[n])
         for i in range(1, d):
-            here = x[i]
+            here = x[i, start : start + count]
             linear, diagonal, below = state[k, i], 0.5 * state[k, d + 2 + i * d + i], state[k, d + 2 + i * d]
             for n in range(count):
                 row[n] += here[n] * (linear - diagonal * here[n] - below * first[n])
             for j in range(1, i):
-                other, entry = x[j], state[k, d + 2 + i * d + j]
+                other, entry = x[j, start : start + count], state[k, d + 2 + i * d + j]
                 for n in range(count):
                     row[n] -= entry * here[n] * other[n]
         if k == 0:
@@ -110,7 +143,7 @@ def _log_densities(x: np.ndarray, state: np.ndarray, logs: np.ndarray, top: np.n
                 top[n] = row[n]
         else:
             for n in range(count):
-                top[n] = max(top[n], row[n])
+                top[n] = row[n] if row[n] > top[n] else top[n]
 
 
 @njit(**OPTIONS)
@@ -118,6 +151,8 @@ def _draw_labels(
     bits: np.ndarray,
     beta: float,
     x: np.ndarray,
+    start: int,
+    count: int,
     state: np.ndarray,
     logs: np.ndarray,
     top: np.ndarray,
@@ -125,53 +160,62 @@ def _draw_labels(
     tallies: np.ndarray,
 ) -> None:
     """z_n from w_k p(x_n | θ_k)^β by inversion; adds its statistics to `tallies`. Uses up `logs`."""
-    d, count = x.shape
     size, last = len(state), state.shape[1] - 1
     for k in range(size):
         weight, row = max(state[k, last], _SMALLEST), logs[k]
-        if k == 0:
-            for n in range(count):
-                row[n] = weight * exp(beta * (row[n] - top[n]))
-        else:
+        for n in range(count):
+            row[n] = weight * exp(beta * (row[n] - top[n]))
+        if k > 0:  # in a loop of its own: the compiler takes the first for one over the same memory
             before = logs[k - 1]
             for n in range(count):
-                row[n] = before[n] + weight * exp(beta * (row[n] - top[n]))
-    level, chosen = sums[0, :count], sums[1, :count]
+                row[n] += before[n]
+    level, reached, mask = sums[0, :count], sums[1, :count], sums[2, :count]
     fill_uniform(bits, level)
-    chosen[:] = 0.0
     for n in range(count):
         level[n] *= logs[size - 1, n]
-    for k in range(size - 1):
+        reached[n] = 0.0
+    for k in range(size):
         row = logs[k]
-        for n in range(count):
-            chosen[n] += 1.0 if row[n] <= level[n] else 0.0
-    for n in range(count):
-        tally = tallies[int(chosen[n])]
-        tally[0] += 1.0
-        for i in range(d):
-            tally[1 + i] += x[i, n]
-            for j in range(i + 1):
-                tally[1 + d + i * d + j] += x[i, n] * x[j, n]
+        if k == size - 1:
+            for n in range(count):
+                mask[n] = 1.0 - reached[n]
+        else:
+            for n in range(count):
+                now = 1.0 if level[n] < row[n] else 0.0
+                mask[n] = now - reached[n]
+                reached[n] = now
+        _add_tally(x, start, count, mask, tallies[k])
 
 
 @njit(**OPTIONS)
-def _add_potential(
-    beta: float,
-    number: int,
-    with_slope: bool,
-    count: int,
-    state: np.ndarray,
-    logs: np.ndarray,
-    top: np.ndarray,
-    sums: np.ndarray,
-    energies: np.ndarray,
-) -> None:
-    """Adds Σ_n log Σ_k w_k p(x_n | θ_k)^β to energies[number], and its slope to the last of them."""
+def _add_tally(x: np.ndarray, start: int, count: int, mask: np.ndarray, tally: np.ndarray) -> None:
+    """How many data the mask picks, their sum and the lower triangle of their second moments."""
+    d, total = len(x), 0.0
+    for n in range(count):
+        total += mask[n]
+    tally[0] += total
+    for i in range(d):
+        here, total = x[i, start : start + count], 0.0
+        for n in range(count):
+            total += mask[n] * here[n]
+        tally[1 + i] += total
+        for j in range(i + 1):
+            other, total = x[j, start : start + count], 0.0
+            for n in range(count):
+                total += mask[n] * here[n] * other[n]
+            tally[1 + d + i * d + j] += total
+
+
+@njit(**OPTIONS)
+def _potential(
+    beta: float, with_slope: bool, count: int, state: np.ndarray, logs: np.ndarray, top: np.ndarray, sums: np.ndarray
+) -> tuple[float, float]:
+    """Σ_n log Σ_k w_k p(x_n | θ_k)^β and, if asked for, its slope."""
     size, last = len(state), state.shape[1] - 1
-    sums[:] = 0.0
-    slopes = sums[1]
+    total, slopes = sums[0], sums[1]
+    sums[:2] = 0.0
     for k in range(size):
-        weight, row, total = max(state[k, last], _SMALLEST), logs[k], sums[0]
+        weight, row = max(state[k, last], _SMALLEST), logs[k]
         if with_slope:
             for n in range(count):
                 term = weight * exp(beta * (row[n] - top[n]))
@@ -180,100 +224,22 @@ def _add_potential(
         else:
             for n in range(count):
                 total[n] += weight * exp(beta * (row[n] - top[n]))
-    total = sums[0]
-    value = 0.0
+    value, slope = 0.0, 0.0
     for n in range(count):
-        value += beta * top[n]
-    for start in range(0, count, 8):
+        value += top[n]
+    value *= beta
+    for begin in range(0, count, 8):
         # The logarithm of a product is cheaper than the logarithms of its factors, as long as it does not underflow.
-        stop = min(start + 8, count)
+        stop = min(begin + 8, count)
         product = 1.0
-        for n in range(start, stop):
+        for n in range(begin, stop):
             product *= total[n]
         if product > 1e-290:
             value += math.log(product)
         else:
-            for n in range(start, stop):
+            for n in range(begin, stop):
                 value += math.log(total[n])
-    energies[number] += value
     if with_slope:
-        slope = 0.0
         for n in range(count):
             slope += slopes[n] / total[n]
-        energies[-1] += slope
-
-
-@njit(**PLAIN)
-def _draw_parameters(
-    bits: np.ndarray, beta: float, d: int, prior: np.ndarray, dirichlet: bool, tallies: np.ndarray, state: np.ndarray
-) -> None:
-    """Weights and components given the tallies, as `Dirichlet.sample` and `NormalWishart.sample` draw them."""
-    size, last = len(state), state.shape[1] - 1
-    if dirichlet:
-        highest = -math.inf
-        for k in range(size):
-            state[k, last] = log_gamma_variate(bits, prior[k, -1] + tallies[k, 0])
-            highest = max(highest, state[k, last])
-        total = 0.0
-        for k in range(size):
-            state[k, last] = math.exp(state[k, last] - highest)
-            total += state[k, last]
-        for k in range(size):
-            state[k, last] /= total
-    location, noise, white = np.empty(d), np.empty(d), np.empty(d)
-    lower, bartlett, root = np.zeros((d, d)), np.zeros((d, d)), np.zeros((d, d))
-    for k in range(size):
-        tally, out = tallies[k], state[k]
-        count = prior[k, d] + beta * tally[0]
-        dof = prior[k, d + 1 + d * d] + d + beta * tally[0]
-        # S = L Lᵀ, the scatter around the location.
-        log_det = 0.0
-        for i in range(d):
-            location[i] = (prior[k, i] + beta * tally[1 + i]) / count
-            for j in range(i + 1):
-                entry = prior[k, d + 1 + i * d + j] + beta * tally[1 + d + i * d + j]
-                entry -= count * location[i] * location[j]
-                for m in range(j):
-                    entry -= lower[i, m] * lower[j, m]
-                lower[i, j] = math.sqrt(entry) if i == j else entry / lower[j, j]
-            log_det += 2.0 * math.log(lower[i, i])
-        # Bartlett's B, and R = L⁻ᵀB, so that Λ = R Rᵀ.
-        out[d + 1] = -log_det
-        for i in range(d):
-            half = 0.5 * (dof - i)
-            log_chi2 = max(math.log(2.0) + log_gamma_variate(bits, half), math.log(_LEAST * dof))
-            bartlett[i, i] = math.exp(0.5 * log_chi2)
-            out[d + 1] += log_chi2
-            for j in range(i):
-                bartlett[i, j] = normal(bits)
-            noise[i] = normal(bits) / math.sqrt(count)
-        for j in range(d):
-            for i in range(d - 1, -1, -1):
-                entry = bartlett[i, j] if i >= j else 0.0
-                for m in range(i + 1, d):
-                    entry -= lower[m, i] * root[m, j]
-                root[i, j] = entry / lower[i, i]
-        # Rᵀμ = Rᵀm + ε/√v for μ = m + L B⁻ᵀε/√v: no product with a singular Λ.
-        out[d] = 0.0
-        for j in range(d):
-            white[j] = noise[j]
-            for i in range(d):
-                white[j] += root[i, j] * location[i]
-            out[d] += white[j] * white[j]
-        for i in range(d - 1, -1, -1):
-            for m in range(i + 1, d):
-                noise[i] -= bartlett[m, i] * noise[m]
-            noise[i] /= bartlett[i, i]
-        for i in range(d):
-            out[i] = 0.0
-            for j in range(d):
-                out[i] += root[i, j] * white[j]
-            mean = location[i]
-            for j in range(i + 1):
-                mean += lower[i, j] * noise[j]
-            out[d + 2 + d * d + i] = mean
-            for j in range(d):
-                entry = 0.0
-                for m in range(d):
-                    entry += root[i, m] * root[j, m]
-                out[d + 2 + i * d + j] = entry
+    return value, slope

@@ -7,10 +7,11 @@ replica at β = 0 draws independently from the start of the path, so whatever re
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from ...errors import InvalidParameter
@@ -18,26 +19,15 @@ from ...models import Data, Mixture, Model
 from .._method import Info, Method, Result, Run
 from ..schedules import as_ladder, equal_rejection, power_ladder
 from ._support import check_counts, require_distributions, require_unweighted
-from .gaussian_replicas import has_kernel, sweep_replicas
+from .gaussian_replicas import Rules, has_kernel, sweep_replicas, sweeps_a_call
 from .gibbs import State, scattered_start
 from .path import Energies, Path
 from .reference import Reference, as_path
+from .replicas import Replicas
 from .tempered_result import tempered_result
 
 SWAPS = ("even-odd", "random")
 FIRST_ROUND = 16  # sweeps before which a ladder is not judged
-KERNEL_ROWS = 300  # of data from which the kernel saves more than the calls to it cost (measured)
-
-
-class Replicas(NamedTuple):
-    """All replicas, in the order of the ladder."""
-
-    states: State  # leading axis: the ladder
-    betas: Float[Array, " k"]
-    rejection: Float[Array, " k-1"]  # averaged over this round so far
-    identity: Int[Array, " k"]  # which replica stands at each temperature
-    step: Int[Array, ""]
-    began: Int[Array, ""]  # the first step of this round
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +55,7 @@ class ParallelTempering(Method):
     widen: float = 4.0
     multistate: bool = False
     path: Path = dataclasses.field(default=Path({}), repr=False)
+    block: int = dataclasses.field(default=0, repr=False)  # sweeps in a call to the kernel, if there is one
 
     budget: ClassVar[tuple[str, ...]] = ("draws", "chains")
     one_mode: ClassVar[bool] = False
@@ -95,7 +86,11 @@ class ParallelTempering(Method):
 
     @property
     def max_iter(self) -> int:
-        return self.warmup + self.draws
+        return -(-(self.warmup + self.draws) // self.sweeps)
+
+    @property
+    def sweeps(self) -> int:
+        return max(self.block, 1)
 
     def prepare(self, model: Model) -> Model:
         return require_distributions(model, self.name)
@@ -103,7 +98,11 @@ class ParallelTempering(Method):
     def complete(self, model: Model, data: Data) -> Self:
         require_unweighted(data, self.name)
         path = as_path(self.reference, self.widen, model, data)
-        return dataclasses.replace(self, path=path, reference="prior")
+        complete = dataclasses.replace(self, path=path, reference="prior")
+        if not has_kernel(model, data, path):
+            return complete
+        assert isinstance(model, Mixture)
+        return dataclasses.replace(complete, block=sweeps_a_call(model, data, self.replicas, self.multistate))
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Replicas:
         k = self.replicas
@@ -113,8 +112,11 @@ class ParallelTempering(Method):
         return Replicas(states, betas, jnp.zeros(k - 1), jnp.arange(k), zero, zero)
 
     def step(self, key: Key[Array, ""], model: Model, state: Replicas, data: Data) -> tuple[Replicas, Info]:
+        if self.block:
+            return self._step_by_kernel(key, model, state, data)
         key_sweep, key_swap = jax.random.split(key)
-        states, energies, table = self._advance(key_sweep, model, state, data)
+        states = self._sweep(key_sweep, model, state, data)
+        energies = self._energies(model, states, state.betas, data)
         forward = (energies.above - energies.here)[:-1]
         backward = (energies.here - energies.below)[1:]
         acceptance = jnp.exp(jnp.minimum(forward - backward, 0.0))
@@ -130,37 +132,42 @@ class ParallelTempering(Method):
             "identity": state.identity,
         }
         if self.multistate:
-            info["energies"] = table
+            potential = jax.vmap(lambda one, beta: self.path.potential(model, one, data, beta), in_axes=(None, 0))
+            info["energies"] = jax.vmap(potential, in_axes=(0, None))(states, state.betas)
         order = self._swap_order(key_swap, acceptance, state.step)
         swapped = jax.tree.map(lambda leaf: leaf[order], (states, state.identity))
         return self._next_round(state, swapped, acceptance), info
 
+    def _step_by_kernel(self, key: Key[Array, ""], model: Model, state: Replicas, data: Data) -> tuple[Replicas, Info]:
+        """Several sweeps and swaps at once; what they report has an axis for them if they are more than one."""
+        assert isinstance(model, Mixture)
+        rules = Rules(self.block, self.thin, self.swaps == "random", tuple(self._round_ends()), self.multistate)
+        state, found = sweep_replicas(key, model, data, state, rules)
+        info = {
+            "draws": found.target.draws,
+            "log_joint": jax.vmap(lambda one, here: self.path.log_joint(model, one, here))(
+                found.target, found.potential
+            ),
+            "forward": found.forward,
+            "backward": found.backward,
+            "slopes": found.slopes,
+            "acceptance": jnp.exp(jnp.minimum(found.forward - found.backward, 0.0)),
+            "betas": found.betas,
+            "identity": found.identity,
+        }
+        if found.energies is not None:
+            info["energies"] = found.energies
+        return state, info if self.block > 1 else jax.tree.map(lambda leaf: leaf[0], info)
+
     def result(self, model: Model, data: Data, run: Run) -> Result:
+        if self.sweeps > 1:
+            run = run._replace(history=jax.tree.map(self._in_a_row, run.history))
         return tempered_result(run, self.warmup, float(self.path.log_start))
 
-    def _advance(
-        self, key: Key[Array, ""], model: Model, state: Replicas, data: Data
-    ) -> tuple[State, Energies, Float[Array, "k m"]]:
-        """The swept states, their energies at the neighbours, and (multistate) at all temperatures."""
-        k = self.replicas
-        if self.multistate:
-            asked, own = jnp.broadcast_to(state.betas[None], (k, k)), jnp.arange(k)
-        else:
-            asked, own = _neighbours(state.betas), jnp.ones(k, dtype=int)
-        if data.size >= KERNEL_ROWS and has_kernel(model, data, self.path):
-            assert isinstance(model, Mixture)
-            states, table, slope = sweep_replicas(key, model, data, state.states, asked, own, self.thin)
-            if not self.multistate:
-                return states, Energies(table[:, 0], table[:, 1], table[:, 2], slope), table
-            rows = jnp.arange(k)
-            below, here, above = (table[rows, jnp.clip(rows + shift, 0, k - 1)] for shift in (-1, 0, 1))
-            return states, Energies(below, here, above, slope), table
-        states = self._sweep(key, model, state, data)
-        energies = self._energies(model, states, state.betas, data)
-        if not self.multistate:
-            return states, energies, asked
-        potential = jax.vmap(lambda one, beta: self.path.potential(model, one, data, beta), in_axes=(None, 0))
-        return states, energies, jax.vmap(potential, in_axes=(0, None))(states, state.betas)
+    def _in_a_row(self, values: np.ndarray) -> np.ndarray:
+        """From (step, chain, sweep, …) to (sweep, chain, …), without those that were not asked for."""
+        flat = np.swapaxes(values, 1, 2).reshape((-1, values.shape[1], *values.shape[3:]))
+        return flat[: self.warmup + self.draws]
 
     def _sweep(self, key: Key[Array, ""], model: Model, state: Replicas, data: Data) -> State:
         """A fresh draw at β = 0 and `thin` sweeps of every other replica."""

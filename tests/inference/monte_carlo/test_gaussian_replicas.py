@@ -1,5 +1,7 @@
 """The kernel of tempered Gaussian mixtures: its energies are those of the path, and its draws have the right law."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,12 +9,32 @@ import pytest
 from scipy import stats
 
 import temperance as tp
-from temperance.inference.monte_carlo.gaussian_replicas import has_kernel, sweep_replicas
+from temperance.diagnostics.geweke import calibration_test
+from temperance.inference.monte_carlo import gaussian_replicas
+from temperance.inference.monte_carlo.gaussian_replicas import Rules, Sweeps, has_kernel, sweep_replicas
 from temperance.inference.monte_carlo.gibbs import State
-from temperance.inference.monte_carlo.parallel_tempering import _neighbours
 from temperance.inference.monte_carlo.path import Path
+from temperance.inference.monte_carlo.replicas import Replicas
+from temperance.inference.schedules import equal_rejection
 
 BETAS = jnp.asarray([0.0, 0.01, 0.4, 1.0])
+
+
+def standing(draws: dict[str, Any], betas: jax.Array) -> Replicas:
+    k, zero = len(betas), jnp.asarray(0)
+    return Replicas(State(draws, {}), betas, jnp.zeros(k - 1), jnp.arange(k), zero, zero)
+
+
+def start(model: tp.GaussianMixture) -> Replicas:
+    draws = jax.jit(jax.vmap(model.sample_prior))(jax.random.split(jax.random.key(0), len(BETAS)))
+    return standing(draws, BETAS)
+
+
+def advance(
+    model: tp.GaussianMixture, data: tp.models.Data, replicas: Replicas, **rules: Any
+) -> tuple[Replicas, Sweeps]:
+    chosen = Rules(**({"sweeps": 1, "thin": 1, "at_random": False, "ends": (), "every": False} | rules))
+    return jax.jit(lambda key: sweep_replicas(key, model, data, replicas, chosen))(jax.random.key(1))
 
 
 def problem(d: int, weights: str | list[float]) -> tuple[tp.GaussianMixture, tp.models.Data]:
@@ -34,30 +56,75 @@ def test_energies_are_those_of_the_path(d: int, weights: str | list[float]) -> N
     model, data = problem(d, weights)
     path = Path({})
     assert has_kernel(model, data, path)
-    start = jax.vmap(model.sample_prior)(jax.random.split(jax.random.key(0), len(BETAS)))
-    neighbours = _neighbours(BETAS)
-    states, energies, slopes = jax.jit(
-        lambda key: sweep_replicas(key, model, data, State(start, {}), neighbours, jnp.ones(4, dtype=int), 3)
-    )(jax.random.key(1))
-    expected = jax.jit(jax.vmap(lambda one, three: path.energies(model, one, data, three)))(states, neighbours)
-    for ours, theirs in zip((*energies.T, slopes), expected, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-8)
+    after, found = advance(model, data, start(model), thin=3, every=True)
+    potential = jax.vmap(lambda one, beta: path.potential(model, one, data, beta), in_axes=(None, 0))
+    expected = jax.jit(jax.vmap(potential, in_axes=(0, None)))(after.states, BETAS)
+    # What was measured is in the order before the swaps, the states are in that after them.
+    table = np.asarray(found.energies)[0]
+    np.testing.assert_allclose(table[after.identity], expected, rtol=1e-10, atol=1e-8)
+    slopes = jax.jit(jax.vmap(lambda one, beta: jax.grad(lambda b: path.potential(model, one, data, b))(beta)))(
+        after.states, BETAS[after.identity]
+    )
+    np.testing.assert_allclose(found.slopes[0][after.identity], slopes, rtol=1e-10, atol=1e-8)
+    np.testing.assert_allclose(found.potential[0], table[-1, -1])
+    # The same draws with energies at the neighbours alone.
+    _, fewer = advance(model, data, start(model), thin=3)
+    for ours in (found, fewer):
+        np.testing.assert_allclose(ours.forward[0], np.diff(table, axis=1).diagonal(), atol=1e-8)
+        np.testing.assert_allclose(ours.backward[0], np.diff(table, axis=1)[1:].diagonal(), atol=1e-8)
+
+
+def test_sweeps_in_a_row() -> None:
+    """States travel with their names, and the ladder moves where the rules of the compiled loop would move it."""
+    model, data = problem(2, "dirichlet")
+    after, found = advance(model, data, start(model), sweeps=40, ends=(30,))
+    acceptance = np.exp(np.minimum(found.forward - found.backward, 0.0))
+    moved = equal_rejection(BETAS, jnp.asarray(1.0 - acceptance[:30].mean(axis=0)))
+    np.testing.assert_allclose(found.betas[:30], np.tile(BETAS, (30, 1)))
+    np.testing.assert_allclose(found.betas[30:], np.tile(moved, (10, 1)), rtol=1e-10)
+    np.testing.assert_allclose(after.betas, moved, rtol=1e-10)
+    np.testing.assert_allclose(after.rejection, 1.0 - acceptance[30:].mean(axis=0), atol=1e-12)
+    assert (int(after.step), int(after.began)) == (40, 30)
+    names = np.concatenate([found.identity, after.identity[None]])
+    np.testing.assert_array_equal(np.sort(names, axis=1), np.tile(np.arange(4), (41, 1)))
+    stays = names[1:] == names[:-1]
+    swapped = np.array([[names[t + 1, i] == names[t, i + 1] != names[t, i] for i in range(3)] for t in range(40)])
+    offered = np.array([[i % 2 == t % 2 for i in range(3)] for t in range(40)])
+    assert not swapped[~offered].any()
+    assert stays[~(np.pad(swapped, ((0, 0), (0, 1))) | np.pad(swapped, ((0, 0), (1, 0))))].all()
+    # As many swaps as the acceptances say, within four standard errors.
+    error = np.sqrt(np.sum((acceptance * (1.0 - acceptance))[offered]))
+    assert abs(swapped.sum() - acceptance[offered].sum()) < 4 * error
+    assert 0 < swapped.sum() < offered.sum()
+
+
+def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, data = problem(2, "dirichlet")
+    results = []
+    for threads, worth in (("1", 10**9), ("2", 0), ("3", 0)):
+        monkeypatch.setenv("TEMPERANCE_THREADS", threads)
+        monkeypatch.setattr(gaussian_replicas, "_WORTH_SHARING", worth)
+        results.append(advance(model, data, start(model), sweeps=5, at_random=True))
+    for other in results[1:]:
+        jax.tree.map(np.testing.assert_array_equal, results[0], other)
 
 
 def test_data_sets_side_by_side() -> None:
     """Under `vmap` over data sets each ensemble sees its own."""
     model, data = problem(2, "dirichlet")
     both = jnp.stack([data.values[:5], data.values[5:10]])
-    start = jax.vmap(model.sample_prior)(jax.random.split(jax.random.key(0), len(BETAS)))
-    own = jnp.ones(len(BETAS), dtype=int)
+    rules = Rules(3, 1, False, (), True)
 
     def energies(key: jax.Array, values: jax.Array) -> jax.Array:
         part = tp.models.Data(values, jnp.ones(5), 5)
-        return sweep_replicas(key, model, part, State(start, {}), _neighbours(BETAS), own, 1)[1]
+        found = sweep_replicas(key, model, part, start(model), rules)[1].energies
+        assert found is not None
+        return found
 
     keys = jax.random.split(jax.random.key(1), 2)
     together = jax.jit(jax.vmap(energies))(keys, both)
-    apart = jnp.stack([energies(key, values) for key, values in zip(keys, both, strict=True)])
+    alone = jax.jit(energies)
+    apart = jnp.stack([alone(key, values) for key, values in zip(keys, both, strict=True)])
     np.testing.assert_array_equal(together, apart)
 
 
@@ -65,13 +132,10 @@ def test_far_data_do_not_underflow() -> None:
     """A weight of nothing, and data far from every component."""
     model, data = problem(2, "dirichlet")
     draws = model.sample_prior(jax.random.key(0))
-    far = jax.tree.map(lambda leaf: leaf[None], draws | {"weights": jnp.asarray([1.0, 0.0])})
+    far = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), draws | {"weights": jnp.asarray([1.0, 0.0])})
     data = tp.models.Data(data.values * 1e4, data.weights, data.size)
-    three = jnp.asarray([[0.9, 1.0, 1.0]])
-    _, energies, _ = jax.jit(
-        lambda key: sweep_replicas(key, model, data, State(far, {}), three, jnp.ones(1, dtype=int), 1)
-    )(jax.random.key(1))
-    assert np.isfinite(np.asarray(energies)).all()
+    _, found = advance(model, data, standing(far, jnp.asarray([0.9, 1.0])), every=True)
+    assert np.isfinite(np.asarray(found.energies)).all()
 
 
 def test_random_variables_have_their_laws() -> None:
@@ -96,11 +160,19 @@ def test_a_draw_at_the_start_is_one_from_the_prior() -> None:
     model, data = problem(2, "dirichlet")
     keys = jax.random.split(jax.random.key(2), 2000)
     theirs = jax.jit(jax.vmap(model.sample_prior))(keys)
-    zeros = jnp.zeros((2000, 3))
     data = tp.models.Data(data.values[:4], data.weights[:4], 4)
-    ours = jax.jit(
-        lambda key: sweep_replicas(key, model, data, State(theirs, {}), zeros, jnp.ones(2000, dtype=int), 1)
-    )(keys[0])[0].draws
+    ours = advance(model, data, standing(theirs, jnp.zeros(2000)))[0].states.draws
     for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
         for one, other in zip(np.asarray(a).reshape((2000, -1)).T, np.asarray(b).reshape((2000, -1)).T, strict=True):
             assert stats.ks_2samp(one, other).pvalue > 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("swaps", ["even-odd", "random"])
+def test_the_kernel_is_calibrated(swaps: str) -> None:
+    """Simulation-based calibration through the kernel: posteriors of many data sets average to the prior."""
+    prior = tp.NormalWishart(np.zeros(2), 2.0, 8.0, 4.0 * np.eye(2))
+    model, data = tp.GaussianMixture(2, prior=prior).prepare(np.random.default_rng(0).normal(size=(6, 2)))
+    method = tp.ParallelTempering(warmup=64, replicas=4, swaps=swaps)
+    assert method.complete(model, data).block > 1
+    assert calibration_test(jax.random.key(2), model, data, method, warmup=4, steps=4).worst < 5.0
