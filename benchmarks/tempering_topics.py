@@ -119,7 +119,9 @@ def tasks(given: argparse.Namespace, done: list[dict[str, Any]]) -> Iterator[Tas
     def cost(cell: tuple[str, int, str]) -> float:
         return CORPORA[cell[0]] * cell[1] * (2.5 if cell[2] == "LVT" else 1.0)
 
-    for name, k, label in sorted(wanted, key=lambda cell: (cell[2] in MORE or cost(cell) > 300, -cost(cell))):
+    for name, k, label in sorted(
+        wanted, key=lambda cell: (cell[2] in MORE or cell[1] * CORPORA[cell[0]] > 200, -cost(cell))
+    ):
         seeds = tuple(seed for seed in range(given.seeds) if (name, k, label, seed) not in known)
         apart = cost((name, k, label)) >= 60 and not label.startswith(("VT", "default"))
         for some in [(seed,) for seed in seeds] if apart else [seeds] if seeds else []:
