@@ -1,7 +1,7 @@
 """The normaliser of a tempered joint, C(T) = ∫ p(θ) Π_n [Σ_z ∫ p(x, z | θ)^(1/T) dx] dθ, for variational tempering.
 
-Exact where the integral over θ factorises. For N data the bracket is raised to the power N, so plain Monte Carlo over
-θ is a last resort; a variance with a prior of its own makes C infinite, because tempered tails add up without end.
+Exact where the integral over θ factorises, else by Monte Carlo (`sampled_normaliser.py`). A variance with a prior of
+its own makes C infinite, because tempered tails add up without end.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from scipy.special import betaln, gammaln, logsumexp
 
 from ..errors import UnsupportedMethod
-from ..families import Beta, Dirichlet, Gamma, Independent, IndependentPair, KnownCovarianceGaussian
-from ..families.beta import Bernoulli
+from ..families import Beta, Dirichlet, Gamma, KnownCovarianceGaussian
 from ._data import Data
 from .factor_analysis import FactorAnalysis
 from .factorial import FactorialMixture
 from .mixture import Mixture
+from .sampled_normaliser import sampled_logs
 from .state_space import StateSpace
+from .tempered_volume import infinite
 from .topics import LDA
 from .topics_normaliser import Prior, log_normalisers
 
-_SAMPLES, _MOST = 2**13, 2**18
+_SWEEPS, _MOST = 100, 1600  # of Gibbs sampling
 _TOPICS, _MOST_TOPICS = 16, 64  # draws of topics, which are dearer, if there are many words
 _STABLE = 0.02  # how far the implied temperature may move when the samples are halved
 
@@ -40,16 +40,29 @@ class Normaliser(NamedTuple):
 @singledispatch
 def log_tempered_normaliser(model: Any, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
     """log C(T) for as many data as these."""
-    raise UnsupportedMethod(
-        f"{type(model).__name__} has no tempered normaliser, which tp.VT needs; use tp.Annealed or tp.VB"
-    )
+    return by_sampling(model, temperatures, data, seed)
+
+
+def by_sampling(model: Any, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+    """Of any model with a volume, until the temperature that it implies is stable."""
+    powers, sweeps = 1.0 / temperatures, _SWEEPS
+    if len(powers) == 1:
+        return _exact(np.zeros(1))
+    while True:
+        logs = sampled_logs(model, powers, data, seed, sweeps)
+        chains = logs.shape[1]
+        value, half = logs.mean(axis=1), logs[:, : chains // 2].mean(axis=1)
+        apart = max(_shift(powers, value, half), _step(powers, value, half))
+        if min(apart, _moved(powers, value, half)) <= _STABLE or sweeps >= _MOST:
+            return Normaliser(value, logs.std(axis=1, ddof=1) / np.sqrt(chains), chains * sweeps)
+        sweeps *= 4
 
 
 @log_tempered_normaliser.register
 def _(model: FactorialMixture, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
     """Errata to eq. 22–24: (ND/2) [log T + (1 − 1/T) log 2πσ²] + N Σ_k log{π_k^(1/T) + (1 − π_k)^(1/T)}."""
     if isinstance(model.noise, Gamma) or model.noise is None:
-        raise _infinite("noise")
+        raise infinite("noise")
     n, d = _count(data), data.values.shape[1]
     powers = 1.0 / temperatures
     gaussian = _gaussian(powers, d, d * np.log(float(model.noise)))
@@ -68,7 +81,7 @@ def _(model: FactorialMixture, temperatures: np.ndarray, data: Data, seed: int =
 def _(model: FactorAnalysis, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
     """Given θ and z a tempered x integrates to the same whatever they are, and then so does z."""
     if "noise" in model.prior:
-        raise _infinite("noise")
+        raise infinite("noise")
     seen = np.asarray(data.weights) @ ~np.isnan(np.asarray(data.values))
     log_noise = np.log(np.asarray(model.noise))
     powers, n = 1.0 / temperatures, _count(data)
@@ -80,7 +93,7 @@ def _(model: FactorAnalysis, temperatures: np.ndarray, data: Data, seed: int = 0
 def _(model: StateSpace, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
     """As for factor analysis: each entry given its state, and each state given the one before."""
     if "noise" in model.prior or "state_noise" in model.prior:
-        raise _infinite("noise")
+        raise infinite("noise")
     weights, x, powers = np.asarray(data.weights), data.values, 1.0 / temperatures
     seen = np.tensordot(weights, (~np.isnan(np.asarray(x.x))).sum(axis=1), axes=1)
     firsts, steps = weights.sum(), weights @ (~np.isnan(np.asarray(x.real))).sum(axis=1)
@@ -100,13 +113,7 @@ def _(model: Mixture, temperatures: np.ndarray, data: Data, seed: int = 0) -> No
         covariance = np.atleast_2d(np.asarray(model.pair.covariance))
         gaussian = _gaussian(powers, len(covariance), np.linalg.slogdet(covariance)[1])
         return _exact(n * gaussian + np.array([_log_shares(delta, n, s) for s in powers]))
-    prior = model.prior["components"]
-    if isinstance(model.pair, IndependentPair) and isinstance(model.pair.inner, Bernoulli):
-        assert isinstance(prior, Independent)
-        return _sampled(powers, n, *_draw_bernoulli(delta, prior, seed))
-    if jax.tree.leaves(data.values)[0].dtype.kind == "f":
-        raise _infinite("covariances")
-    raise UnsupportedMethod(f"a mixture of {type(model.pair).__name__} has no tempered normaliser; use tp.Annealed")
+    return by_sampling(model, temperatures, data, seed)
 
 
 @log_tempered_normaliser.register
@@ -138,12 +145,6 @@ def _over_topics(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return logs.mean(axis=1), logs.std(axis=1, ddof=1) / np.sqrt(samples)
     value = top - np.log(samples)
     return value, np.exp(logs - value[:, None]).std(axis=1) / np.sqrt(samples)
-
-
-def _infinite(what: str) -> UnsupportedMethod:
-    return UnsupportedMethod(
-        f"tp.VT needs known {what}: with a prior on a variance the tempered normaliser is infinite; use tp.Annealed"
-    )
 
 
 def _count(data: Data) -> int:
@@ -194,37 +195,6 @@ def _log_shares(delta: np.ndarray, n: int, power: float) -> float:
     return float(gammaln(n + 1) + gammaln(delta.sum()) - gammaln(delta.sum() + power * n) + coefficient)
 
 
-def _draw_bernoulli(delta: np.ndarray, prior: Independent, seed: int) -> tuple[Any, Any]:
-    """Draws of the parameters, and the log of one datum's bracket at a power."""
-    a, b = np.asarray(prior.inner.a), np.asarray(prior.inner.b)  # type: ignore[attr-defined]
-
-    def draw(samples: int) -> tuple[np.ndarray, np.ndarray]:
-        rng = np.random.default_rng(seed)
-        return np.log(rng.dirichlet(delta, samples)), rng.beta(a, b, (samples, *a.shape))
-
-    def bracket(draws: tuple[np.ndarray, np.ndarray], power: float) -> np.ndarray:
-        log_weights, p = draws
-        columns = np.log(p**power + (1.0 - p) ** power).sum(axis=2)
-        return logsumexp(power * log_weights + columns, axis=1)
-
-    return draw, bracket
-
-
-def _sampled(powers: np.ndarray, n: int, draw: Any, bracket: Any) -> Normaliser:
-    """Monte Carlo with the same draws at every temperature, until the temperature it implies is stable."""
-    samples = _SAMPLES
-    while True:
-        draws = draw(samples)
-        logs = n * np.array([bracket(draws, s) for s in powers])
-        value = logsumexp(logs, axis=1) - np.log(samples)
-        half = logsumexp(logs[:, : samples // 2], axis=1) - np.log(samples // 2)
-        share = np.exp(logs - value[:, None])
-        error = share.std(axis=1) / np.sqrt(samples)
-        if _moved(powers, value, half) <= _STABLE or samples >= _MOST:
-            return Normaliser(value, error, samples)
-        samples *= 4
-
-
 def _moved(powers: np.ndarray, one: np.ndarray, other: np.ndarray) -> float:
     """The largest relative change of E[T], over energies for which each temperature in turn is the best."""
     energies = np.gradient(one, powers)
@@ -245,3 +215,11 @@ def _shift(powers: np.ndarray, one: np.ndarray, other: np.ndarray) -> float:
     slope = np.gradient(one, powers)
     moved = (np.gradient(other, powers) - slope) / np.gradient(slope, powers) / powers
     return float(np.max(np.abs(moved[1:-1])))
+
+
+def _step(powers: np.ndarray, one: np.ndarray, other: np.ndarray) -> float:
+    """How far from T = 1 a difference of log C to that at T = 1 can move a temperature that should be 1."""
+    if len(powers) < 3:
+        return 0.0
+    curvature = np.gradient(np.gradient(one, powers), powers)[1]
+    return float(np.sqrt(2.0 * np.max(np.abs(other - one)) / max(curvature, 1e-300)))

@@ -100,6 +100,7 @@ def test_many_data_in_many_components_stay_exact() -> None:
                 assert value == pytest.approx(np.log(np.mean(np.exp(logs - logs.max()))) + logs.max(), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_bernoulli_mixtures_by_monte_carlo_with_an_honest_error() -> None:
     model = tp.Mixture(2, "bernoulli", prior=tp.Beta([2.0, 1.0], [1.0, 3.0]), columns=2)
     x = np.array([[0, 1], [1, 1], [0, 0]], dtype=float)

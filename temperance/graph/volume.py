@@ -1,0 +1,103 @@
+"""The volume of a graph's tempered joint, for variational tempering: its observed variables summed out too.
+
+A Normal variable of known precision integrates to the same wherever its mean is; a discrete one is a sum over its
+values, each member of its plates with a draw of its own.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..errors import UnsupportedMethod
+from ..models._data import Data
+from ..models._model import Means, Powers
+from ..models.tempered_volume import MaybeKey, Power, gaussian_volume, gaussians, infinite, log_volume
+from ..numerics.latents import sum_out
+from . import factors
+from .compiled import GraphModel
+from .scope import Scope
+from .spec import Quantity, Spec
+from .tables import Table, reduce
+
+
+@log_volume.register
+def _(model: GraphModel, m: Means, x: dict[str, Array], power: Power, key: MaybeKey) -> Float[Array, " n"]:
+    require_volume(model.spec)
+    scope = Scope(model.spec, model.constants, m, x)
+    tables = {
+        q.name: _normal(scope, q, power)
+        if q.kind == "normal"
+        else _discrete(scope, q, power, None if key is None else jax.random.fold_in(key, number))
+        for number, q in enumerate(model.spec.observed)
+    }
+    if not model.spec.integrated:
+        return model.evaluate(scope, Powers(1.0, power), key, tables=tables)
+    # Observed to the power 0 what is integrated out keeps its own volume; theirs is the same whatever it is.
+    volume = model.log_evidence(m, x, Powers(0.0, power), key)
+    for q in model.spec.observed:
+        table = tables[q.name]
+        seen = scope.missing(q)
+        whole = Table(seen.axes, jnp.where(seen.array, 0.0, _full(table, seen)))
+        volume = volume + reduce(whole, scope.axes(q), (0,), scope.sizes).array
+    return volume
+
+
+@gaussians.register
+def _(model: GraphModel, data: Data) -> float:
+    observed = [q for q in model.spec.observed if q.kind == "normal"]
+    count = sum(float(jnp.sum(~jnp.isnan(data.values[q.name]))) for q in observed) if observed else 0.0
+    return count * float(data.total_weight) / data.weights.shape[0]
+
+
+def _full(table: Table, like: Table) -> Array:
+    index = tuple(slice(None) if axis in table.axes else None for axis in like.axes)
+    return jnp.broadcast_to(table.array[index], like.array.shape)
+
+
+def _normal(scope: Scope, q: Quantity, power: Power) -> Table:
+    name = q.parent("precision")
+    assert name is not None
+    precision = scope.value(name)
+    if "log_det" in precision.fields:
+        log_det = precision.table("log_det")
+    else:
+        log = precision.table("log")
+        log_det = Table(log.axes, q.size * log.array)
+    return Table(log_det.axes, q.size * gaussian_volume(power) - 0.5 * (1.0 - power) * log_det.array)
+
+
+def _discrete(scope: Scope, q: Quantity, power: Power, key: MaybeKey) -> Table:
+    axis = scope.spec.state_axis(q.name)
+    table = factors.states({argument: scope.value(parent) for argument, parent in q.parents}, axis)
+    axes = tuple(a for a in table.axes if a != axis)
+    logits = power * jnp.moveaxis(table.array, table.axes.index(axis), -1)
+    wanted = tuple(sorted({*axes, *scope.axes(q)}))
+    index = tuple(slice(None) if a in axes else None for a in wanted)
+    shape = tuple(logits.shape[axes.index(a)] if a in axes else scope.sizes[a] for a in wanted)
+    return Table(wanted, sum_out(jnp.broadcast_to(logits[index], (*shape, q.size)), key))
+
+
+def require_volume(spec: Spec) -> None:
+    """Refuse what has no volume, or an infinite one."""
+    for q in spec.observed:
+        if any(parent == q.name for other in spec for _, parent in other.parents):
+            raise _none(f"{q.name!r} is observed, and others depend on it")
+        if q.kind not in ("normal", "categorical", "bernoulli"):
+            raise _none(f"{q.name!r} is an observed {q.kind} variable")
+        if spec.integrated and (q.kind != "normal" or spec.gates(q.parent("precision") or q.name)):
+            raise _none(f"{q.name!r} depends on discrete values beside {spec.integrated!r}, which is integrated out")
+    tempered = [q for q in spec.observed if q.kind == "normal"]
+    tempered += [spec[spec.integrated]] if spec.integrated else []
+    for q in tempered:
+        names = [name for argument, name in q.parents if "precision" in argument]
+        if not names or any(spec.ancestors(name) for name in names):
+            raise infinite(f"precisions, that of {q.name!r} among them")
+
+
+def _none(reason: str) -> UnsupportedMethod:
+    return UnsupportedMethod(
+        f"this graph has no tempered normaliser, which tp.VT needs: {reason}; observed variables must be Normal with a "
+        "known precision, categorical or Bernoulli; or use tp.Annealed"
+    )

@@ -1,0 +1,124 @@
+"""log C(T) of any model whose volume is known (`tempered_volume.py`), by thermodynamic integration over the power:
+
+    d log C / ds = E[d/ds log Σ_z ∫ p(x, z | θ)^s dx],   θ ~ p(θ) Π_n Σ_z ∫ p(x_n, z | θ)^s dx / C,   log C = 0 at s = 1
+
+Means over chains of Gibbs sampling at a row of powers, all with the same random numbers. Draws from the prior would not
+do: a volume to the power N is led by θ that the prior hardly ever gives. What many data add is in the end proportional
+to their number: beyond `_ROWS` rows it is extrapolated from half of them and all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+from scipy.interpolate import PchipInterpolator
+from scipy.special import logsumexp
+
+from ._data import Data, gathered
+from ._model import Model, Powers
+from .hidden_markov import HMM
+from .steps import first_steps
+from .tempered_volume import Unseen, gaussian_volume, gaussians
+
+_NODES = 16  # powers
+_CHAINS = 8  # at each of them
+_STARTS = 64  # draws from the prior, the best of which a chain begins at
+_ENOUGH = 0.3  # the share of draws from the prior that must count, for them to say what C is
+_ROWS = 1024
+_NUMBERS = 2**24  # that all chains may hold
+
+
+def sampled_logs(model: Model, powers: np.ndarray, data: Data, seed: int, sweeps: int) -> np.ndarray:
+    """log C of each chain, (powers, chains)."""
+    data = gathered(data)
+    width = sum(int(np.prod(leaf.shape[1:])) for leaf in jax.tree.leaves((data.values, model.prior)))
+    most = int(np.clip(_NUMBERS // (_NODES * _CHAINS * width), 32, _ROWS))
+    total = float(data.total_weight)
+    if data.size <= most:
+        return _logs(model, powers, _rows(model, data, data.size), seed, sweeps)
+    one, two = (_rows(model, data, size) for size in (most // 2, most))
+    less, more = (_logs(model, powers, part, seed, sweeps) for part in (one, two))
+    n, m = float(one.total_weight), float(two.total_weight)
+    return more + (total - m) / (m - n) * (more - less)
+
+
+def _rows(model: Model, data: Data, size: int) -> Data:
+    """The first of them, with their own weights."""
+    if isinstance(model, HMM):
+        part = first_steps(data, size)
+        return eqx.tree_at(lambda part: part.weights, part, data.weights[:size])
+    return Data(jax.tree.map(lambda leaf: leaf[:size], data.values), data.weights[:size], size)
+
+
+def _logs(model: Model, powers: np.ndarray, data: Data, seed: int, sweeps: int) -> np.ndarray:
+    # Close together near T = 1, where θ goes from its prior to what leads C within log T of about 1/N.
+    log_t = -np.log(powers.min()) * np.linspace(0.0, 1.0, _NODES) ** 3
+    nodes, count = jnp.exp(-jnp.asarray(log_t)), gaussians(model, data)
+    found = _slopes(Unseen(model.prior, model), data, nodes, jax.random.key(seed), jnp.asarray(sweeps))
+    slopes, volumes = (np.asarray(part) for part in found)
+    slopes = slopes - count * np.asarray(jax.vmap(jax.grad(gaussian_volume))(nodes))[:, None]
+    near, last = _near_one(volumes - count * np.asarray(jax.vmap(gaussian_volume)(nodes)), slopes.shape[1])
+    # d log C / d log T = −s d log C / ds
+    curve = PchipInterpolator(log_t, -np.asarray(nodes)[:, None] * slopes, axis=0).antiderivative()
+    at = -np.log(powers)
+    rest = near[last] + curve(at) - curve(log_t[last])
+    if last:
+        close = at < log_t[last]
+        rest[close] = PchipInterpolator(log_t[: last + 1], near[: last + 1], axis=0)(at[close])
+    return rest + count * np.asarray(jax.vmap(gaussian_volume)(jnp.asarray(powers)))[:, None]
+
+
+def _near_one(volumes: np.ndarray, chains: int) -> tuple[np.ndarray, int]:
+    """log C at the first powers, from draws of the prior alone, and the last of the powers at which these will do:
+    close to T = 1, where chains are slow. By leaving out the draws of each chain in turn (the jackknife), so that
+    the spread over chains is its error."""
+    draws = len(volumes)
+    top = logsumexp(volumes, axis=0)
+    enough = np.exp(2.0 * top - logsumexp(2.0 * volumes, axis=0)) >= _ENOUGH * draws
+    last = int(np.argmin(enough)) - 1 if not enough.all() else len(enough) - 1
+    parts = logsumexp(volumes.reshape((chains, -1, volumes.shape[1])), axis=1)
+    others = top + np.log1p(-np.exp(np.minimum(parts - top, -1e-12))) - np.log(draws * (1.0 - 1.0 / chains))
+    return (chains * (top - np.log(draws)) - (chains - 1) * others).T, last
+
+
+@eqx.filter_jit
+def _slopes(
+    model: Unseen, data: Data, nodes: Float[Array, " j"], key: Key[Array, ""], sweeps: Array
+) -> tuple[Float[Array, "j c"], Float[Array, "i j"]]:
+    """The mean of d/ds log volume for each power and chain; as many sweeps go before those that count. And the log
+    volume at each power of draws from the prior, at the best of which chains begin."""
+
+    def slope(draws: Any, local: Any, power: Float[Array, ""]) -> Float[Array, ""]:
+        return jax.grad(lambda s: model.log_likelihood(draws, data, Powers(s, s), local))(power)
+
+    def start(key: Key[Array, ""]) -> tuple[Any, Any, Float[Array, " j"]]:
+        draws = model.sample_prior(key)
+        local = model.sample_local_prior(jax.random.fold_in(key, 1), data.values, draws)
+        each = jax.vmap(lambda s: model.log_likelihood(draws, data, Powers(s, s), local))(nodes)
+        return draws, local, each
+
+    def chain(number: Int[Array, ""], node: Int[Array, ""]) -> Float[Array, ""]:
+        power, key_sweeps = nodes[node], jax.random.fold_in(key, number)
+        # One of its starts, by their volumes: far from T = 1 the prior is far from where a chain will go.
+        noise = jax.random.gumbel(jax.random.fold_in(key_sweeps, 0), (_STARTS,))
+        best = number * _STARTS + jnp.argmax(
+            jax.lax.dynamic_slice_in_dim(volumes[:, node], number * _STARTS, _STARTS) + noise
+        )
+        draws, local = jax.tree.map(lambda leaf: leaf[best], begin)
+
+        def body(i: Array, carry: tuple[Any, Any, Array]) -> tuple[Any, Any, Array]:
+            draws, local, total = carry
+            draws, local = model.gibbs(jax.random.fold_in(key_sweeps, 1 + i), draws, data, Powers(power, power), local)
+            return draws, local, total + jnp.where(i >= sweeps, slope(draws, local, power), 0.0)
+
+        return jax.lax.fori_loop(0, 2 * sweeps, body, (draws, local, jnp.zeros(())))[2] / sweeps
+
+    *begin, volumes = jax.lax.map(start, jax.random.split(key, _CHAINS * _STARTS), batch_size=_STARTS)
+    # The same keys at every power: common random numbers. One flat axis compiles faster than two.
+    numbers, places = jnp.tile(jnp.arange(_CHAINS), len(nodes)), jnp.repeat(jnp.arange(len(nodes)), _CHAINS)
+    return jax.vmap(chain)(numbers, places).reshape((len(nodes), _CHAINS)), volumes
