@@ -13,7 +13,8 @@ from . import datasets  # noqa: E402
 from .data.stream import Stream  # noqa: E402
 from .diagnostics.coherence import coherence  # noqa: E402
 from .evidence.agreement import bracket  # noqa: E402
-from .evidence.selection import Comparison, compare  # noqa: E402
+from .evidence.comparison import Comparison  # noqa: E402
+from .evidence.selection import compare  # noqa: E402
 from .families import *  # noqa: E402, F403
 from .families import __all__ as _families  # noqa: E402
 from .fit import Fit, fit, load  # noqa: E402

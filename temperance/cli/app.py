@@ -12,7 +12,7 @@ import typer
 import temperance as tp
 
 from ..errors import InvalidParameter
-from ..evidence.selection import sized
+from ..evidence.names import sized
 from ..report.words import about_labels, conclusion, fit_sentences, shown, warnings
 from . import inputs
 from .output import as_json, person, show_fit_table, show_table

@@ -20,7 +20,8 @@ from .engine import quiet
 from .partitions import is_lazy
 
 if TYPE_CHECKING:
-    from ..evidence.selection import Cell, Task
+    from ..evidence.comparison import Cell
+    from ..evidence.selection import Task
 
 kernels = threading.Lock()  # of topic models: they use all cores by themselves, and may not be entered twice
 

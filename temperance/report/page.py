@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidParameter
-from ..evidence.selection import Comparison, sized
+from ..evidence.comparison import Comparison
+from ..evidence.names import sized
 from ..fit import Fit
 from ..graph import GraphModel
 from ..graph.drawing import draw

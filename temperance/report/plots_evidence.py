@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidParameter
-from ..evidence.selection import Cell, Comparison
+from ..evidence.comparison import Cell, Comparison
 from ..fit import Fit
 from ._style import GREY, LINES, MARKERS, axes_or_new, colour
 

@@ -1,0 +1,211 @@
+"""What a comparison found: the evidence of every model by every method, and the probabilities that follow."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from .. import storage
+from ..errors import InvalidParameter, NumericalFailure
+from ..fit import Fit
+from ..inference.variational.coordinate import VB
+from .names import Label
+
+NOT_REACHED = "not reached: the comparison was interrupted"
+_NEGLIGIBLE = 1e-9  # models of less probability than this are left out of predictions
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One model by one method."""
+
+    model: Label
+    method: str
+    fit: Fit | None = dataclasses.field(repr=False)  # None where it failed, or was not reached
+    failure: str = ""
+    label_correction: float = 0.0  # log of the number of labellings that the method did not count
+
+    @property
+    def log_evidence(self) -> float:
+        return -np.inf if self.fit is None else self.fit.log_evidence
+
+    @property
+    def total(self) -> float:
+        """The log evidence of all labellings together."""
+        return self.log_evidence + self.label_correction
+
+    @property
+    def bracket(self) -> tuple[float | None, float | None]:
+        """Numbers with the log evidence between them; the bound of variational Bayes is one from below."""
+        if self.fit is not None and self.fit.bracket is not None:
+            return self.fit.bracket
+        return (self.fit.log_evidence if self.fit is not None and isinstance(self.fit.method, VB) else None), None
+
+    @property
+    def usable(self) -> bool:
+        """Whether its evidence may decide: ln s of message passing that has not converged may be anything, while
+        a bound is one wherever it stands, and a Monte Carlo estimate has an error bar."""
+        if self.fit is None or not np.isfinite(self.log_evidence):
+            return False
+        return self.fit.converged or self.fit.method.monotone or self.fit.bracket is not None
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Every model by every method. See `compare`.
+
+    Where several methods were given, arrays are (methods, models); for a single one, (models,).
+    """
+
+    models: tuple[Label, ...]
+    methods: tuple[str, ...]
+    cells: tuple[tuple[Cell, ...], ...] = dataclasses.field(repr=False)  # methods × models
+    log_prior: np.ndarray = dataclasses.field(repr=False)  # of the models
+    seed: Any
+    single: bool  # one method, not a list
+    size_name: str  # what the labels count: "components", "topics", … or "model"
+
+    @property
+    def log_evidence(self) -> np.ndarray:
+        """What each method says of each model: `fit.log_evidence` of each; −∞ where there is no result."""
+        return self._array("log_evidence")
+
+    @property
+    def label_correction(self) -> np.ndarray:
+        """log K!, or less, for methods that see one of the equivalent labellings of a solution: see `docs`."""
+        return self._array("label_correction")
+
+    @property
+    def total_log_evidence(self) -> np.ndarray:
+        """`log_evidence + label_correction`, the evidence that models are compared by."""
+        return self._array("total")
+
+    @property
+    def decided_by(self) -> str:
+        """The method whose evidence decides: the first that brackets the evidence of every model and has converged,
+        or else the first that was given and has a usable result."""
+        return self.methods[self._deciding()]
+
+    @property
+    def best(self) -> Label:
+        """The most probable model: its size, or its name."""
+        return self.models[int(np.argmax(self.probabilities))]
+
+    @property
+    def best_fit(self) -> Fit:
+        return self.fit(self.best)
+
+    @property
+    def choices(self) -> dict[str, Label | None]:
+        """The model that each method prefers; None for a method without a usable result."""
+        return {name: self.choice(name) for name in self.methods}
+
+    def choice(self, method: str) -> Label | None:
+        probabilities = self.probabilities_by(method)
+        return self.models[int(np.argmax(probabilities))] if probabilities.any() else None
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """The posterior probability of each model, by the method that decides."""
+        return self.probabilities_by(self.decided_by)
+
+    def probabilities_by(self, method: str) -> np.ndarray:
+        """The posterior probability of each model by the evidence of one method; models without a usable result
+        have none."""
+        row = self.cells[self._row(method)]
+        log = np.array([cell.total if cell.usable else -np.inf for cell in row]) + self.log_prior
+        if not np.isfinite(log).any():
+            return np.zeros(len(row))
+        return np.exp(log - logsumexp(log))
+
+    def fit(self, model: Label, method: str | None = None) -> Fit:
+        """The fit of one model, by default by the method that decides."""
+        if model not in self.models:
+            raise InvalidParameter(f"model must be one of {', '.join(map(repr, self.models))}, got {model!r}")
+        row = self._deciding() if method is None else self._row(method)
+        cell = self.cells[row][self.models.index(model)]
+        if cell.fit is None:
+            raise NumericalFailure(f"there is no fit of {model!r} by {self.methods[row]}: {cell.failure}")
+        return cell.fit
+
+    def log_predictive(self, x_new: Any) -> np.ndarray:
+        """The log density of each new datum, averaged over the models by their probabilities."""
+        parts = [
+            np.log(probability) + self.fit(model).log_predictive(x_new)
+            for model, probability in zip(self.models, self.probabilities, strict=True)
+            if probability > _NEGLIGIBLE
+        ]
+        return np.asarray(logsumexp(np.stack(parts), axis=0))
+
+    @property
+    def complete(self) -> bool:
+        """Whether every fit was reached: False after an interruption."""
+        return all(cell.fit is not None or cell.failure != NOT_REACHED for row in self.cells for cell in row)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary for each model and method; None where there is nothing to say."""
+        rows = []
+        for name, row in zip(self.methods, self.cells, strict=True):
+            probabilities = self.probabilities_by(name)
+            for cell, probability in zip(row, probabilities, strict=True):
+                low, high = cell.bracket
+                rows.append(
+                    {
+                        self.size_name: cell.model,
+                        "method": name,
+                        "log_evidence": cell.log_evidence if np.isfinite(cell.log_evidence) else None,
+                        "label_correction": cell.label_correction,
+                        "low": low,
+                        "high": high,
+                        "probability": float(probability) if cell.usable else None,
+                        "converged": bool(cell.fit is not None and cell.fit.converged),
+                        "seconds": None if cell.fit is None else cell.fit.seconds,
+                        "failure": cell.failure or None,
+                    }
+                )
+        return rows
+
+    def to_frame(self) -> Any:
+        """`rows()` as a pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
+
+    def plot(self, axes: Any = None) -> Any:
+        """The Ockham hill; returns Matplotlib axes."""
+        from ..report.plots import hill
+
+        return hill(self, axes=axes)
+
+    def summary(self) -> None:
+        """Print the table and the conclusion."""
+        from ..report.words import comparison_text
+
+        print(comparison_text(self))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file that `tp.load` reads."""
+        storage.save(self, path)
+
+    def _array(self, name: str) -> np.ndarray:
+        values = np.array([[getattr(cell, name) for cell in row] for row in self.cells])
+        return values[0] if self.single else values
+
+    def _row(self, method: str) -> int:
+        if method not in self.methods:
+            raise InvalidParameter(f"method must be one of {', '.join(map(repr, self.methods))}, got {method!r}")
+        return self.methods.index(method)
+
+    def _deciding(self) -> int:
+        for index, row in enumerate(self.cells):
+            if all(cell.usable and cell.fit and cell.fit.bracket and cell.fit.converged for cell in row):
+                return index
+        for index, row in enumerate(self.cells):
+            if any(cell.usable for cell in row):
+                return index
+        why = next((cell.failure for row in self.cells for cell in row if cell.failure), "nothing converged")
+        raise NumericalFailure(f"no method has a usable log evidence for any model: {why}")
