@@ -24,8 +24,9 @@ from ..families.describe import describe
 from ..families.translate import location_width, translate, translate_draw
 from ..numerics.latents import sum_out
 from ..numerics.special import log_mix, safe_log
+from . import gaussian_walk
 from ._data import Data, make_data, over_blocks
-from ._model import Conditional, Means, Posterior, Powers, column
+from ._model import Conditional, Means, Posterior, Powers, Terms, column
 from .enumerable import Enumerable
 from .likelihoods import as_pair, require_conjugate, stack_prior
 from .starts import Start, as_start, match_start, start_labels
@@ -113,6 +114,19 @@ class Mixture(Enumerable):
 
     def packed(self, m: Means) -> Means:
         return m | {"components": self.pair.packed(m["components"])}
+
+    def walk(
+        self,
+        m: Means,
+        data: Data,
+        powers: Powers = Powers(),
+        local: dict[str, Family] | None = None,
+        local_steps: int = 1,
+    ) -> tuple[Terms, dict[str, Family]]:
+        plain = not local and type(self).log_joint_z is Mixture.log_joint_z
+        if plain and gaussian_walk.has_kernel(self, data, powers):
+            return gaussian_walk.walk(self, m, data, powers), {}
+        return self.terms(m, data, powers, None, local, local_steps)
 
     def mean_log_weights(self, q: Posterior) -> Float[Array, " k"]:
         """log E[π]."""
