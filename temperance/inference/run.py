@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from ..errors import BoundDecreased, NumericalFailure
 from ..models import Data, Model
+from ..numerics.threads import one_blas_thread
 from ._method import Method, Run
 from .checkpoint import Checkpoint, join
 from .interruption import Interruption
@@ -34,6 +35,7 @@ class Carry(NamedTuple):
     steps: Int[Array, ""]
 
 
+@one_blas_thread()
 def run(
     method: Method,
     model: Model,

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from numba import njit
 from scipy.special import digamma
+from threadpoolctl import ThreadpoolController
 
 from temperance.numerics import host
-from temperance.numerics.threads import in_threads, thread_count
+from temperance.numerics.threads import in_threads, one_blas_thread, thread_count
 
 
 @pytest.fixture(scope="module")
@@ -56,3 +57,20 @@ def test_every_piece_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(RuntimeError, match="from a thread"):
         in_threads(broken, 100, 7)
+
+
+def test_blas_has_one_thread_inside_and_what_it_had_outside() -> None:
+    controller = ThreadpoolController()
+
+    def threads() -> list[int]:
+        return [one["num_threads"] for one in controller.select(user_api="blas").info()]
+
+    before = threads()
+    first, second = one_blas_thread(), one_blas_thread()
+    first.__enter__()
+    second.__enter__()
+    assert set(threads()) <= {1}
+    first.__exit__(None, None, None)  # as two fits in two threads may end
+    assert set(threads()) <= {1}
+    second.__exit__(None, None, None)
+    assert threads() == before
