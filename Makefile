@@ -10,12 +10,12 @@ PIP := $(PY) -m pip --disable-pip-version-check install --quiet
 demo: $(VENV)/.run
 	$(VENV)/bin/temperance demo
 
-# One worker a core, whole files at a time, so that tests of one file share what they compile.
+# One worker a core; whoever is done first takes over from the other, so that both end together.
 test: $(VENV)/.dev
-	$(PY) -m pytest --numprocesses auto --dist loadfile
+	$(PY) -m pytest --numprocesses auto --dist worksteal
 
 test-slow: $(VENV)/.dev
-	$(PY) -m pytest --numprocesses auto --dist loadfile -m slow
+	$(PY) -m pytest --numprocesses auto --dist worksteal -m slow
 
 # Every example of the documentation runs as it stands, and every link leads somewhere.
 # The variable silences the theme's notice about its successor; --quiet would also silence --strict.

@@ -175,7 +175,7 @@ def test_every_command_has_help_with_an_example(command, capsys):
     assert code == 0 and f"Example: temperance {command}" in " ".join(out.split())
 
 
-@pytest.mark.slow
+@pytest.mark.docs
 def test_the_examples_of_the_help_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for command in ("fit", "predict", "report", "compare", "models", "demo", "reproduce"):
@@ -204,7 +204,7 @@ def test_in_a_process_of_its_own(tiny):
     assert done.returncode == 2 and done.stderr.startswith("temperance: there is no file")
 
 
-@pytest.mark.slow
+@pytest.mark.docs
 def test_the_commands_of_the_documentation_run(tiny, capsys):
     page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text("utf-8")
     lines = re.findall(r"^temperance (.*)$", page.split("```sh\n")[1].split("```")[0], re.MULTILINE)
