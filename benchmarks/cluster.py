@@ -119,7 +119,7 @@ def write_corpus(folder: str, gigabytes: float) -> None:
         list(pool.map(write_shard, [folder] * shards, range(shards)))
 
 
-def corpus(gigabytes: float, where: str | None = None, workers: int = 2, memory: str = "1.5GB") -> None:
+def corpus(gigabytes: float, where: str | None = None, workers: int = 2, memory: str = "2GB") -> None:
     """SVI for topics, two partitions a step, on workers that could not hold the corpus."""
     with tempfile.TemporaryDirectory(dir=where) as folder:
         began = time.perf_counter()

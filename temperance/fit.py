@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -15,12 +16,11 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from . import storage
-from .cluster.model import Distributed, sessions
 from .cluster.partitions import is_lazy
 from .data.stream import Stream
 from .errors import DamagedFile, InvalidParameter, NumericalFailure, UnsupportedMethod
 from .inference._method import Method, Run
-from .inference.checkpoint import Checkpoint, identity
+from .inference.checkpoint import Checkpoint, checkpoint_of
 from .inference.progress import Progress, as_progress
 from .inference.run import run as here
 from .inference.streamed import Streamed, on_one_device, prepare_stream
@@ -264,8 +264,9 @@ def fit(
     if not isinstance(model, Model):
         raise InvalidParameter(f"model must be a model such as tp.GaussianMixture(3), got {model!r}")
     if engine is not None or is_lazy(data):
+        from .cluster.checkpoint import ClusterCheckpoint
         from .cluster.restarts import runner, spreads_restarts
-        from .cluster.start import attended, begin, refusal
+        from .cluster.start import attended, begin, brought_home, refusal
         from .cluster.tasks import one_device
 
         if spreads_restarts(engine, data, method, checkpoint, refusal(method, model, weights)):
@@ -274,12 +275,15 @@ def fit(
             apart = runner(engine, model, data, weights, method, seed)
             with one_device():
                 prepared, arrays = prepare(model, data, method, weights, seed)
-                return _fit(prepared, arrays, method, seed, progress, checkpoint, every, apart)
-        key = jax.random.fold_in(as_key(seed), 2)
-        with attended(*begin(model, data, method, weights, engine, key)) as (remote, parts):
-            return _fit(remote, parts, method, seed, progress, checkpoint, every)
+                return _fit(prepared, arrays, method, seed, progress, run=apart)
+        shown = as_progress(progress)
+        remote, parts = begin(model, data, method, weights, engine, jax.random.fold_in(as_key(seed), 2))
+        with attended(remote, shown):
+            kept = None if checkpoint is None else functools.partial(ClusterCheckpoint, checkpoint, every)
+            return brought_home(remote, _fit(remote, parts, method, seed, shown, kept))
     prepared, arrays = prepare(model, data, method, weights, seed)
-    return _fit(prepared, arrays, method, seed, progress, checkpoint, every)
+    keep = None if checkpoint is None else functools.partial(checkpoint_of, checkpoint, every)
+    return _fit(prepared, arrays, method, seed, progress, keep)
 
 
 def prepare(model: Model, data: Any, method: Method, weights: Any, seed: Any) -> tuple[Model, Any]:
@@ -306,23 +310,13 @@ def _fit(
     method: Method,
     seed: int | Key[Array, ""],
     progress: bool | Progress | None,
-    checkpoint: str | os.PathLike[str] | None,
-    every: float,
+    checkpoint: Callable[..., Checkpoint] | None = None,
     run: Callable[..., Run] = here,
 ) -> Fit:
     """The model and the data as the method sees them; all that is left is to run it."""
     complete, arrays = arrange(model, arrays, method, seed)
-    keep: Checkpoint | None = None
-    shown = as_progress(progress)
-    if isinstance(model, Distributed):
-        from .cluster.checkpoint import ClusterCheckpoint
-
-        shown.watch = sessions[int(model.session)].status
-        if checkpoint is not None:
-            keep = ClusterCheckpoint(checkpoint, every, model, method, arrays, as_key(seed))
-    elif checkpoint is not None:
-        keep = Checkpoint(checkpoint, every, identity(model, method, arrays, as_key(seed)))
-    done = run(complete, model, arrays, as_key(seed), shown, checkpoint=keep)
+    keep = None if checkpoint is None else checkpoint(model, method, arrays, as_key(seed))
+    done = run(complete, model, arrays, as_key(seed), as_progress(progress), checkpoint=keep)
     result = complete.result(model, arrays, done)
 
     interrupted = done.interrupted
@@ -347,9 +341,6 @@ def _fit(
             f"{method.name} ended with a log evidence of {result.log_evidence}; try a less extreme prior"
         )
     kept = arrays.sample if isinstance(arrays, Streamed) else arrays
-    if isinstance(model, Distributed):
-        kept, model = model.sample, model.inner
-        result = result._replace(state=Posterior(result.state.blocks, {}))  # local blocks stay with the partitions
     return Fit(
         model=model,
         method=method,

@@ -15,13 +15,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, ArrayLike, Float, Int, Key
 
 from ..errors import UnsupportedMethod
 from ..families._family import Family
+from ..inference.variational.tempered_sweep import Walked, walk_with_energy
 from ..models import Conditional, Data, Each, Model, Posterior, Powers
 from ..models._data import make_data
-from ..models._model import Group, Means, Terms
+from ..models._model import Group, Means, Terms, Walk
 from ..models.renormalised import Normaliser, log_tempered_normaliser
 from ..models.stochastic import Stochastic
 from .worker import answer
@@ -82,14 +83,22 @@ class Distributed(Model):
         local: Any = None,
         local_steps: int = 1,
     ) -> tuple[Terms, Any]:
-        sums, fresh = self._ask("walk", m, data, powers, local, local_steps)
+        sums, fresh = self.ask("walk", m, data, powers, local, local_steps)
         return Terms(*sums), fresh
 
-    def walk_with_energy(self, m: Means, data: Data, power: Any, local: Any, local_steps: int) -> tuple[Any, Any]:
-        """(value, messages, energy) of a tempered walk, and the local blocks."""
-        return self._ask("energy", m, data, Powers(power, power), local, local_steps)
+    def sweep(
+        self,
+        q: Posterior,
+        data: Data,
+        powers: Powers = Powers(),
+        rate: ArrayLike = 1.0,
+        local_steps: int = 1,
+        walk: Walk | None = None,
+    ) -> tuple[Posterior, Float[Array, ""]]:
+        return self.inner.sweep(q, data, powers, rate, local_steps, walk or self.walk)
 
-    def _ask(self, kind: str, m: Means, data: Data, powers: Powers, local: Any, local_steps: int) -> tuple[Any, Any]:
+    def ask(self, kind: str, m: Means, data: Data, powers: Powers, local: Any, local_steps: int) -> tuple[Any, Any]:
+        """The sums of a walk of this kind, and the local blocks."""
         if any(jnp.ndim(power) for power in powers):
             raise UnsupportedMethod("a temperature for each datum needs the data in one place; leave out engine")
         cold = kind == "walk" and all(isinstance(power, float) and power == 1.0 for power in powers)
@@ -154,16 +163,16 @@ class Distributed(Model):
     def units(self, data: Data) -> int:
         return data.weights.shape[0]
 
-    def minibatch(self, data: Data, chosen: Int[Array, " b"], stands_for: Float[Array, ""]) -> Data:
-        return self.minibatch_ahead(data, chosen, chosen[:0], stands_for)
-
-    def minibatch_ahead(
-        self, data: Data, chosen: Int[Array, " b"], ahead: Int[Array, " a"], stands_for: Float[Array, ""]
+    def minibatch(
+        self, data: Data, chosen: Int[Array, " b"], stands_for: Float[Array, ""], ahead: Int[Array, " b"]
     ) -> Data:
         """These partitions, weighted to stand for all; those to come are read meanwhile."""
         weights = data.weights[chosen]
         numbers = Numbers(data.values.here[chosen], data.values.here[ahead])
         return Data(numbers, weights * (stands_for / jnp.sum(weights)), chosen.shape[0])
+
+    def at_hand(self, data: Data) -> tuple[Model, Data]:
+        return self.inner, self.sample
 
     def piece(self, data: Any, run: int | None = None, size: int | None = None) -> Data:
         """Held-out data, in the client's memory."""
@@ -209,6 +218,12 @@ def block_rows(data: Data) -> int:
 @log_tempered_normaliser.register
 def _(model: Distributed, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
     return log_tempered_normaliser(model.inner, temperatures, model.sample, seed)
+
+
+@walk_with_energy.register
+def _(model: Distributed, m: Means, data: Data, power: Any, local: Any, local_steps: int) -> Walked:
+    (value, messages, energy), fresh = model.ask("energy", m, data, Powers(power, power), local, local_steps)
+    return Walked(value, messages, energy, fresh)
 
 
 def _answer(question: Question, *given: Any) -> tuple[tuple[np.ndarray, ...], np.ndarray]:

@@ -12,6 +12,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 
@@ -19,7 +20,7 @@ from ..data.stream import Stream
 from ..errors import ClusterLost
 from ..inference._method import Method, Run
 from ..inference.progress import Progress
-from ..inference.run import check, run
+from ..inference.run import _start, check, run
 from ..models import LDA, Model
 from ._dask import require_dask
 from .engine import quiet
@@ -64,7 +65,11 @@ def runner(engine: Any, model: Model, data: Any, weights: Any, method: Method, s
             runs = [_result(future) for future in futures]
         finally:
             client.cancel([*futures, shared])
-        whole = join_runs(runs)._replace(seconds=time.perf_counter() - began)
+        # The structure is this process's own: what tells nodes of a tree apart need not survive a journey.
+        like = eqx.filter_eval_shape(_start, complete.compiled(), prepared, arrays, jax.random.split(key, count)).states
+        whole = join_runs(runs)
+        states = jax.tree.unflatten(jax.tree.structure(like), whole.states)
+        whole = whole._replace(states=states, seconds=time.perf_counter() - began)
         check(complete, prepared, whole.history, None, 0)
         return whole
 
@@ -111,4 +116,4 @@ def _some(shared: tuple[Model, Any, Any], method: Method, seed: Any, which: slic
         model, arrays = prepare(model, data, method, weights, seed)
         complete, arrays = arrange(model, arrays, method, seed)
         done = run(complete, model, arrays, as_key(seed), Progress(False), which=which)
-        return jax.tree.map(np.asarray, done._replace(states=jax.tree.map(np.asarray, done.states)))
+        return done._replace(states=[np.asarray(leaf) for leaf in jax.tree.leaves(done.states)])

@@ -8,8 +8,9 @@ process, and the start is that of a sample of so many rows.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -18,7 +19,8 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from ..errors import InvalidData, InvalidParameter, TemperanceError, UnsupportedMethod
-from ..models import LDA, Data, FactorialMixture, LinearRegression, Mixture, Model
+from ..inference.progress import Progress
+from ..models import LDA, Data, FactorAnalysis, FactorialMixture, LinearRegression, Mixture, Model, Posterior
 from ..models._data import make_data
 from ..models.features import Columns
 from ..models.topics import Vocabulary
@@ -27,6 +29,9 @@ from .engine import Session
 from .model import Distributed, Numbers, block_rows, sessions
 from .partitions import as_partitions, is_lazy, join_rows
 from .worker import About, join_abouts
+
+if TYPE_CHECKING:
+    from ..fit import Fit
 
 _SAMPLE = 2**16  # rows
 
@@ -103,6 +108,8 @@ def _from_moments(model: Model, about: About) -> Model | None:
         if not isinstance(model.features, Columns):
             return None
         return model.prepare((two[:, : about.inputs], two[:, about.inputs :]))[0]
+    if isinstance(model, FactorAnalysis):
+        return model.prepare(two)[0]
     if isinstance(model, FactorialMixture):
         return model.prepare(two.reshape((2, *about.shape)))[0]
     if isinstance(model, Mixture) and model.start.kind != "responsibilities":
@@ -196,20 +203,28 @@ def refusal(method: Any, model: Model, weights: Any) -> TemperanceError | None:
         return InvalidParameter("with engine held_out must be data, not a share of them")
     if weights is not None:
         return InvalidData("weights cannot be given with partitions: repeat rows, or leave out engine")
-    if not model.independent_rows or type(model).sweep is not Model.sweep:
+    if not model.independent_rows:
         return UnsupportedMethod(f"{type(model).__name__} needs its data in one place: leave out engine")
     return None
 
 
 @contextlib.contextmanager
-def attended(model: Distributed, data: Data) -> Iterator[tuple[Distributed, Data]]:
+def attended(model: Distributed, progress: Progress) -> Iterator[None]:
     """While a run goes on: what a walk raised is raised as it was, and at the end the cluster forgets the run."""
     session = sessions[int(model.session)]
+    progress.watch = session.status
     try:
-        yield model, data
+        yield
     except Exception:
         if session.failure is not None:
             raise session.failure from None
         raise
     finally:
         session.close()
+
+
+def brought_home(model: Distributed, fit: Fit) -> Fit:
+    """The fit of the model itself, with the sample for data; local blocks stay with their partitions."""
+    state = Posterior(fit.state.blocks, {})
+    notes = (*model.inner.notes(model.sample), *fit.notes)
+    return dataclasses.replace(fit, model=model.inner, data=model.sample, state=state, notes=notes)

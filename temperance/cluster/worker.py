@@ -6,6 +6,8 @@ parts of nearly equal size have one shape, so that a worker compiles once or twi
 
 from __future__ import annotations
 
+import ctypes
+import functools
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
@@ -15,6 +17,7 @@ import numpy as np
 
 from ..data import Corpus
 from ..errors import PartitionFailed, TemperanceError
+from ..inference.variational.tempered_sweep import walk_with_energy
 from ..models import LDA, Data, Model, Powers
 from ..models.topics_data import as_documents
 from .partitions import FromFile, FromMemory, FromShard, as_rows, row_count, take_rows
@@ -195,15 +198,16 @@ def walk(job: Job, part: Any, m: Any, powers: np.ndarray, model: Any, about: Wal
                 locals_[restart] = jax.tree.map(np.asarray, fresh)
         return (sums, locals_) if about.keep else sums
 
-    return _named(job.part, job.name, work)
+    try:
+        return _named(job.part, job.name, work)
+    finally:
+        hand_back()
 
 
 def answer(kind: str, model: Model, m: Any, data: Data, powers: Any, local: Any, steps: int) -> tuple[Any, Any]:
     """(sums, local blocks) of a walk: what the client needs to know the shapes of, and a worker to carry out."""
     if kind == "walk":
         return model.walk(m, data, Powers() if powers is None else Powers(powers[0], powers[1]), local, steps)
-    from ..inference.variational.tempered_sweep import walk_with_energy
-
     assert kind == "energy" and powers is not None
     walked = walk_with_energy(model, m, data, powers[0], local, steps)
     return (walked.value, walked.messages, walked.energy), walked.local
@@ -286,6 +290,22 @@ def _on_device(model: Model, part: Part) -> Data:
         return jax.numpy.asarray(np.concatenate([leaf, np.repeat(leaf[-1:], missing, axis=0)]))
 
     return Data(jax.tree.map(fill, documents), jax.numpy.asarray(part.weights), length, 1)
+
+
+def hand_back() -> None:
+    """What was freed goes back to the system, where it can (glibc): Dask stops a worker that seems to have too much,
+    and what the allocator keeps for later, in an arena for each thread, can be more than a partition."""
+    trim = getattr(_libc(), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+@functools.cache
+def _libc() -> Any:
+    try:
+        return ctypes.CDLL(None)
+    except (OSError, TypeError):
+        return None
 
 
 def _aligned(shape: tuple[int, ...], kind: Any) -> np.ndarray:

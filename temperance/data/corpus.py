@@ -51,9 +51,12 @@ class Corpus:
 
     def take(self, rows: Any) -> Corpus:
         """The documents with these numbers, in this order, in memory."""
-        if isinstance(rows, slice) and rows == slice(None):  # without a list of entries as large as the rest
-            whole = (np.array(part) for part in (self.starts, self.words, self.counts))
-            return dataclasses.replace(self, **dict(zip(("starts", "words", "counts"), whole, strict=True)))
+        if isinstance(rows, slice) and rows.step in (None, 1):  # next to each other: no list of their entries
+            first, last, _ = rows.indices(len(self))
+            starts = np.array(self.starts[first : max(first, last) + 1], dtype=np.int64)
+            here = slice(starts[0], starts[-1])
+            words, counts = np.array(self.words[here]), np.array(self.counts[here])
+            return dataclasses.replace(self, starts=starts - starts[0], words=words, counts=counts)
         rows = np.arange(len(self))[rows] if isinstance(rows, slice) else np.asarray(rows)
         sizes = np.asarray(self.starts[rows + 1] - self.starts[rows])
         starts = np.concatenate([[0], np.cumsum(sizes)])

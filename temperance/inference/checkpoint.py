@@ -86,6 +86,11 @@ class Checkpoint:
         self._saved = time.monotonic()
 
 
+def checkpoint_of(path: Any, every: float, model: Any, method: Any, data: Any, key: Any) -> Checkpoint:
+    """The checkpoint that belongs to this call."""
+    return Checkpoint(path, every, identity(model, method, data, key))
+
+
 def join(history: list[Any]) -> Any:
     """Parts of a history, one after the other in time, as one."""
     return jax.tree.map(lambda *parts: np.concatenate(parts), *history) if history else {}

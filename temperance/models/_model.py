@@ -14,6 +14,7 @@ lines below, the same for every model.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, Self
 
 import equinox as eqx
@@ -57,11 +58,15 @@ __all__ = [
     "Posterior",
     "Powers",
     "Terms",
+    "Walk",
     "add",
     "column",
     "entropy",
     "means",
 ]
+
+
+Walk = Callable[..., tuple[Terms, dict[str, Family]]]  # see `Model.walk`
 
 
 class Model(eqx.Module):
@@ -180,9 +185,17 @@ class Model(eqx.Module):
         """How many parts of the data minibatches are drawn from: rows, or what belongs together."""
         return data.size
 
-    def minibatch(self, data: Data, chosen: Int[Array, " b"], stands_for: Float[Array, ""]) -> Data:
-        """These parts, weighted to stand for so many rows; for models whose rows are not independent."""
+    def minibatch(
+        self, data: Data, chosen: Int[Array, " b"], stands_for: Float[Array, ""], ahead: Int[Array, " b"]
+    ) -> Data:
+        """These parts, weighted to stand for so many rows; for models whose rows are not independent. Those `ahead`
+        will be asked for next."""
         raise UnsupportedMethod(f"{type(self).__name__} has no minibatches of its own")
+
+    def at_hand(self, data: Data) -> tuple[Model, Data]:
+        """The model and data in this process's memory, for what some rows can tell: all of them, unless they are
+        elsewhere."""
+        return self, data
 
     def piece(self, data: Any, run: int | None = None, size: int | None = None) -> Data:
         """New data as `Data`, filled up to `size` rows: with `run`, rows of which only so many at a time belong
@@ -265,8 +278,13 @@ class Model(eqx.Module):
         powers: Powers = Powers(),
         rate: ArrayLike = 1.0,
         local_steps: int = 1,
+        walk: Walk | None = None,
     ) -> tuple[Posterior, Float[Array, ""]]:
-        """Update every group in turn; returns the bound at the start, after the first local step."""
+        """Update every group in turn; returns the bound at the start, after the first local step.
+
+        `walk` is `self.walk`, unless the data are elsewhere.
+        """
+        walk = walk or self.walk
         blocks, local = dict(q.blocks), q.locals
         bound: Float[Array, ""] | None = None
         for group in self.groups:
@@ -274,11 +292,11 @@ class Model(eqx.Module):
             m = means(blocks)
             value, target = jax.value_and_grad(self.log_prior)(m)
             if bound is None or not (set(names) <= set(self.apart) or isinstance(group, Each)):
-                terms, local = self.walk(m, data, powers, local, local_steps)
+                terms, local = walk(m, data, powers, local, local_steps)
                 target = add(target, terms.messages)
                 bound = value + terms.value + entropy(blocks) if bound is None else bound
             if isinstance(group, Each):
-                blocks, local = self._sweep_slices(group, blocks, local, data, powers, rate, local_steps)
+                blocks, local = self._sweep_slices(group, blocks, local, data, powers, rate, local_steps, walk)
             else:
                 blocks |= {name: move(blocks[name], target[name], rate) for name in names}
         assert bound is not None
@@ -401,13 +419,14 @@ class Model(eqx.Module):
         powers: Powers,
         rate: ArrayLike,
         local_steps: int,
+        walk: Walk,
     ) -> tuple[dict[str, Family], dict[str, Family]]:
         size = blocks[group.block].batch_shape[group.axis]
 
         def body(index: Array, carry: tuple[Family, dict[str, Family]]) -> tuple[Family, dict[str, Family]]:
             block, local = carry
             m = means(blocks | {group.block: block})
-            terms, local = self.walk(m, data, powers, local, local_steps)
+            terms, local = walk(m, data, powers, local, local_steps)
             target = add(jax.grad(self.log_prior)(m), terms.messages)[group.block]
             return replace_slice(block, move(block, target, rate), group.axis, index), local
 

@@ -26,7 +26,7 @@ from ..numerics.gaussian_latents import GaussianMoments, gaussian_integral, gaus
 from ..numerics.linalg import outer, symmetrise
 from ..numerics.special import LOG_2PI
 from ._data import Data, make_data
-from ._model import Conditional, Group, Means, Model, Posterior, Powers, add, column, entropy, means
+from ._model import Conditional, Group, Means, Model, Posterior, Powers, Walk, add, column, entropy, means
 from .factor_rotation import Scores, Sizes, rotate
 from .factor_start import principal_loadings
 from .loadings_prior import LoadingsPrior, known_loadings_prior
@@ -154,15 +154,17 @@ class FactorAnalysis(Model):
         powers: Powers = Powers(),
         rate: ArrayLike = 1.0,
         local_steps: int = 1,
+        walk: Walk | None = None,
     ) -> tuple[Posterior, Float[Array, ""]]:
         """Coordinate ascent with a change of the factors' coordinates after the loadings: see `factor_rotation`."""
         whole = all(isinstance(power, float) and power == 1.0 for power in (rate, *powers))
         if not whole or any(isinstance(block, Point) for block in q.blocks.values()):
-            return super().sweep(q, data, powers, rate, local_steps)
+            return super().sweep(q, data, powers, rate, local_steps, walk)
+        walk = walk or self.walk
         blocks, k = dict(q.blocks), self.n_factors
         m = means(blocks)
         value, target = jax.value_and_grad(self.log_prior)(m)
-        terms, _ = self.walk(m | {_METRIC: jnp.zeros((k, k)), _PULL: jnp.zeros(k)}, data)
+        terms, _ = walk(m | {_METRIC: jnp.zeros((k, k)), _PULL: jnp.zeros(k)}, data)
         bound = value + terms.value + entropy(blocks)
         scores = Scores(data.total_weight, terms.messages[_PULL], -2.0 * terms.messages[_METRIC])
         loadings = blocks["loadings"].with_natural(target["loadings"] + terms.messages["loadings"])
@@ -173,7 +175,7 @@ class FactorAnalysis(Model):
         if relevance is not None:
             blocks["relevance"] = blocks["relevance"].with_natural(relevance)
         if "noise" in blocks:
-            terms, _ = self.walk(means(blocks), data)
+            terms, _ = walk(means(blocks), data)
             prior = self.prior["noise"]
             assert isinstance(prior, Family)
             blocks["noise"] = prior.with_natural(prior.natural + terms.messages["noise"])

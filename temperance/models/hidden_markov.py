@@ -242,7 +242,9 @@ class HMM(Model):
         steps: Steps = data.values
         return steps.sequences if steps.longest <= self.window else -(-data.size // self.window)
 
-    def minibatch(self, data: Data, chosen: Int[Array, " b"], stands_for: Float[Array, ""]) -> Data:
+    def minibatch(
+        self, data: Data, chosen: Int[Array, " b"], stands_for: Float[Array, ""], ahead: Int[Array, " b"]
+    ) -> Data:
         units = self.units(data)
         scale = stands_for * units / (data.size * chosen.shape[0])
         if data.values.longest <= self.window:

@@ -43,6 +43,7 @@ CASES = {
     "topics": (lambda: tp.LDA(3), COUNTS),
     "factors": (lambda: tp.FactorialMixture(2, noise=0.2, probability=0.4), SUMS),
     "regression": (lambda: tp.LinearRegression(), (X, Y)),
+    "factor analysis": (lambda: tp.FactorAnalysis(2), SUMS),
 }
 SIZES = (20, 0, 18, 20, 2)
 
@@ -284,6 +285,7 @@ def test_large_data_have_the_scales_of_one_process(client):
         (lambda: tp.GaussianMixture(2), x),
         (lambda: tp.LinearRegression(), (x, y)),
         (lambda: tp.FactorialMixture(2), x),
+        (lambda: tp.FactorAnalysis(1), x),
     ):
         one, _ = make().prepare(data)
         other = tp.fit(make(), cut(data, (30_000, 0, 40_000)), method, seed=0, engine=client).model

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ...cluster.model import Distributed
 from ...models import Data, Model
 from ..cooling import hot_steps, spaced
 from ..progress import Progress
@@ -49,11 +48,10 @@ class Found(NamedTuple):
 def choose(model: Model, data: Data | Streamed, method: VB | SVI, steps: int, unit: int) -> Found:
     """`steps` temperatures, each for `unit` steps of the method."""
     rows = data.sample if isinstance(data, Streamed) else data
-    if isinstance(model, Distributed):
-        # What a few rows can tell needs no cluster; there a minibatch is a partition, here it is rows again.
-        rows, model = model.sample, model.inner
-        if isinstance(method, SVI):
-            method = dataclasses.replace(method, batch_size=model.stochastic.batch_size)
+    here, rows = model.at_hand(rows)
+    if here is not model and isinstance(method, SVI):  # elsewhere a minibatch may be a partition, here it is rows
+        method = dataclasses.replace(method, batch_size=here.stochastic.batch_size)
+    model = here
     critical = critical_temperature(model, rows)
     if critical is not None:
         return Found(np.repeat(spaced("geometric", _ABOVE * critical, steps), unit), critical)

@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, Key, UInt32
 
-from ...cluster.model import Distributed
 from ...errors import InvalidParameter
 from ...families._family import Family
 from ...models import Data, Model, Posterior, Powers
@@ -283,11 +282,8 @@ class SVI(Method):
             whole = data.weights * (data.stands_for / data.size)
             return Data(data.values, whole, data.size, data.blocks)
         rows = self._rows(model, seed, step, data)
-        if isinstance(model, Distributed):
-            ahead = self._rows(model, seed, step + 1, data)
-            return model.minibatch_ahead(data, rows, ahead, data.stands_for)
         if not model.independent_rows:
-            return model.minibatch(data, rows, data.stands_for)
+            return model.minibatch(data, rows, data.stands_for, self._rows(model, seed, step + 1, data))
         return minibatch(data, rows, data.stands_for)
 
     def _rows(self, model: Model, seed: UInt32[Array, " 2"], step: Int[Array, ""], data: Batches) -> Int[Array, " b"]:

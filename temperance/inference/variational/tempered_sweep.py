@@ -7,6 +7,7 @@ messages yields too; and V + (1 − s) E is the bound at T = 1 of the same q.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,7 +15,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
-from ...cluster.model import Distributed
 from ...families._family import Family
 from ...models import LDA, Data, Each, Model, Posterior, Powers
 from ...models._blocks import move, rows_sum
@@ -50,6 +50,7 @@ class Swept(NamedTuple):
     acting: Power  # the energy that a temperature for all data is found from
 
 
+@functools.singledispatch
 def walk_with_energy(
     model: Model,
     m: Means,
@@ -59,9 +60,6 @@ def walk_with_energy(
     local_steps: int,
 ) -> Walked:
     """`Model.walk`, and the derivatives of its value in the powers."""
-    if isinstance(model, Distributed):
-        (value, messages, energy), fresh = model.walk_with_energy(m, data, power, local, local_steps)
-        return Walked(value, messages, energy, fresh)
     if isinstance(model, LDA) and model.engine != "autodiff":
         return _walk_topics(model, m, data, power, local, local_steps)
     each = jnp.ndim(power) == 1
@@ -150,7 +148,7 @@ def tempered_sweep(
             target = add(target, messages)
         if isinstance(group, Each):
             powers = Powers(power, power)
-            blocks, local = model._sweep_slices(group, blocks, local, data, powers, rate, local_steps)
+            blocks, local = model._sweep_slices(group, blocks, local, data, powers, rate, local_steps, model.walk)
         else:
             blocks |= {name: move(blocks[name], target[name], rate) for name in names}
     assert first is not None
