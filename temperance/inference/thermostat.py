@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 from jaxtyping import Array, Float, Int
@@ -13,6 +13,16 @@ from ..models import Data, Model
 from ..models.topics_steps import Steps
 
 Blocks = dict[str, Family]
+
+
+class Step(NamedTuple):
+    """One minibatch, and how it is taken."""
+
+    batch: Data
+    rows: Int[Array, " b"] | None  # None: all
+    rate: Float[Array, ""]
+    local_steps: int
+    number: Int[Array, ""]
 
 
 class Thermostat(eqx.Module):
@@ -26,18 +36,8 @@ class Thermostat(eqx.Module):
         """The heat of a run that begins."""
 
     @abstractmethod
-    def step(
-        self,
-        model: Model,
-        blocks: Blocks,
-        heat: Any,
-        batch: Data,
-        rows: Int[Array, " b"] | None,
-        rate: Float[Array, ""],
-        local_steps: int,
-        number: Int[Array, ""],
-    ) -> tuple[Blocks, Any, Float[Array, ""]]:
-        """The blocks and the heat after a step on these rows (None: all), and the bound before it."""
+    def step(self, model: Model, blocks: Blocks, heat: Any, step: Step) -> tuple[Blocks, Any, Float[Array, ""]]:
+        """The blocks and the heat after a step, and the bound before it."""
 
     @abstractmethod
     def quick(

@@ -15,12 +15,22 @@ X = rng.normal(size=(96, 2)) + 3.0 * rng.integers(0, 2, size=(96, 1))
 COUNTS = rng.poisson(1.0, size=(24, 8)) + np.eye(8, dtype=int)[rng.integers(0, 8, 24)]
 INPUTS = rng.normal(size=(40, 2))
 TARGET = INPUTS @ [1.0, -2.0] + 0.3 * rng.normal(size=40)
+HEADS = rng.integers(0, 2, (30, 1)).repeat(3, axis=1).astype(float)
 
 Problem = tuple[Any, Any, Any]  # model, data, method
 
 
 def mixture(method: Any, **arguments: Any) -> Callable[[], Problem]:
     return lambda: (tp.GaussianMixture(2, **arguments), X, method())
+
+
+def coins() -> Any:
+    """A mixture of two coins, each tossed three times."""
+    g = tp.Graph()
+    heads = g.beta("heads", 1.0, 1.0, plates=g.plate("k", 2))
+    z = g.categorical("z", g.dirichlet("share", [1.0, 1.0]), plates="n")
+    g.bernoulli("x", heads[z], plates=("n", g.plate("toss", 3)), observed=True)
+    return g.model()
 
 
 CASES: dict[str, Callable[[], Problem]] = {
@@ -38,6 +48,16 @@ CASES: dict[str, Callable[[], Problem]] = {
     "Annealed": mixture(lambda: tp.Annealed(tp.VB(max_iter=2000, tol=0.0))),
     "VT": mixture(lambda: tp.VT(method=tp.VB(max_iter=800, tol=0.0)), covariance=np.eye(2)),
     "LVT": mixture(lambda: tp.LVT(method=tp.VB(max_iter=800, tol=0.0))),
+    "VT, minibatches": mixture(
+        lambda: tp.VT(method=tp.SVI(batch_size=16, steps=4000, report=50)), covariance=np.eye(2)
+    ),
+    "LVT, minibatches": mixture(lambda: tp.LVT(method=tp.SVI(batch_size=16, steps=4000, report=50))),
+    "VT, topics": lambda: (tp.LDA(3), COUNTS, tp.VT(method=tp.SVI(batch_size=8, steps=1000, report=20))),
+    "LVT, topics": lambda: (tp.LDA(3), COUNTS, tp.LVT(method=tp.SVI(batch_size=8, steps=1000, report=20))),
+    "VT, sequences": lambda: (
+        tp.HMM(2, tp.KnownCovarianceGaussian(np.eye(2))), X, tp.VT(method=tp.VB(max_iter=400, tol=0.0)),
+    ),
+    "VT, a graph": lambda: (coins(), HEADS, tp.VT(method=tp.VB(max_iter=800, tol=0.0))),
     "EM": mixture(lambda: tp.EM(restarts=2, max_iter=3000, tol=0.0)),
     "Laplace": mixture(lambda: tp.Laplace(restarts=2, max_iter=400, tol=0.0)),
     "EP": mixture(lambda: tp.EP(restarts=2, max_passes=40, tol=0.0)),

@@ -33,13 +33,33 @@ def test_comparisons_take_tempered_methods() -> None:
     assert (found.log_evidence[:, 1] > found.log_evidence[:, 0] + 10).all()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("inference", [tp.VT(method=tp.SVI(batch_size=4, passes=20))], ids=["VT"])
+@pytest.mark.parametrize(
+    "inference",
+    [
+        pytest.param(tp.VT(method=tp.SVI(batch_size=4, passes=20)), marks=pytest.mark.slow, id="stochastic VT"),
+        pytest.param("vt", marks=pytest.mark.slow),
+        "lvt",
+    ],
+)
 def test_topics_by_name(inference: Any) -> None:
+    """Twelve documents: while it is hot all topics melt into one, and they must come apart again at T = 1."""
     counts = np.kron(np.eye(2, dtype=int), np.full((6, 4), 3))
     found = estimators.LatentDirichletAllocation(2, inference=inference, max_iter=30, random_state=0).fit(counts)
     shares = found.transform(counts)
     assert np.abs(shares[:6].mean(axis=0) - shares[6:].mean(axis=0)).min() > 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inference", ["annealed", "lvt"])
+def test_gaussian_mixtures_by_name(inference: str) -> None:
+    """The same two clusters as by VB; learned covariances have no VT (`test_estimators`)."""
+    found, plain = (
+        estimators.BayesianGaussianMixture(2, inference=name, max_iter=200, random_state=0).fit(X)
+        for name in (inference, "vb")
+    )
+    labels = found.predict(X)
+    assert len(set(labels[:25])) == len(set(labels[25:])) == 1 and labels[0] != labels[-1]
+    np.testing.assert_allclose(np.sort(found.means_, axis=0), np.sort(plain.means_, axis=0), atol=1e-3)
 
 
 @pytest.mark.slow

@@ -10,11 +10,11 @@ temperature twice). A tempered Gaussian is one of covariance T Σ: this is a mix
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from ...errors import UnsupportedMethod
 from ...families import Gaussian, KnownCovarianceGaussian
@@ -23,11 +23,11 @@ from ...models import topics_steps as topics
 from ...models._model import means
 from ...models.topics_local import Heat
 from .._method import Info, Method, Result, Run, best_restart
-from ..thermostat import Blocks, Thermostat
+from ..thermostat import Blocks, Step, Thermostat
 from .coordinate import VB
-from .local_walk import LocalGrid, make_grid, topic_costs, walk_locally
+from .local_walk import Given, LocalGrid, make_grid, topic_costs, walk_locally
 from .stochastic import SVI
-from .tempered import check_tempering, hot_steps, is_final, stochastic_step
+from .tempered import check_tempering, first_stage, hot_steps, is_final, stochastic_step
 from .tempered_sweep import Swept, tempered_sweep
 
 _GRID = tuple(float(t) for t in 1.0 / np.linspace(1.0, 0.01, 100))  # powers at equal distances
@@ -41,41 +41,23 @@ class Own(Thermostat):
     def start(self, data: Data) -> Float[Array, " n"]:
         return jnp.full(data.weights.shape, jnp.mean(self.grid.powers))
 
-    def sweep(
-        self,
-        model: Model,
-        q: Posterior,
-        data: Data,
-        powers: Float[Array, " n"],
-        hot: Bool[Array, ""],
-        local_steps: int,
-        rate: Any = 1.0,
-    ) -> Swept:
+    def sweep(self, model: Model, q: Posterior, given: Given, rate: Any = 1.0) -> Swept:
         def walk(blocks: Blocks) -> Any:
-            return walk_locally(model, blocks, data, powers, hot, q.locals, local_steps, self.grid)
+            return walk_locally(model, blocks, given)
 
-        return tempered_sweep(model, q, data, powers, local_steps, None, rate, walk)
+        return tempered_sweep(model, q, given.data, given.powers, given.local_steps, None, rate, walk)
 
-    def step(
-        self,
-        model: Model,
-        blocks: Blocks,
-        heat: Any,
-        batch: Data,
-        rows: Int[Array, " b"] | None,
-        rate: Float[Array, ""],
-        local_steps: int,
-        number: Int[Array, ""],
-    ) -> tuple[Blocks, Any, Float[Array, ""]]:
-        hot = number < self.steps
+    def step(self, model: Model, blocks: Blocks, heat: Any, step: Step) -> tuple[Blocks, Any, Float[Array, ""]]:
+        hot, batch, rows = step.number < self.steps, step.batch, step.rows
         if rows is None:
             before = heat
         else:
             padding = jnp.ones(batch.weights.shape[0] - rows.shape[0])
             before = jnp.concatenate([jnp.take(heat, rows), padding])
         q = Posterior(blocks, model.initial_local(means(blocks), batch.values))
-        swept = self.sweep(model, q, batch, jnp.where(hot, before, 1.0), hot, local_steps, rate)
-        found = jnp.where(hot & (rate > 0), swept.power, before)
+        given = Given(batch, jnp.where(hot, before, 1.0), hot, q.locals, step.local_steps, self.grid)
+        swept = self.sweep(model, q, given, step.rate)
+        found = jnp.where(hot & (step.rate > 0), swept.power, before)
         heat = found if rows is None else heat.at[rows].set(found[: rows.shape[0]])
         return swept.posterior.blocks, heat, swept.bound
 
@@ -92,14 +74,6 @@ class LocallyTempered(Data):
     """Data with the grid of temperatures that each may have."""
 
     own: Own | None = None
-
-
-class Stage(NamedTuple):
-    """Where one restart of coordinate ascent stands."""
-
-    posterior: Posterior
-    steps: Int[Array, ""]
-    powers: Float[Array, " n"]  # E[1/T] of each datum, at the end of tempering
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,25 +142,27 @@ class LVT(Method):
     def init(self, key: Key[Array, ""], model: Model, data: Any) -> Any:
         if isinstance(self.method, SVI):
             return self.method.init(key, model, data)
-        return Stage(model.initial(key, data), jnp.zeros((), dtype=jnp.int64), data.own.start(data))
+        return first_stage(model.initial(key, data), data.own.start(data))
 
     def step(self, key: Key[Array, ""], model: Model, state: Any, data: Any) -> tuple[Any, Info]:
         if isinstance(self.method, SVI):
             return stochastic_step(self.method, key, model, state, data, lambda _, heat: 1.0 / jnp.mean(heat))
-        hot, steps = state.steps < data.own.steps, self.method.local_steps
+        hot, steps, q = state.steps < data.own.steps, self.method.local_steps, state.awake(data.own.steps)
         if data.own.grid.powers.shape[0] == 1:
             powers: Array = jnp.ones(())
-            swept = tempered_sweep(model, state.posterior, data, powers, steps)
+            swept = tempered_sweep(model, q, data, powers, steps)
         else:
-            powers = jnp.where(hot, state.powers, 1.0)
-            swept = data.own.sweep(model, state.posterior, data, powers, hot, steps)
+            powers = jnp.where(hot, state.heat, 1.0)
+            given = Given(data, powers, hot, q.locals, steps, data.own.grid)
+            swept = data.own.sweep(model, q, given)
         weight = jnp.sum(data.weights)
         info = {
             "elbo": swept.bound + jnp.sum((1.0 - powers) * swept.energy.joint),
             "temperature": weight / jnp.sum(data.weights * powers),
             "final": is_final(state.steps, data.own.steps),
         }
-        return Stage(swept.posterior, state.steps + 1, jnp.where(hot, swept.power, state.powers)), info
+        heat = jnp.where(hot, swept.power, state.heat)
+        return state._replace(posterior=swept.posterior, steps=state.steps + 1, heat=heat), info
 
     def finished(self, history: Float[Array, "3"], tol: Float[Array, ""]) -> Bool[Array, ""]:
         return self.method.finished(history, tol)
@@ -198,7 +174,7 @@ class LVT(Method):
             powers = np.asarray(states)[int(np.argmax(result.history["restarts"]))]
         else:
             result = best_restart(run)
-            powers = np.asarray(result.state.powers)
+            powers = np.asarray(result.state.heat)
             result = result._replace(state=result.state.posterior)
         details = dict(result.details) | {"inverse_temperature": powers[: data.size]}
         return result._replace(details=details)

@@ -7,7 +7,7 @@ noise a volume, for words a sum over the vocabulary.
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -67,33 +67,26 @@ def _respond(grid: LocalGrid, distance: Float[Array, " n"], width: int) -> Float
     return below + (place - low) * (above - below)
 
 
+class Given(NamedTuple):
+    """Data with the powers they have, and those they may have."""
+
+    data: Data
+    powers: Float[Array, " n"]
+    hot: Bool[Array, ""]  # whether they find new ones
+    local: dict[str, Any]
+    local_steps: int
+    grid: LocalGrid
+
+
 @singledispatch
-def walk_locally(
-    model: Any,
-    blocks: dict[str, Any],
-    data: Data,
-    powers: Float[Array, " n"],
-    hot: Bool[Array, ""],
-    local: dict[str, Any],
-    local_steps: int,
-    grid: LocalGrid,
-) -> Walked:
+def walk_locally(model: Any, blocks: dict[str, Any], given: Given) -> Walked:
     raise AssertionError
 
 
 @walk_locally.register
-def _(
-    model: Mixture,
-    blocks: dict[str, Any],
-    data: Data,
-    powers: Float[Array, " n"],
-    hot: Bool[Array, ""],
-    local: dict[str, Any],
-    local_steps: int,
-    grid: LocalGrid,
-) -> Walked:
+def _(model: Mixture, blocks: dict[str, Any], given: Given) -> Walked:
     """Powers multiply what each component says of a datum, so one evaluation serves all of them."""
-    m = means(blocks)
+    m, data = means(blocks), given.data
     width = data.values.shape[1]
     if isinstance(model.pair, KnownCovarianceGaussian):
         volumes = jnp.broadcast_to(-log_det(cholesky(model.pair.covariance)), (model.n_components,))
@@ -109,34 +102,25 @@ def _(
         shares = jnp.exp(here[:, None] * each - value[:, None])
         joint = jnp.sum(shares * each, axis=1)
         rest = shares @ (0.5 * (volumes - width * jnp.log(2.0 * jnp.pi)) + log_weights)
-        fresh = jnp.where(hot, _respond(grid, rest - joint, width), here)
+        fresh = jnp.where(given.hot, _respond(given.grid, rest - joint, width), here)
         messages = back((weights * fresh)[:, None] * shares)[0]
         observed = joint - shares @ log_weights
         return (jnp.sum(weights * value), messages), (Energy(weights * joint, weights * observed), fresh)
 
-    (value, messages), (energy, fresh) = over_blocks(block, (data.values, data.weights, powers), data.blocks)
+    (value, messages), (energy, fresh) = over_blocks(block, (data.values, data.weights, given.powers), data.blocks)
     return Walked(value, unpack(messages)[0], energy, {}, fresh)
 
 
 @walk_locally.register
-def _(
-    model: FactorialMixture,
-    blocks: dict[str, Any],
-    data: Data,
-    powers: Float[Array, " n"],
-    hot: Bool[Array, ""],
-    local: dict[str, Any],
-    local_steps: int,
-    grid: LocalGrid,
-) -> Walked:
-    m = means(blocks)
+def _(model: FactorialMixture, blocks: dict[str, Any], given: Given) -> Walked:
+    m, data = means(blocks), given.data
     width = data.values.shape[1]
     volume = 2.0 * width * model._weights(m).dof
 
     def block(part: Any, _: Array) -> tuple[Any, Any]:
         x, weights, here, q_local = part
         both = Powers(here, here)
-        q_local = model._local_ascent(m, x, both, q_local or model.initial_local(m, x), local_steps)
+        q_local = model._local_ascent(m, x, both, q_local or model.initial_local(m, x), given.local_steps)
         m_local = means(q_local)
 
         def rows(m_global: Any, observation: Array, latent: Array) -> Float[Array, " n"]:
@@ -145,32 +129,24 @@ def _(
         value, back = jax.vjp(rows, m, here, here)
         _, observed, latent = back(jnp.ones_like(value))
         distance = 0.5 * (volume - width * jnp.log(2.0 * jnp.pi)) - observed
-        fresh = jnp.where(hot, _respond(grid, distance, width), here)
+        fresh = jnp.where(given.hot, _respond(given.grid, distance, width), here)
         # At fixed latents the messages of a datum are proportional to its power.
         messages = back(weights * fresh / here)[0]
         spread = sum((rows_sum(q.entropy()) for q in q_local.values()), start=jnp.zeros(()))
         energy = Energy(weights * (observed + latent), weights * observed)
         return (jnp.sum(weights * (value + spread)), messages), (q_local, energy, fresh)
 
-    rows = (data.values, data.weights, powers, local)
+    rows = (data.values, data.weights, given.powers, given.local)
     (value, messages), (kept, energy, fresh) = over_blocks(block, rows, data.blocks)
     return Walked(value, messages, energy, kept, fresh)
 
 
 @walk_locally.register
-def _(
-    model: LDA,
-    blocks: dict[str, Any],
-    data: Data,
-    powers: Float[Array, " n"],
-    hot: Bool[Array, ""],
-    local: dict[str, Any],
-    local_steps: int,
-    grid: LocalGrid,
-) -> Walked:
-    m = means(blocks)
-    heat = Heat(grid.powers, topic_costs(grid, blocks["topics"].concentration), hot)
-    terms, fresh, own = model.walk_with_heat(m, data, Powers(powers, powers), local, local_steps, heat)
+def _(model: LDA, blocks: dict[str, Any], given: Given) -> Walked:
+    m, data, powers = means(blocks), given.data, given.powers
+    heat = Heat(given.grid.powers, topic_costs(given.grid, blocks["topics"].concentration), given.hot)
+    both = Powers(powers, powers)
+    terms, fresh, own = model.walk_with_heat(m, data, both, given.local, given.local_steps, heat)
     assert own is not None
     observed, new = own
     joint = observed + document_energies(model, m, fresh, powers)

@@ -27,7 +27,7 @@ from .._method import Info, Method, Result, Run, state_of
 from ..cooling import make_cooling
 from ..step_sizes import as_step_size
 from ..streamed import Streamed
-from ..thermostat import Thermostat
+from ..thermostat import Step, Thermostat
 from .minibatches import Batches, Plan, minibatch, rows_of_step
 
 _TOGETHER = 64  # minibatches that a model with quick steps takes at once
@@ -221,7 +221,7 @@ class SVI(Method):
             count = self.local_steps or 1
             if isinstance(cooling, Thermostat):
                 rows = None if self._whole(model, data) else self._rows(model, state.seed, t, data)
-                blocks, heat, bound = cooling.step(model, blocks, heat, batch, rows, rate, count, t)
+                blocks, heat, bound = cooling.step(model, blocks, heat, Step(batch, rows, rate, count, t))
             else:
                 blocks, bound = stochastic_step(model, blocks, batch, rate, count, cooling.powers(t))
             return blocks, heat, total + jnp.where(active, bound, 0.0)

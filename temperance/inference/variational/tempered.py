@@ -23,11 +23,12 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from ...errors import InvalidParameter
 from ...models import LDA, Data, Model, Posterior
 from ...models import topics_steps as topics
+from ...models._blocks import move
 from ...models._model import means
 from ...models.renormalised import Normaliser, log_tempered_normaliser
 from .._method import Info, Method, Result, Run, best_restart
 from ..cooling import as_temperatures
-from ..thermostat import Blocks, Thermostat
+from ..thermostat import Blocks, Step, Thermostat
 from .annealed import _SETTLE, _SHARE, _SWEEPS, _steps_of_pass
 from .coordinate import VB
 from .minibatches import Batches
@@ -35,6 +36,7 @@ from .stochastic import SVI
 from .tempered_sweep import Power, tempered_sweep
 
 _GRID = tuple(float(t) for t in np.geomspace(1.0, 10.0, 100))
+_TRACE = 0.02  # of the start, when tempering ends
 _WARM = 1.01  # an expected temperature above this says that something is wrong
 
 
@@ -51,27 +53,17 @@ class Grid(Thermostat):
         """All temperatures alike: natural parameters of q(y), which steps move like those of other globals."""
         return jnp.zeros(self.powers.shape)
 
-    def step(
-        self,
-        model: Model,
-        blocks: Blocks,
-        heat: Any,
-        batch: Data,
-        rows: Int[Array, " b"] | None,
-        rate: Float[Array, ""],
-        local_steps: int,
-        number: Int[Array, ""],
-    ) -> tuple[Blocks, Any, Float[Array, ""]]:
-        hot = number < self.steps
+    def step(self, model: Model, blocks: Blocks, heat: Any, step: Step) -> tuple[Blocks, Any, Float[Array, ""]]:
+        hot = step.number < self.steps
 
         def moved(energy: Power) -> Float[Array, " m"]:
-            return (1.0 - rate) * heat + rate * (energy * self.powers + self.log_prior)
+            return (1.0 - step.rate) * heat + step.rate * (energy * self.powers + self.log_prior)
 
         def respond(energy: Power) -> Float[Array, ""]:
             return self.power(moved(energy), hot)
 
-        q = Posterior(blocks, model.initial_local(means(blocks), batch.values))
-        swept = tempered_sweep(model, q, batch, self.power(heat, hot), local_steps, respond, rate)
+        q = Posterior(blocks, model.initial_local(means(blocks), step.batch.values))
+        swept = tempered_sweep(model, q, step.batch, self.power(heat, hot), step.local_steps, respond, step.rate)
         return swept.posterior.blocks, jnp.where(hot, moved(swept.acting), heat), swept.bound
 
     def quick(
@@ -92,7 +84,15 @@ class Stage(NamedTuple):
 
     posterior: Posterior
     steps: Int[Array, ""]
-    shares: Float[Array, " m"]  # r
+    heat: Any  # r; or of each datum E[1/T], at the end of tempering
+    start: Blocks
+
+    def awake(self, hot: Int[Array, ""]) -> Posterior:
+        """The posterior, when tempering ends with a little of where it began: a solution that has melted to the last
+        bit is a saddle point at T = 1, which coordinate ascent would not leave."""
+        rate = jnp.where((self.steps == hot) & (hot > 0), _TRACE, 0.0)
+        blocks = {name: move(q, self.start[name].natural, rate) for name, q in self.posterior.blocks.items()}
+        return Posterior(blocks, self.posterior.locals)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,14 +163,14 @@ class VT(Method):
         if isinstance(self.method, SVI):
             return self.method.init(key, model, data)
         size = data.grid.powers.shape[0]
-        return Stage(model.initial(key, data), jnp.zeros((), dtype=jnp.int64), jnp.full(size, 1.0 / size))
+        return first_stage(model.initial(key, data), jnp.full(size, 1.0 / size))
 
     def step(self, key: Key[Array, ""], model: Model, state: Any, data: Any) -> tuple[Any, Info]:
         """The latents, then the temperature, then the globals: each raises the tempered bound."""
         if isinstance(self.method, SVI):
             return stochastic_step(self.method, key, model, state, data, _temperature)
         grid, hot = data.grid, state.steps < data.grid.steps
-        power = jnp.where(hot, state.shares @ grid.powers, 1.0)
+        power = jnp.where(hot, state.heat @ grid.powers, 1.0)
 
         def temper(energy: Power) -> Float[Array, " m"]:
             return jax.nn.softmax(energy * grid.powers + grid.log_prior)
@@ -178,17 +178,18 @@ class VT(Method):
         def respond(energy: Power) -> Float[Array, ""]:
             return jnp.where(hot, temper(energy) @ grid.powers, 1.0)
 
-        swept = tempered_sweep(model, state.posterior, data, power, self.method.local_steps, respond)
-        shares = jnp.where(hot, temper(swept.acting), state.shares)
+        q = state.awake(grid.steps)
+        swept = tempered_sweep(model, q, data, power, self.method.local_steps, respond)
+        shares = jnp.where(hot, temper(swept.acting), state.heat)
         # What the temperature adds to the bound: E log p(y) − E log C − E log q(y).
-        entropy = -jnp.sum(jnp.where(state.shares > 0, state.shares * jnp.log(state.shares), 0.0))
+        entropy = -jnp.sum(jnp.where(state.heat > 0, state.heat * jnp.log(state.heat), 0.0))
         info = {
             "elbo": swept.bound + (1.0 - power) * swept.energy.joint,
-            "tempered_elbo": swept.bound + jnp.where(hot, state.shares @ grid.log_prior + entropy, 0.0),
-            "temperature": jnp.where(hot, state.shares @ (1.0 / grid.powers), 1.0),
+            "tempered_elbo": swept.bound + jnp.where(hot, state.heat @ grid.log_prior + entropy, 0.0),
+            "temperature": jnp.where(hot, state.heat @ (1.0 / grid.powers), 1.0),
             "final": is_final(state.steps, grid.steps),
         }
-        return Stage(swept.posterior, state.steps + 1, shares), info
+        return state._replace(posterior=swept.posterior, steps=state.steps + 1, heat=shares), info
 
     def finished(self, history: Float[Array, "3"], tol: Float[Array, ""]) -> Bool[Array, ""]:
         return self.method.finished(history, tol)
@@ -201,7 +202,7 @@ class VT(Method):
             shares = np.asarray(jax.nn.softmax(logits, axis=1))
         else:
             result = best_restart(run)
-            best, shares = int(np.argmax(result.history["restarts"])), np.asarray(run.states.shares)
+            best, shares = int(np.argmax(result.history["restarts"])), np.asarray(run.states.heat)
             result = result._replace(state=result.state.posterior)
         expected = shares @ self.grid()
         temperature = float(expected[best])
@@ -209,6 +210,10 @@ class VT(Method):
         notes = (_note(temperature, np.sqrt(variance)),) if temperature > _WARM else ()
         details = {"temperature": temperature, "temperatures": expected, "normaliser": self.found}
         return result._replace(details=dict(result.details) | details, notes=result.notes + notes)
+
+
+def first_stage(q: Posterior, heat: Any) -> Stage:
+    return Stage(q, jnp.zeros((), dtype=jnp.int64), heat, dict(q.blocks))
 
 
 def _temperature(cooling: Grid, heat: Float[Array, " m"]) -> Float[Array, ""]:
