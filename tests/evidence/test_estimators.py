@@ -71,6 +71,18 @@ def test_multistate_of_two_temperatures_is_bennetts_ratio() -> None:
     assert multistate(all_energies(tempered)).standard_error == pytest.approx(bar(tempered).standard_error, rel=1e-6)
 
 
+def test_multistate_on_a_long_path() -> None:
+    """Energies of −10⁵ at the start, as from a wide prior: E ~ Gamma(2, 10⁻⁵) and the likelihood exp −E."""
+    shape, rate = 2.0, 1e-5
+    betas = np.concatenate([[0.0], np.geomspace(3e-6, 1.0, 23)])
+    rng = np.random.default_rng(4)
+    energy = rng.gamma(shape, 1.0 / (rate + betas), size=(2000, len(betas)))
+    found = multistate(-energy[:, :, None] * betas[None, None])
+    exact = shape * np.log(rate / (1.0 + rate))
+    assert 0 < found.standard_error < 0.1
+    assert found.log_evidence == pytest.approx(exact, abs=4 * found.standard_error)
+
+
 def test_autocorrelation_forgotten_is_noticed() -> None:
     """A standard error for independent draws would fail the test above."""
 
