@@ -70,9 +70,9 @@ def has_kernel(model: Model, data: Data, path: Path) -> bool:
     )
 
 
-def sweeps_a_call(model: Mixture, data: Data, replicas: int, every: bool) -> int:
+def sweeps_a_call(model: Mixture, data: Data, replicas: int, thin: int, every: bool) -> int:
     """Many where they are short; an interruption does not wait for long, and what they measure fits in memory."""
-    work = data.values.shape[0] * model.n_components * replicas * (replicas if every else 4)
+    work = data.values.shape[0] * model.n_components * replicas * (thin + (replicas if every else 3))
     room = 2**15 // replicas**2 if every else MOST_SWEEPS
     return int(np.clip(min(_EXPONENTIALS // max(work, 1), room), 1, MOST_SWEEPS))
 
@@ -169,7 +169,7 @@ def _one(
     energies = np.zeros((k, k + 1 if rules.every else 4))
     ends = np.asarray(rules.ends, dtype=np.int64)
     given = bits, rules.thin, rules.at_random, ends, x, prior, dirichlet, ladder, counts, rows, energies
-    work = x.shape[1] * size * k * (k if rules.every else 4)
+    work = x.shape[1] * size * k * (rules.thin + (k if rules.every else 3))
     if not only or thread_count() == 1 or work < _WORTH_SHARING:
         advance(0, k, rules.sweeps, True, *given, *written)
         return

@@ -46,7 +46,7 @@ class ParallelTempering(Method):
 
     draws: int = 2000
     warmup: int = 1000
-    replicas: int = 16
+    replicas: int = 32
     chains: int = 1
     thin: int = 1
     swaps: str = "even-odd"
@@ -102,13 +102,15 @@ class ParallelTempering(Method):
         if not has_kernel(model, data, path):
             return complete
         assert isinstance(model, Mixture)
-        return dataclasses.replace(complete, block=sweeps_a_call(model, data, self.replicas, self.multistate))
+        return dataclasses.replace(
+            complete, block=sweeps_a_call(model, data, self.replicas, self.thin, self.multistate)
+        )
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Replicas:
         k = self.replicas
         states = jax.vmap(lambda key: scattered_start(key, model, data))(jax.random.split(key, k))
         betas = jnp.asarray(power_ladder(k) if self.ladder is None else self.ladder)
-        zero = jnp.asarray(0)
+        zero = jnp.zeros((), dtype=jnp.int64)  # with a type of its own, as it comes back from a step
         return Replicas(states, betas, jnp.zeros(k - 1), jnp.arange(k), zero, zero)
 
     def step(self, key: Key[Array, ""], model: Model, state: Replicas, data: Data) -> tuple[Replicas, Info]:
