@@ -10,7 +10,7 @@ from scipy.special import digamma, gammaln, logsumexp, roots_jacobi, softmax
 
 import temperance as tp
 from temperance.errors import UnsupportedMethod
-from temperance.inference.variational.local_walk import make_grid, topic_costs, walk_locally
+from temperance.inference.variational.local_walk import Given, make_grid, topic_costs, walk_locally
 from temperance.models import renormalised, topics_normaliser
 from temperance.models.renormalised import log_tempered_normaliser
 from temperance.models.topics_normaliser import Prior, log_normalisers
@@ -135,11 +135,13 @@ def test_powers_of_documents_written_out() -> None:
         np.testing.assert_allclose(topic_costs(own, jnp.asarray(topics)), costs, rtol=1e-5, atol=1e-5)
         walked = jax.jit(
             lambda s, own=own, model=model, data=data: walk_locally(
-                model, blocks, data, s, jnp.asarray(True), {}, 40, own
+                model, blocks, Given(data, s, jnp.asarray(True), {}, 40, own)
             )
         )(jnp.asarray(powers))
         np.testing.assert_allclose(walked.power, wanted, rtol=1e-4)
-        np.testing.assert_allclose(walked.energy.observed, observed, rtol=1e-8)
+        gamma = 1 / 3 + powers[:, None] * counts
+        own_prior = np.sum(counts * (digamma(gamma) - digamma(gamma.sum(axis=1, keepdims=True))), axis=1)
+        np.testing.assert_allclose(walked.energy, observed + own_prior, rtol=1e-8)
         total = np.asarray(walked.messages["topics"].log)
         assert total.sum() == pytest.approx(np.sum(wanted * x.sum(1)), rel=1e-4)
 

@@ -162,7 +162,7 @@ class Annealed(Method):
         power = 1.0 / temperature
         swept = tempered_sweep(model, state.posterior, data, power, self.method.local_steps)
         info = {
-            "elbo": swept.bound + (1.0 - power) * swept.energy.joint,
+            "elbo": swept.bound + (1.0 - power) * swept.energy,
             "annealed_elbo": swept.bound,
             "temperature": temperature,
             "final": state.steps >= data.cooling.steps + jnp.where(data.cooling.steps > 0, _SETTLE, 0),

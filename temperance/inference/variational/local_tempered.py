@@ -157,7 +157,7 @@ class LVT(Method):
             swept = data.own.sweep(model, q, given)
         weight = jnp.sum(data.weights)
         info = {
-            "elbo": swept.bound + jnp.sum((1.0 - powers) * swept.energy.joint),
+            "elbo": swept.bound + jnp.sum((1.0 - powers) * swept.energy),
             "temperature": weight / jnp.sum(data.weights * powers),
             "final": is_final(state.steps, data.own.steps),
         }

@@ -23,7 +23,7 @@ from ...models._data import over_blocks
 from ...models._model import means
 from ...models.topics_local import Heat
 from ...numerics.linalg import cholesky, log_det
-from .tempered_sweep import Energy, Walked, document_energies
+from .tempered_sweep import Walked, document_energies
 
 _ENTRIES = 4096  # of a table
 _FARTHEST = 1e5  # distance of a datum, for each of its numbers
@@ -98,14 +98,17 @@ def _(model: Mixture, blocks: dict[str, Any], given: Given) -> Walked:
     def block(part: Any, _: Array) -> tuple[Any, Any]:
         x, weights, here = part
         each, back = jax.vjp(lambda m: model.log_joint_z(m, x), ready)
-        value = jax.nn.logsumexp(here[:, None] * each, axis=1)
-        shares = jnp.exp(here[:, None] * each - value[:, None])
-        joint = jnp.sum(shares * each, axis=1)
-        rest = shares @ (0.5 * (volumes - width * jnp.log(2.0 * jnp.pi)) + log_weights)
+        # Components first, as in `sum_out`, and one exponential for value and shares.
+        logits = here[None] * each.T
+        top = jnp.max(logits, axis=0)
+        parts = jnp.exp(logits - top[None])
+        norm = jnp.sum(parts, axis=0)
+        value, shares = top + jnp.log(norm), parts / norm[None]
+        joint = jnp.sum(shares * each.T, axis=0)
+        rest = (0.5 * (volumes - width * jnp.log(2.0 * jnp.pi)) + log_weights) @ shares
         fresh = jnp.where(given.hot, _respond(given.grid, rest - joint, width), here)
-        messages = back((weights * fresh)[:, None] * shares)[0]
-        observed = joint - shares @ log_weights
-        return (jnp.sum(weights * value), messages), (Energy(weights * joint, weights * observed), fresh)
+        messages = back(((weights * fresh)[None] * shares).T)[0]
+        return (jnp.sum(weights * value), messages), (weights * joint, fresh)
 
     (value, messages), (energy, fresh) = over_blocks(block, (data.values, data.weights, given.powers), data.blocks)
     return Walked(value, unpack(messages)[0], energy, {}, fresh)
@@ -133,7 +136,7 @@ def _(model: FactorialMixture, blocks: dict[str, Any], given: Given) -> Walked:
         # At fixed latents the messages of a datum are proportional to its power.
         messages = back(weights * fresh / here)[0]
         spread = sum((rows_sum(q.entropy()) for q in q_local.values()), start=jnp.zeros(()))
-        energy = Energy(weights * (observed + latent), weights * observed)
+        energy = weights * (observed + latent)
         return (jnp.sum(weights * (value + spread)), messages), (q_local, energy, fresh)
 
     rows = (data.values, data.weights, given.powers, given.local)
@@ -150,7 +153,7 @@ def _(model: LDA, blocks: dict[str, Any], given: Given) -> Walked:
     assert own is not None
     observed, new = own
     joint = observed + document_energies(model, m, fresh, powers)
-    return Walked(terms.value, terms.messages, Energy(data.weights * joint, data.weights * observed), fresh, new)
+    return Walked(terms.value, terms.messages, data.weights * joint, fresh, new)
 
 
 def topic_costs(grid: LocalGrid, concentration: Float[Array, "k v"]) -> Float[Array, "k m"]:

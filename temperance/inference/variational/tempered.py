@@ -184,7 +184,7 @@ class VT(Method):
         # What the temperature adds to the bound: E log p(y) − E log C − E log q(y).
         entropy = -jnp.sum(jnp.where(state.heat > 0, state.heat * jnp.log(state.heat), 0.0))
         info = {
-            "elbo": swept.bound + (1.0 - power) * swept.energy.joint,
+            "elbo": swept.bound + (1.0 - power) * swept.energy,
             "tempered_elbo": swept.bound + jnp.where(hot, state.heat @ grid.log_prior + entropy, 0.0),
             "temperature": jnp.where(hot, state.heat @ (1.0 / grid.powers), 1.0),
             "final": is_final(state.steps, grid.steps),

@@ -15,8 +15,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
+from ...families import Pair
 from ...families._family import Family
-from ...models import LDA, Data, Each, Model, Posterior, Powers
+from ...models import HMM, LDA, Data, Each, Mixture, Model, Posterior, Powers
 from ...models._blocks import move, rows_sum
 from ...models._data import over_blocks
 from ...models._model import Means, add, entropy, means
@@ -25,19 +26,12 @@ Power = Float[Array, ""] | Float[Array, " n"]
 Respond = Callable[[Power], Float[Array, ""]]
 
 
-class Energy(NamedTuple):
-    """Σ_n E log p(x_n, z_n | θ), and E log p(x_n | z_n, θ) in it; or for each datum, where each has its own power."""
-
-    joint: Power
-    observed: Power
-
-
 class Walked(NamedTuple):
     """What one walk over the data gives."""
 
     value: Float[Array, ""]
     messages: Means
-    energy: Energy
+    energy: Power  # Σ_n E log p(x_n, z_n | θ); or for each datum, where each has its own power
     local: dict[str, Family]
     power: Power | None = None  # of the messages, where data have found one of their own
 
@@ -45,7 +39,7 @@ class Walked(NamedTuple):
 class Swept(NamedTuple):
     posterior: Posterior
     bound: Float[Array, ""]  # at the start, after the first local step, at the temperature
-    energy: Energy  # at the same place
+    energy: Power  # at the same place
     power: Power  # after it
     acting: Power  # the energy that a temperature for all data is found from
 
@@ -63,6 +57,8 @@ def walk_with_energy(
     if isinstance(model, LDA) and model.engine != "autodiff":
         return _walk_topics(model, m, data, power, local, local_steps)
     each = jnp.ndim(power) == 1
+    if not each and _is_linear(model):
+        return _walk_linear(model, m, data, power, local, local_steps)
     ready, unpack = jax.vjp(model.packed, m)
 
     def block(part: Any, _: Array) -> tuple[Any, Any]:
@@ -71,12 +67,11 @@ def walk_with_energy(
         q_local = model._local_ascent(m, x, Powers(here, here), q_local or model.initial_local(m, x), local_steps)
         m_local = means(q_local)
 
-        def total(m_global: Means, observation: Power, latent: Power) -> Float[Array, ""]:
-            return jnp.sum(weights * model._datum(m_global | m_local, x, Powers(observation, latent), None))
+        def total(m_global: Means, both: Power) -> Float[Array, ""]:
+            return jnp.sum(weights * model._datum(m_global | m_local, x, Powers(both, both), None))
 
-        value, (messages, observed, latent) = jax.value_and_grad(total, argnums=(0, 1, 2))(ready, here, here)
+        value, (messages, energy) = jax.value_and_grad(total, argnums=(0, 1))(ready, here)
         spread = sum((rows_sum(q.entropy()) for q in q_local.values()), start=jnp.zeros(()))
-        energy = Energy(observed + latent, observed)
         sums = (value + jnp.sum(weights * spread), messages, {} if each else {"energy": energy})
         return sums, (q_local, {"energy": energy} if each else {})
 
@@ -85,13 +80,35 @@ def walk_with_energy(
     return Walked(value, unpack(messages)[0], (by_row | of_all)["energy"], fresh)
 
 
+def _is_linear(model: Model) -> bool:
+    """Whether E log p(x, z | θ) is linear in all statistics together, but for the base measure of the data."""
+    if isinstance(model, Mixture) and (model.known is not None or type(model).log_joint_z is not Mixture.log_joint_z):
+        return False
+    pair = model.pair if isinstance(model, Mixture | HMM) else None
+    return pair is not None and type(pair).tempered_log_likelihood is Pair.tempered_log_likelihood
+
+
+def _walk_linear(model: Any, m: Means, data: Data, power: Power, local: dict[str, Family], local_steps: int) -> Walked:
+    """No second derivative is needed: by Euler's theorem ⟨messages, m⟩ / s is the energy without the base measure."""
+    terms, fresh = model.walk(m, data, Powers(power, power), local, local_steps)
+    products = jax.tree.map(lambda message, mean: jnp.sum(message * mean), terms.messages, m)
+    x, blocks = (data.values.x, data.values.blocks) if isinstance(model, HMM) else (data.values, data.blocks)
+
+    def base(part: Any, _: Array) -> tuple[Float[Array, ""], tuple[()]]:
+        rows, weights = part
+        return jnp.sum(weights * model.pair.log_base(rows)), ()
+
+    constant = over_blocks(base, (x, data.weights), blocks)[0]
+    return Walked(terms.value, terms.messages, sum(jax.tree.leaves(products)) / power + constant, fresh)
+
+
 def _walk_topics(model: LDA, m: Means, data: Data, power: Power, local: dict[str, Family], local_steps: int) -> Walked:
     """The walk in closed form has no derivative. Its energy is ⟨messages, E log β⟩ / s + Σ (γ − α) E log θ / s, exact
     where the local steps have converged."""
     terms, fresh = model.walk(m, data, Powers(power, power), local, local_steps)
     documents = data.weights @ document_energies(model, m, fresh, jnp.broadcast_to(power, data.weights.shape))
     words = jnp.sum(terms.messages["topics"].dot(m["topics"])) / power
-    return Walked(terms.value, terms.messages, Energy(words + documents, words), fresh)
+    return Walked(terms.value, terms.messages, words + documents, fresh)
 
 
 def document_energies(model: LDA, m: Means, local: dict[str, Any], powers: Float[Array, " n"]) -> Float[Array, " n"]:
@@ -105,7 +122,7 @@ def acting_energy(model: Model, blocks: dict[str, Any], walked: Walked, data: Da
     out, and the energy that does not temper twice is that of the mean parameters (errata to B.1)."""
     if isinstance(model, LDA):
         return model.mean_energy(blocks, walked.local, data)
-    return walked.energy.joint
+    return walked.energy
 
 
 def tempered_sweep(
@@ -125,7 +142,7 @@ def tempered_sweep(
     powers of their own.
     """
     blocks, local = dict(q.blocks), q.locals
-    first: tuple[Array, Energy] | None = None
+    first: tuple[Array, Power] | None = None
     acting: Power = jnp.zeros(())
     for group in model.groups:
         names = (group.block,) if isinstance(group, Each) else group
