@@ -176,9 +176,10 @@ def test_every_command_has_help_with_an_example(command, capsys):
 
 
 @pytest.mark.docs
-def test_the_examples_of_the_help_run(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("commands", ["fit predict report", "compare", "models", "demo", "reproduce"])
+def test_the_examples_of_the_help_run(commands, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for command in ("fit", "predict", "report", "compare", "models", "demo", "reproduce"):
+    for command in commands.split():
         text = " ".join(run(capsys, command, "--help")[1].split())
         example = re.search(r"Example: temperance (.*)$", text).group(1)
         code, _, err = run(capsys, *shlex.split(example))
