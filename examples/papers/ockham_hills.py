@@ -5,12 +5,12 @@ TEMPERANCE_DATA, if it is set. δ₀ = 1, m₀ = 0, a₀ = 1, B₀ = 0.11 (with 
 a broad (v₀ = 10⁻⁶) and a narrow (v₀ = 10⁻²) prior; 20 starts of at most 40 passes for α = 0, ½ and 1.
 
     python examples/papers/ockham_hills.py [folder] [--data galaxy …] [--parts 0 0.5 1 reference] [--sizes 8]
-        [--starts 20] [--passes 40] [--gather folder …] [--no-figures]
+        [--priors broad narrow] [--starts 20] [--passes 40] [--gather folder …] [--no-figures]
 
 The part "reference" is parallel tempering, drawn (with two standard errors) where its replicas made three round trips
 or more. Every number goes to ockham-hills.json in the folder, cell by cell; what is there already is not worked out
 again. To share the work between processes give each its own folder, data sets and parts, with --no-figures, and then
-put the folders together with --gather.
+put the folders together with --gather. On a terminal a bar shows the fit, its pass and the time left for all of them.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import numpy as np
 from _figure import COLOURS, canvas, keep
 
 import temperance as tp
+from temperance.inference.progress import Grid
 
 DATA = ("galaxy", "acidity", "enzyme", "old_faithful_222")
 ALPHAS = {0.0: "VB (α = 0)", 0.5: "α = ½", 1.0: "EP (α = 1)"}
@@ -49,10 +50,14 @@ def model(x: np.ndarray, size: int, pseudo_count: float) -> tp.GaussianMixture:
     return tp.GaussianMixture(size, prior=prior)
 
 
-def hill(x: np.ndarray, prior: str, alpha: float, size: int, starts: int, passes: int) -> dict[str, Any]:
+def hill(
+    x: np.ndarray, prior: str, alpha: float, size: int, starts: int, passes: int, progress: Any = None
+) -> dict[str, Any]:
     method = tp.MessagePassing(alpha, restarts=starts, max_passes=passes)
     began = time.perf_counter()
-    fit = tp.fit(model(x, size, PRIORS[prior]), x, method, seed=size)
+    fit = tp.fit(model(x, size, PRIORS[prior]), x, method, seed=size, progress=progress)
+    if fit.interrupted:
+        raise KeyboardInterrupt
     return {
         "best": fit.log_evidence,
         "converged": bool(fit.converged),
@@ -63,11 +68,12 @@ def hill(x: np.ndarray, prior: str, alpha: float, size: int, starts: int, passes
     }
 
 
-def reference(x: np.ndarray, prior: str, size: int) -> dict[str, Any]:
-    # More replicas than the default: with a broad prior most of the ladder lies below β = 0.01.
+def reference(x: np.ndarray, prior: str, size: int, progress: Any = None) -> dict[str, Any]:
     method = tp.ParallelTempering(draws=10_000, warmup=3000, replicas=32)
     began = time.perf_counter()
-    fit = tp.fit(model(x, size, PRIORS[prior]), x, method, seed=size)
+    fit = tp.fit(model(x, size, PRIORS[prior]), x, method, seed=size, progress=progress)
+    if fit.interrupted:
+        raise KeyboardInterrupt
     low, high = fit.bracket or (np.nan, np.nan)
     return {
         "log_evidence": fit.log_evidence,
@@ -80,22 +86,29 @@ def reference(x: np.ndarray, prior: str, size: int) -> dict[str, Any]:
     }
 
 
-def work(name: str, kept: dict[str, Any], options: argparse.Namespace, store: Any) -> None:
-    """Fill in what is missing for one data set, and keep it at once."""
-    x = load(name)
-    for size, prior, part in itertools.product(range(1, options.sizes + 1), PRIORS, options.parts):
-        key = f"{prior} {part} {size}"
-        if key in kept:
-            continue
-        if part == "reference":
-            kept[key] = reference(x, prior, size)
-            said = f"ln p(x) = {kept[key]['log_evidence']:.2f} ± {kept[key]['standard_error']:.2f}"
-        else:
-            kept[key] = hill(x, prior, float(part), size, options.starts, options.passes)
-            done = sum(kept[key]["starts_converged"])
-            said = f"ln s = {kept[key]['best']:.2f}, {done} of {options.starts} starts converged"
-        store()
-        print(f"{name} {key}: {said}, {kept[key]['seconds']:.1f} s", flush=True)
+def work(names: list[str], results: dict[str, Any], options: argparse.Namespace, store: Any) -> None:
+    """Fill in what is missing, and keep every cell at once; one bar over all of them where there is a terminal."""
+    cells = list(itertools.product(names, range(1, options.sizes + 1), options.priors, options.parts))
+    cells = [cell for cell in cells if "{2} {3} {1}".format(*cell) not in results.setdefault(cell[0], {})]
+    progress = Grid(None, [f"{name} {part}" for name, _, _, part in cells])
+    data = {name: load(name) for name in names}
+    began = time.perf_counter()
+    with progress.opened():
+        for name, size, prior, part in cells:
+            key, x = f"{prior} {part} {size}", data[name]
+            with progress.cell(f"{name}, {key}"):
+                if part == "reference":
+                    cell = reference(x, prior, size, progress)
+                    said = f"ln p(x) = {cell['log_evidence']:.2f} ± {cell['standard_error']:.2f}"
+                else:
+                    cell = hill(x, prior, float(part), size, options.starts, options.passes, progress)
+                    done = sum(cell["starts_converged"])
+                    said = f"ln s = {cell['best']:.2f}, {done} of {options.starts} starts converged"
+            results[name][key] = cell
+            store()
+            if progress.silent:
+                print(f"{name} {key}: {said}, {cell['seconds']:.1f} s", flush=True)
+    print(f"{len(cells)} fits in {time.perf_counter() - began:.0f} s", flush=True)
 
 
 def draw(axes: Any, kept: dict[str, Any], prior: str, sizes: range) -> None:
@@ -139,6 +152,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--sizes", type=int, default=8)
     parser.add_argument("--starts", type=int, default=20)
     parser.add_argument("--passes", type=int, default=40)
+    parser.add_argument("--priors", nargs="+", choices=tuple(PRIORS), default=list(PRIORS))
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--gather", nargs="+", default=[], help="folders whose results to put together first")
     parser.add_argument("--no-figures", action="store_true")
@@ -157,8 +171,8 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
 
     store()
     there = set(tp.datasets.names())
-    for name in [] if options.gather else options.data or [name for name in DATA if name in there]:
-        work(name, results.setdefault(name, {}), options, store)
+    if not options.gather:
+        work(options.data or [name for name in DATA if name in there], results, options, store)
     if not options.no_figures:
         figure({name: kept for name, kept in results.items() if kept}, options.folder)
     return results
