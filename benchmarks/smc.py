@@ -107,7 +107,8 @@ def main() -> None:
     model, x = galaxy(SIZE)
 
     def tempering(seed: int) -> float:
-        return tp.fit(model, x, tp.ParallelTempering(draws=2000, warmup=500), seed=seed, progress=False).log_evidence
+        method = tp.ParallelTempering(draws=2000, warmup=500, replicas=16)
+        return tp.fit(model, x, method, seed=seed, progress=False).log_evidence
 
     ours = repeated("parallel tempering, 2,500 sweeps", tempering)
     theirs = repeated("blackjax, 2,000 particles, 10 moves a step", smc(x, 2000, 10))
