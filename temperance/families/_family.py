@@ -240,6 +240,8 @@ def closed_form(value_and_mean: Callable[[Any], tuple[Array, Any]]) -> Callable[
 
     `value_and_mean(natural)` returns (A, ∇A). The result may be differentiated in either mode and again.
     """
+    # Traced once for all of its uses in a sweep, and in others of the same shape.
+    value_and_mean = jax.jit(value_and_mean)
 
     @jax.custom_jvp
     def log_normaliser(natural: Any) -> Array:

@@ -14,11 +14,16 @@ from ..errors import InvalidData
 from ..numerics.linalg import (
     cholesky,
     explicit_inverse,
+    gram,
+    inner,
+    inverse_factor,
     is_positive_definite,
     log_det,
     outer,
     quadratic_form,
     solve_vector,
+    times,
+    transpose,
     transposed_solve_vector,
 )
 from ..numerics.random import normal
@@ -38,10 +43,12 @@ class NormalVector(Vector):
 
 def _value_and_mean(natural: NormalVector) -> tuple[Float[Array, "*b"], NormalVector]:
     factor = cholesky(natural.precision)
-    centre = solve_vector(factor, natural.linear)
+    half = inverse_factor(factor)  # all that follows are products with it
+    white = times(half, natural.linear)
+    centre = times(transpose(half), white)
     d = natural.linear.shape[-1]
-    value = 0.5 * (jnp.sum(centre * natural.linear, axis=-1) - log_det(factor) + d * LOG_2PI)
-    return value, NormalVector(centre, -0.5 * (explicit_inverse(factor) + outer(centre, centre)))
+    value = 0.5 * (inner(white, white) - log_det(factor) + d * LOG_2PI)
+    return value, NormalVector(centre, -0.5 * (gram(half) + outer(centre, centre)))
 
 
 _log_normaliser = closed_form(_value_and_mean)

@@ -35,9 +35,10 @@ def local_gaussian(
         # As for a discrete latent, temperature acts on the prior too.
         return model.evaluate(scope, powers) + powers.latent * scope.affine(name, own)
 
-    # Without z zᵀ, which at zero adds nothing to the value nor to its derivative in z: as zeros, an array of (n, k, k)
-    # would be multiplied by all that is known about the other variables.
-    constant, pull = jax.vjp(lambda linear: value(NormalVector(linear, None), x), zero.linear)  # type: ignore[arg-type]
+    # At zero, one row of zeros stands for all: an array of them would be multiplied by all that is known about the
+    # other variables. Without z zᵀ, which adds nothing to the value there nor to its derivative in z.
+    constant = value(NormalVector(zero.linear[:1], None), x)  # type: ignore[arg-type]
+    _, pull = jax.vjp(lambda linear: value(NormalVector(linear, None), x), zero.linear)  # type: ignore[arg-type]
     (linear,) = pull(jnp.ones_like(constant))
     if model.masked or jnp.ndim(powers.observation) or jnp.ndim(powers.latent) or not _alike(model.spec):
         part, rows = zero, x

@@ -28,7 +28,7 @@ from ..numerics.gaussian_latents import GaussianMoments, gaussian_moments
 from ..numerics.linalg import outer, symmetrise
 from ..numerics.special import LOG_2PI
 from ._data import Data, make_data
-from ._model import Conditional, Group, Means, Model, Posterior, Powers, add, means
+from ._model import Conditional, Group, Means, Model, Posterior, Powers, means
 from .factor_start import principal_loadings
 from .loadings_prior import LoadingsPrior, known_loadings_prior
 from .mixture import check_choice, check_count
@@ -255,39 +255,34 @@ class StateSpace(Model):
         return mean + jax.random.normal(key, mean.shape) * jnp.sqrt(jnp.broadcast_to(variance, mean.shape))
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
-        """Observation near the principal axes, dynamics of random persistence, precisions to match."""
+        """Observation near the principal axes, dynamics of random persistence, precisions to match. No walk over the
+        series: the first sweep has one, and to compile another takes as long as many fits."""
         key_c, key_a, key_v = jax.random.split(key, 3)
         x, scale, k = data.values, self._scale(), self.n_states
         steps = jnp.sum(data.weights[:, None] * ~jnp.isnan(x.real))
         count = jnp.einsum("n,ntd->d", data.weights, (~jnp.isnan(x.x)).astype(x.x.dtype))
         blocks: dict[str, Family] = {}
         shake = jnp.exp(0.5 * jax.random.normal(key_v, (k + len(scale),)))
+        variance = 0.5 * jnp.square(scale) * shake[k:]
         if "noise" in self.prior:
-            variance = 0.5 * jnp.square(scale) * shake[k:]
             blocks["noise"] = self._family_of("noise") + GammaVector(0.5 * count, -0.5 * count * variance)
         if "state_noise" in self.prior:
-            variance = 0.1 * jnp.mean(jnp.square(scale)) * shake[:k]
+            state_variance = 0.1 * jnp.mean(jnp.square(scale)) * shake[:k]
             half = jnp.full(k, 0.5 * steps)
-            blocks["state_noise"] = self._family_of("state_noise") + GammaVector(half, -half * variance)
-        m = means(blocks)
+            blocks["state_noise"] = self._family_of("state_noise") + GammaVector(half, -half * state_variance)
+        # Rows are as certain as regressions on states of variance one would make them.
         if "dynamics" in self.prior:
             a = jnp.diag(jax.random.uniform(key_a, (k,), minval=0.3, maxval=0.95))
             rows = jnp.concatenate([a, jnp.zeros((k, self.n_controls))], axis=1)
-            m["dynamics"] = NormalVector(rows, -0.5 * outer(rows, rows))
+            blocks["dynamics"] = _around(rows, jnp.full(k, 1.0 + steps))
         if "observation" in self.prior:
             c = self._start_observation(key_c, data)
             if "relevance" in self.prior:
                 half = jnp.full(k, 0.5 * len(scale))
                 found = GammaVector(half, -0.5 * jnp.sum(jnp.square(c), axis=0))
                 blocks["relevance"] = self._family_of("relevance") + found
-                m["relevance"] = blocks["relevance"].mean()
             rows = jnp.concatenate([c * scale[:, None], jnp.zeros((len(scale), self.n_controls + 1))], axis=1)
-            m["observation"] = NormalVector(rows, -0.5 * outer(rows, rows))
-        rows_of = [name for name in ("dynamics", "observation") if name in self.prior]
-        if rows_of:
-            terms, _ = self.terms(m, data)
-            natural = add(jax.grad(self.log_prior)(m), terms.messages)
-            blocks |= {name: Normal.from_natural(natural[name]) for name in rows_of}
+            blocks["observation"] = _around(rows, (1.0 + count) / variance)
         return Posterior(blocks, {})
 
     def _start_observation(self, key: Key[Array, ""], data: Data) -> Float[Array, "d k"]:
@@ -507,6 +502,12 @@ def by_series(x: Series, found: Prediction) -> Any:
         for mean, variance, length in zip(found.mean, found.variance, x.lengths, strict=True)
     ]
     return each[0] if len(each) == 1 else each
+
+
+def _around(rows: Float[Array, "r c"], precision: Float[Array, " r"]) -> Normal:
+    """Normal rows with these means, of independent entries."""
+    matrix = precision[:, None, None] * np.eye(rows.shape[1])[None]
+    return Normal.from_natural(NormalVector(precision[:, None] * rows, matrix))
 
 
 def _spread(where: Float[Array, "n t"], matrix: Float[Array, "k k"]) -> Float[Array, "n t k k"]:

@@ -10,24 +10,14 @@ E[A]ᵀE[A] and no linear dynamics gives the same potentials.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Key
 
-from .linalg import (
-    cholesky,
-    explicit_inverse,
-    log_det,
-    outer,
-    solve,
-    solve_vector,
-    symmetrise,
-    transpose,
-    transposed_solve_vector,
-)
+from .linalg import cholesky, log_det, outer, symmetrise, transpose, whiten
 from .special import LOG_2PI
 
 
@@ -45,7 +35,9 @@ class Eliminated(NamedTuple):
     value: Float[Array, ""]
     factors: Float[Array, "t k k"]
     linear: Float[Array, "t k"]
-    gains: Float[Array, "t k k"]  # (L Lᵀ)⁻¹ (link G)ᵀ of the latent before
+    inverses: Float[Array, "t k k"]  # L⁻¹
+    white: Float[Array, "t k"]  # L⁻¹ r
+    gains: Float[Array, "t k k"]  # (L Lᵀ)⁻¹ (link G)ᵀ of z_t, whose link is that of z_{t+1}; of the last, zero
 
 
 def chain_integral(
@@ -108,33 +100,39 @@ def _(primals, tangents):  # type: ignore[no-untyped-def]
     linear_dot, precision_dot, coupling_dot, _ = tangents  # links are a mask
     done = _eliminate(linear, precision, coupling, links)
     m = _moments(done)
-    pairs = jnp.sum(m.lagged[1:], axis=0) + (links[1:, None] * m.mean[1:]).T @ m.mean[:-1]
+    pairs = jnp.sum(m.lagged, axis=0) + (links[1:, None] * m.mean[1:]).T @ m.mean[:-1]
     second = m.covariance + outer(m.mean, m.mean)
     dot = jnp.sum(m.mean * linear_dot) - 0.5 * jnp.sum(second * precision_dot) + jnp.sum(pairs * coupling_dot)
     return done.value, dot
 
 
+@jax.jit  # traced once, for the value and for the moments of every walk
 def _eliminate(linear: Array, precision: Array, coupling: Array, links: Array) -> Eliminated:
     k = linear.shape[-1]
+    identity = jnp.eye(k)
 
-    def step(before: tuple[Array, Array], here: tuple[Array, Array, Array]) -> tuple[tuple[Array, Array], Eliminated]:
+    # What the recursion itself does not need is worked out afterwards, for all steps at once.
+    def step(before: tuple[Array, Array], here: tuple[Array, Array, Array]) -> tuple[tuple[Array, Array], Any]:
         factor, r = before
         h, j, link = here
-        across = link * coupling
-        gain = solve(factor, across.T)
-        factor = cholesky(symmetrise(j - across @ gain))
-        r = h + r @ gain
-        value = 0.5 * (jnp.sum(r * solve_vector(factor, r)) - log_det(factor) + k * LOG_2PI)
-        return (factor, r), Eliminated(value, factor, r, gain)
+        half = whiten(factor, jnp.concatenate([link * coupling.T, r[:, None]], axis=1))
+        across = half[:, :k].T @ half
+        now = (cholesky(j - across[:, :k]), h + across[:, k])
+        return now, (*now, half[:, :k])
 
     none = links.at[0].set(0.0)
-    _, done = jax.lax.scan(step, (jnp.eye(k), jnp.zeros(k)), (linear, precision, none))
-    return done._replace(value=jnp.sum(done.value))
+    _, (factors, r, halves) = jax.lax.scan(step, (identity, jnp.zeros(k)), (linear, precision, none))
+    right = jnp.concatenate([jnp.broadcast_to(identity, factors.shape), r[..., None]], axis=2)
+    inverses, white = jnp.split(whiten(factors, right), [k], axis=2)
+    value = 0.5 * (jnp.sum(jnp.square(white)) - jnp.sum(log_det(factors)) + linear.size * LOG_2PI)
+    after = jnp.concatenate([halves[1:], jnp.zeros_like(halves[:1])])
+    return Eliminated(value, factors, r, inverses, white[..., 0], transpose(inverses) @ after)
 
 
+@jax.jit
 def _moments(done: Eliminated) -> ChainMoments:
-    own = jax.vmap(explicit_inverse)(done.factors)
-    centre = jax.vmap(solve_vector)(done.factors, done.linear)
+    back = transpose(done.inverses)
+    own, centre = back @ done.inverses, (back @ done.white[..., None])[..., 0]
 
     def step(after: tuple[Array, Array], here: tuple[Array, Array, Array]) -> tuple[tuple[Array, Array], ChainMoments]:
         mean, covariance = after
@@ -144,24 +142,19 @@ def _moments(done: Eliminated) -> ChainMoments:
         covariance = symmetrise(own + gain @ lagged)
         return (mean, covariance), ChainMoments(mean, covariance, lagged)
 
-    last = (centre[-1], own[-1])
-    _, rest = jax.lax.scan(step, last, (own[:-1], centre[:-1], done.gains[1:]), reverse=True)
-    return ChainMoments(
-        jnp.concatenate([rest.mean, last[0][None]]),
-        jnp.concatenate([rest.covariance, last[1][None]]),
-        jnp.concatenate([jnp.zeros_like(own[:1]), rest.lagged]),
-    )
+    # Nothing comes after the last one, whose gain is zero.
+    nothing = (jnp.zeros_like(centre[0]), jnp.zeros_like(own[0]))
+    _, found = jax.lax.scan(step, nothing, (own, centre, done.gains), reverse=True)
+    return found._replace(lagged=jnp.concatenate([found.lagged[-1:], found.lagged[:-1]]))
 
 
 def _draw(key: Key[Array, ""], done: Eliminated) -> Float[Array, "t k"]:
-    centre = jax.vmap(solve_vector)(done.factors, done.linear)
-    noise = jax.vmap(transposed_solve_vector)(done.factors, jax.random.normal(key, done.linear.shape))
-    own = centre + noise
+    noise = done.white + jax.random.normal(key, done.white.shape)
+    own = (transpose(done.inverses) @ noise[..., None])[..., 0]
 
     def step(after: Array, here: tuple[Array, Array]) -> tuple[Array, Array]:
         own, gain = here
         z = own + gain @ after
         return z, z
 
-    _, rest = jax.lax.scan(step, own[-1], (own[:-1], done.gains[1:]), reverse=True)
-    return jnp.concatenate([rest, own[-1:]])
+    return jax.lax.scan(step, jnp.zeros_like(own[0]), (own, done.gains), reverse=True)[1]

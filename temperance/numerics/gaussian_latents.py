@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Key
 
-from .linalg import cholesky, explicit_inverse, inner, log_det, outer, solve, solve_vector, transposed_solve
+from .linalg import cholesky, gram, inner, inverse_factor, log_det, outer, times, transpose
 from .special import LOG_2PI
 
 
@@ -27,8 +27,8 @@ class GaussianMoments(NamedTuple):
 
 def gaussian_moments(linear: Float[Array, "n k"], precision: Float[Array, "*n k k"]) -> GaussianMoments:
     """E[z] and Cov[z] under exp(hᵀz − ½ zᵀPz), with P one for each datum or (k, k) for all."""
-    factor = cholesky(precision)
-    return GaussianMoments(_solve(factor, linear), explicit_inverse(factor))
+    _, white, half = _value(linear, precision)
+    return GaussianMoments(_times(half, white), gram(half))
 
 
 def gaussian_integral(
@@ -37,25 +37,22 @@ def gaussian_integral(
     """log ∫ exp(hᵀz − ½ zᵀPz) dz of each datum, with P one for each, or (k, k) for all."""
     if key is None:
         return _integral(linear, precision)
-    factor = cholesky(precision)
-    noise = jax.random.normal(key, linear.shape)
-    spread = transposed_solve(factor, noise.T).T if precision.ndim == 2 else _column(transposed_solve, factor, noise)
-    z = stop_gradient(_solve(factor, linear) + spread)
+    value, white, half = _value(linear, precision)
+    z = stop_gradient(_times(half, white + jax.random.normal(key, linear.shape)))
     exponent = inner(linear, z) - 0.5 * inner(z, _times(precision, z))
-    return stop_gradient(_integral(linear, precision)) + (exponent - stop_gradient(exponent))
+    return stop_gradient(value) + (exponent - stop_gradient(exponent))
 
 
 @jax.custom_jvp
 def _integral(linear: Float[Array, "n k"], precision: Float[Array, "*n k k"]) -> Float[Array, " n"]:
-    return _value(linear, cholesky(precision))[0]
+    return _value(linear, precision)[0]
 
 
 @_integral.defjvp
 def _(primals, tangents):  # type: ignore[no-untyped-def]
     (linear, precision), (linear_dot, precision_dot) = primals, tangents
-    factor = cholesky(precision)
-    value, mean = _value(linear, factor)
-    covariance = explicit_inverse(factor)
+    value, white, half = _value(linear, precision)
+    mean, covariance = _times(half, white), gram(half)
     if precision.ndim == 2:
         # Σ over data first: the derivative in P is then one product of matrices, not n outer products.
         spread = jnp.sum(covariance * precision_dot) + inner(mean, mean @ precision_dot)
@@ -64,18 +61,15 @@ def _(primals, tangents):  # type: ignore[no-untyped-def]
     return value, inner(mean, linear_dot) - 0.5 * spread
 
 
-def _value(linear: Array, factor: Array) -> tuple[Float[Array, " n"], Float[Array, "n k"]]:
-    mean = _solve(factor, linear)
-    return 0.5 * (inner(mean, linear) - log_det(factor) + linear.shape[-1] * LOG_2PI), mean
-
-
-def _solve(factor: Array, right: Float[Array, "n k"]) -> Float[Array, "n k"]:
-    return solve(factor, right.T).T if factor.ndim == 2 else solve_vector(factor, right)
+def _value(linear: Array, precision: Array) -> tuple[Float[Array, " n"], Float[Array, "n k"], Float[Array, "*n k k"]]:
+    """The integral, L⁻¹ h and L⁻¹, with which all else is a product."""
+    factor = cholesky(precision)
+    half = inverse_factor(factor)
+    white = _times(transpose(half), linear)
+    value = 0.5 * (inner(white, white) - log_det(factor) + linear.shape[-1] * LOG_2PI)
+    return value, white, half
 
 
 def _times(matrix: Array, vector: Float[Array, "n k"]) -> Float[Array, "n k"]:
-    return vector @ matrix if matrix.ndim == 2 else (matrix @ vector[..., None])[..., 0]
-
-
-def _column(function, factor: Array, right: Float[Array, "n k"]) -> Float[Array, "n k"]:  # type: ignore[no-untyped-def]
-    return function(factor, right[..., None])[..., 0]
+    """vᵀM of each datum, with M one for each or one for all."""
+    return vector @ matrix if matrix.ndim == 2 else times(transpose(matrix), vector)

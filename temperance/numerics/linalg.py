@@ -59,11 +59,23 @@ def quadratic_form(factor: Float[Array, "*b d d"], vector: Float[Array, "*b d"])
     return inner(half, half)
 
 
+def inverse_factor(factor: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
+    """L⁻¹: several solves with one factor are then products, which need no calls to LAPACK."""
+    return whiten(factor, jnp.broadcast_to(jnp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape))
+
+
+def gram(half: Float[Array, "*b d m"]) -> Float[Array, "*b m m"]:
+    """HᵀH."""
+    return _tiny.gram(half) if _is_tiny(half) else transpose(half) @ half
+
+
 def explicit_inverse(factor: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
     """(L Lᵀ)⁻¹ as a symmetric matrix, for where the entries themselves are the answer (a mean precision)."""
-    identity = jnp.broadcast_to(jnp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
-    half = whiten(factor, identity)
-    return _tiny.gram(half) if _is_tiny(half) else transpose(half) @ half
+    return gram(inverse_factor(factor))
+
+
+def times(matrix: Float[Array, "*b m d"], vector: Float[Array, "*b d"]) -> Float[Array, "*b m"]:
+    return (matrix @ vector[..., None])[..., 0]
 
 
 def _is_tiny(right: Float[Array, "*b d m"]) -> bool:
