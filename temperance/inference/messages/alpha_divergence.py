@@ -247,8 +247,15 @@ def _not_converged(method: MessagePassing, skipped: int, change: float) -> str:
 
 def require_enumerable(name: str, model: Model) -> None:
     """Refuse a model whose factors are not finite sums of conjugate terms."""
+    from ...graph import GraphModel
+
     kind = type(model).__name__
     works = "tp.VB() and tp.Gibbs() work"
+    if isinstance(model, GraphModel):
+        raise UnsupportedMethod(
+            f"{name} goes from term to term of a mixture by the names of its parts and their conjugate pair, which a "
+            f"graph does not have; the same mixture as tp.Mixture runs, and for a graph {works}"
+        )
     if not isinstance(model, Enumerable):
         raise UnsupportedMethod(f"{name} is for mixtures of conjugate pairs, and {kind} is not one; {works}")
     if isinstance(model.pair, GaussianWithMissing | SphericalWithMissing):
