@@ -164,13 +164,17 @@ def draw(rows: list[dict[str, Any]], path: str) -> None:
             axis.set_title(f"{name}, K = {k}", fontsize=10)
             axis.spines[["top", "right"]].set_visible(False)
             final = [row["watched"][-1] for row in rows if (row["corpus"], row["topics"]) == (name, k)]
+            if not final:
+                axis.set_axis_off()
+                continue
             axis.set_ylim(min(final) - 0.25, max(final) + 0.03)
             if i == len(ks) - 1:
                 axis.set_xlabel("passes")
             if j == 0:
                 axis.set_ylabel("nats a token, new documents")
-    axes[0, -1].legend(fontsize=7, frameon=False, loc="lower right")
-    figure.tight_layout()
+    lines = {line.get_label(): line for axis in axes.flat for line in axis.get_lines()}
+    figure.legend(lines.values(), lines.keys(), loc="lower center", ncols=len(lines), fontsize=9, frameon=False)
+    figure.tight_layout(rect=(0, 0.05, 1, 1))
     figure.savefig(path, dpi=120)
 
 
