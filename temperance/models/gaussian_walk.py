@@ -22,9 +22,9 @@ from ._data import Data, over_blocks
 if TYPE_CHECKING:
     from .mixture import Mixture
 
-# Below these (coordinates of all components, and their products with all data) little is gained, and functions that
-# call the host are compiled anew in every process.
-_COORDINATES, _WORK = 2048, 2**27
+# Below these (coordinates of all components, and their products with all data) the kernel has not been measured to be
+# faster, and functions that call the host are compiled anew in every process.
+_COORDINATES, _WORK = 2**15, 2**27
 
 Statistics = tuple[Float[Array, ""], Float[Array, " k"], Float[Array, "k f"]]
 
