@@ -13,7 +13,9 @@ import temperance as tp
 from temperance.errors import InvalidParameter
 from temperance.inference.cooling import make_cooling, spaced
 from temperance.inference.variational.annealed import Annealed
-from temperance.inference.variational.tempered_sweep import tempered_sweep
+from temperance.inference.variational.tempered_sweep import tempered_sweep, walk_with_energy
+from temperance.models import Powers
+from temperance.models._model import means
 
 rng = np.random.default_rng(0)
 X = np.concatenate([rng.normal(-3, 1, (30, 1)), rng.normal(3, 1, (30, 1))])
@@ -206,3 +208,19 @@ def test_a_batch_of_documents_is_annealed() -> None:
     bounds = fit.history["annealed_elbo"][:15]
     assert (np.diff(bounds) >= -1e-9 * np.abs(bounds[1:])).all() and bounds[-1] > bounds[0] + 1e-3
     assert fit.history["elbo"][14] < bounds[14]  # energies are negative, and count in full at T = 1
+
+
+def test_the_energy_of_a_chain_is_the_derivative_of_its_value() -> None:
+    """Taken from the messages of the closed form, beside automatic differentiation in the power."""
+    rng = np.random.default_rng(6)
+    model, data = tp.HMM(2, "poisson", prior=tp.Gamma(2.0, 1.0)).prepare(rng.poisson(3.0, (15, 2)).astype(float))
+    q = model.initial(jax.random.key(0), data)
+    m = means(q.blocks)
+
+    def value(s: Any) -> Any:
+        return jnp.sum(data.weights * model.log_evidence(m, data.values, Powers(s, s)))
+
+    walked = jax.jit(lambda s: walk_with_energy(model, m, data, s, {}, 1))(jnp.asarray(0.4))
+    wanted, slope = jax.jit(jax.value_and_grad(value))(jnp.asarray(0.4))
+    assert float(walked.value) == pytest.approx(float(wanted), rel=1e-12)
+    assert float(walked.energy) == pytest.approx(float(slope), rel=1e-10)
