@@ -153,6 +153,7 @@ class StateSpace(Model):
         keys = jax.random.split(key, p.constant.shape[0])
         return p.constant + jax.vmap(chain_integral)(p.linear, p.precision, p.coupling, p.links, keys)
 
+    @eqx.filter_jit  # traced once for all walks of a sweep
     def potentials(self, m: Means, x: Series, powers: Powers = Powers()) -> Potentials:
         k, n = self.n_states, x.real.shape[0]
         seen_steps = (~jnp.isnan(x.real)).astype(x.x.dtype)

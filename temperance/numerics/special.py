@@ -48,6 +48,7 @@ def trigamma_deficit(x: Float[Array, "*s"], slope: Float[Array, "*s"]) -> Float[
 
 
 @jax.custom_jvp
+@jax.jit  # traced once for all of its uses
 def digamma(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
     """ψ(x) = ψ(x+8) − Σ_{i<8} 1/(x+i): six times faster on the CPU than JAX's own.
 
@@ -73,6 +74,7 @@ def _digamma_jvp(primals, tangents):  # type: ignore[no-untyped-def]
 
 
 @jax.custom_jvp
+@jax.jit  # traced once for all of its uses
 def log_gamma(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
     """log Γ(x) for x > 0, by Stirling's series; below 8, of x+8, less the logarithm of x(x+1)…(x+7).
 
