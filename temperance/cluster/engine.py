@@ -179,19 +179,23 @@ class Session:
         while len(sums) > 1:
             groups = [sums[i : i + _FAN] for i in range(0, len(sums), _FAN)]
             keys = [self._key("sum", attempt, f"{level}.{i}") for i in range(len(groups))]
-            sums = self.client.map(worker.add, groups, key=keys, pure=False)
+            # Before more walks: sums that wait to be added up take memory.
+            sums = self.client.map(worker.add, groups, key=keys, pure=False, priority=level + 1)
             level += 1
-        total = self._wait(sums[0], walked)
-        return total, local
+        last = sums[0]
+        del walked, sums
+        return self._wait(last, len(jobs)), local
 
-    def _wait(self, future: Any, walked: list[Any]) -> Any:
+    def _wait(self, future: Any, walks: int) -> Any:
         ready = threading.Event()
         future.add_done_callback(lambda _: ready.set())
         while not ready.wait(_WAIT):
-            self.done = (sum(one.done() for one in walked), len(walked))
+            # Workers hold a result as long as the client has its future: what is done must go, to be freed once added.
+            self._suspects = {part: one for part, one in self._suspects.items() if one.status != "finished"}
+            self.done = (walks - len(self._suspects), walks)
             if self.client.status not in _ALIVE:
                 raise _lost(self.client)
-        self.done = (len(walked), len(walked))
+        self.done = (walks, walks)
         return future.result()
 
     def _settle(self, work: Any) -> Any:
