@@ -14,6 +14,7 @@ by the next call.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import multiprocessing
 import os
@@ -27,6 +28,7 @@ from typing import Any
 import numpy as np
 
 CORPORA = {"ap": 0.3, "kos": 0.35, "nips_uci1500": 0.7, "20news": 2.4}  # about so many million entries
+TITLES = {"ap": "AP", "kos": "KOS", "nips_uci1500": "NIPS", "20news": "20 Newsgroups"}
 PASSES = 10
 COLD = (2, 3, 5, 20)
 MAIN = (
@@ -144,37 +146,36 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 
 def draw(rows: list[dict[str, Any]], path: str) -> None:
+    """A panel for each corpus and number of topics that a cold run is there to compare with."""
     import matplotlib.pyplot as plt
 
-    ks = sorted({row["topics"] for row in rows})
-    names = [name for name in CORPORA if any(row["corpus"] == name for row in rows)]
-    figure, axes = plt.subplots(len(ks), len(names), figsize=(3.4 * len(names), 2.9 * len(ks)), squeeze=False)
-    for i, k in enumerate(ks):
-        for j, name in enumerate(names):
-            axis = axes[i, j]
-            for number, label in enumerate(SHOWN):
-                here = [row for row in rows if (row["corpus"], row["topics"], row["method"]) == (name, k, label)]
-                if not here:
-                    continue
-                curves = np.array([row["watched"] for row in here])
-                mean, error = curves.mean(axis=0), curves.std(axis=0) / np.sqrt(max(1, len(curves) - 1))
-                style = "--" if label.startswith("default") else "-"
-                axis.plot(here[0]["passes"], mean, style, color=f"C{number}", lw=1.3, label=label)
-                axis.fill_between(here[0]["passes"], mean - error, mean + error, color=f"C{number}", alpha=0.2, lw=0)
-            axis.set_title(f"{name}, K = {k}", fontsize=10)
-            axis.spines[["top", "right"]].set_visible(False)
-            final = [row["watched"][-1] for row in rows if (row["corpus"], row["topics"]) == (name, k)]
-            if not final:
-                axis.set_axis_off()
+    cold = {(row["topics"], row["corpus"]) for row in rows if row["method"].startswith("SVI")}
+    panels = [(k, name) for k, name in itertools.product(sorted({k for k, _ in cold}), CORPORA) if (k, name) in cold]
+    across = min(3, len(panels))
+    down = -(-len(panels) // across)
+    figure, axes = plt.subplots(down, across, figsize=(3.6 * across, 2.9 * down), squeeze=False)
+    for axis, (k, name) in itertools.zip_longest(axes.flat, panels, fillvalue=(0, "")):
+        here = [row for row in rows if (row["topics"], row["corpus"]) == (k, name)]
+        if not here:
+            axis.set_axis_off()
+            continue
+        for number, label in enumerate(SHOWN):
+            curves = np.array([row["watched"] for row in here if row["method"] == label])
+            if not len(curves):
                 continue
-            axis.set_ylim(min(final) - 0.25, max(final) + 0.03)
-            if i == len(ks) - 1:
-                axis.set_xlabel("passes")
-            if j == 0:
-                axis.set_ylabel("nats a token, new documents")
+            mean, error = curves.mean(axis=0), curves.std(axis=0) / np.sqrt(max(1, len(curves) - 1))
+            passes, style = here[0]["passes"], "--" if label.startswith("default") else "-"
+            axis.plot(passes, mean, style, color=f"C{number}", lw=1.3, label=label)
+            axis.fill_between(passes, mean - error, mean + error, color=f"C{number}", alpha=0.2, lw=0)
+        final = [row["watched"][-1] for row in here]
+        axis.set(title=f"{TITLES[name]}, {k} topics", ylim=(min(final) - 0.25, max(final) + 0.03), xlabel="passes")
+        axis.spines[["top", "right"]].set_visible(False)
+    for row in axes:
+        row[0].set_ylabel("nats a token, new documents")
     lines = {line.get_label(): line for axis in axes.flat for line in axis.get_lines()}
-    figure.legend(lines.values(), lines.keys(), loc="lower center", ncols=len(lines), fontsize=9, frameon=False)
-    figure.tight_layout(rect=(0, 0.05, 1, 1))
+    place = {"loc": "lower right", "bbox_to_anchor": (0.95, 0.06)}
+    figure.legend(lines.values(), lines.keys(), fontsize=10, frameon=False, **place)
+    figure.tight_layout()
     figure.savefig(path, dpi=120)
 
 
