@@ -139,10 +139,10 @@ class Unseen(Model):
         return log_volume(self.inner, m, x, jnp.asarray(powers.latent), key)
 
     def prepare(self, data: Any, weights: Any = None) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError("there are no data: the model is only drawn from")
 
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError("there are no data: the model is only drawn from")
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
-        raise NotImplementedError
+        raise NotImplementedError("there are no data: the model is only drawn from")
