@@ -54,7 +54,7 @@ def test_topics_by_name(inference: Any) -> None:
 def test_gaussian_mixtures_by_name(inference: str) -> None:
     """The same two clusters as by VB; learned covariances have no VT (`test_estimators`)."""
     found, plain = (
-        estimators.BayesianGaussianMixture(2, inference=name, max_iter=200, random_state=0).fit(X)
+        estimators.BayesianGaussianMixture(n_components=2, inference=name, max_iter=200, random_state=0).fit(X)
         for name in (inference, "vb")
     )
     labels = found.predict(X)
