@@ -142,7 +142,11 @@ class GraphModel(Model):
         if self.spec.integrated:
             constant, natural = local_gaussian(self, m, x, powers)
             return constant + gaussian_integral(natural.linear, natural.precision, key)
-        return self.evaluate(Scope(self.spec, self.constants, m, x), powers, key)
+        return self.evaluate(self.scope(m, x), powers, key)
+
+    def scope(self, m: Means, x: Any) -> Scope:
+        """All quantities, for data that have gaps only where the model was made for them."""
+        return Scope(self.spec, self.constants, m, x, gaps=self.masked)
 
     def evaluate(
         self,

@@ -6,6 +6,8 @@ a draw is the log density, and its gradient at the variable is the natural param
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax.numpy as jnp
 
 from ..numerics.special import LOG_2PI, log_gamma
@@ -19,23 +21,28 @@ def normal(own: Value, parents: Parents, d: int) -> Table:
     mean = parents["mean"]
     if "dof" in mean.fields:
         matrix = (mean.axes, mean.fields["second"], (I, J))
-        return add(
-            contract((own.axes, own.fields["mean"], (I,)), (mean.axes, mean.fields["first"], (I,))),
-            *([] if own.flat else [contract((own.axes, second(own), (I, J)), matrix)]),
-            Table(mean.axes, mean.fields["count"] + mean.fields["dof"] - 0.5 * d * LOG_2PI),
-        )
+        terms = [Table(mean.axes, mean.fields["count"] + mean.fields["dof"] - 0.5 * d * LOG_2PI)]
+        if not own.zero:
+            terms.append(contract((own.axes, own.fields["mean"], (I,)), (mean.axes, mean.fields["first"], (I,))))
+        if not own.flat:
+            terms.append(contract((own.axes, second(own), (I, J)), matrix))
+        return add(*terms)
     precision = parents["precision"]
     log_det = precision.table("log_det") if "log_det" in precision.fields else scale(precision.table("log"), float(d))
-    square = add(
-        _weighted_square(precision, own),
-        scale(_weighted_product(precision, own, mean), -2.0),
-        _weighted_square(precision, mean),
+    # Numbers go to the small tables, those of the parameters: the large one has a member for each datum.
+    halved = dataclasses.replace(precision, fields=precision.fields | {"value": -0.5 * precision.fields["value"]})
+    return add(
+        Table(log_det.axes, 0.5 * (log_det.array - d * LOG_2PI)),
+        _weighted_square(halved, own),
+        _weighted_product(precision, own, mean),
+        _weighted_square(halved, mean),
     )
-    return scale(add(log_det, scale(square, -1.0), Table((), jnp.asarray(-d * LOG_2PI))), 0.5)
 
 
 def _weighted_product(precision: Value, a: Value, b: Value) -> Table:
     """E[aᵀ Λ b] of independent a and b."""
+    if a.zero or b.zero:
+        return Table((), jnp.zeros(()))
     left, right = (a.axes, a.fields["mean"]), (b.axes, b.fields["mean"])
     value = (precision.axes, precision.fields["value"])
     if "log_det" not in precision.fields:

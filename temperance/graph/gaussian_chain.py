@@ -68,11 +68,11 @@ def potentials(model: GraphModel, m: Means, x: Any, powers: Powers = Powers(), w
     """Steps after the last one of which anything was seen are left out, unless the `whole` chain is asked for."""
     spec = model.spec
     q = spec[spec.integrated]
-    scope = Scope(spec, model.constants, m, x)
+    scope = model.scope(m, x)
     shape, k = tuple(scope.sizes[a] for a in _batch(scope, q)), q.size
 
     def seen(own: NormalVector) -> Float[Array, " n"]:
-        return model.evaluate(Scope(spec, model.constants, {**m, q.name: own}, x), powers)
+        return model.evaluate(model.scope({**m, q.name: own}, x), powers)
 
     zero = scope.zero(q.name)
     constant, pull = jax.vjp(lambda linear: seen(NormalVector(linear, None)), zero.linear)  # type: ignore[arg-type]

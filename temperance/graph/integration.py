@@ -16,8 +16,8 @@ from ..families import Normal, NormalVector
 from ..families._family import Family
 from ..models._model import Means, Powers, means
 from .gaussian_chain import chain_of, expected_steps
-from .scope import Scope
 from .spec import Spec
+from .values import Nought
 
 if TYPE_CHECKING:
     from .compiled import GraphModel
@@ -28,16 +28,15 @@ def local_gaussian(
 ) -> tuple[Float[Array, " n"], NormalVector]:
     """c, and (h, P): P one matrix for all data where it is the same for all."""
     name = model.spec.integrated
-    zero = Scope(model.spec, model.constants, {}, x).zero(name)
+    zero = model.scope({}, x).zero(name)
 
     def value(own: NormalVector, x: Any) -> Float[Array, " n"]:
-        scope = Scope(model.spec, model.constants, {**m, name: own}, x)
+        scope = model.scope({**m, name: own}, x)
         # As for a discrete latent, temperature acts on the prior too.
         return model.evaluate(scope, powers) + powers.latent * scope.affine(name, own)
 
-    # At zero, one row of zeros stands for all: an array of them would be multiplied by all that is known about the
-    # other variables. Without z zᵀ, which adds nothing to the value there nor to its derivative in z.
-    constant = value(NormalVector(zero.linear[:1], None), x)  # type: ignore[arg-type]
+    constant = value(Nought(zero.linear[:1], None), x)  # type: ignore[arg-type]
+    # Without z zᵀ, which adds nothing to the derivative in z.
     _, pull = jax.vjp(lambda linear: value(NormalVector(linear, None), x), zero.linear)  # type: ignore[arg-type]
     (linear,) = pull(jnp.ones_like(constant))
     if model.masked or jnp.ndim(powers.observation) or jnp.ndim(powers.latent) or not _alike(model.spec):

@@ -21,7 +21,8 @@ Constants = Mapping[str, Any]  # arrays, and the families of variables whose par
 
 
 class Scope:
-    """`states` are known values of discrete variables that would otherwise be latent, as when data are simulated."""
+    """`states` are known values of discrete variables that would otherwise be latent, as when data are simulated;
+    `gaps` says that some of the data may be missing."""
 
     def __init__(
         self,
@@ -31,9 +32,10 @@ class Scope:
         x: Mapping[str, Array] | None = None,
         rows: int | None = None,
         states: Mapping[str, Array] | None = None,
+        gaps: bool = True,
     ):
         self.spec, self.constants, self.m, self.x = spec, constants, m, x or {}
-        self.states = states or {}
+        self.states, self.gaps = states or {}, gaps
         self._memo: dict[str, Value] = {}
         if rows is None:
             rows = jax.tree.leaves(self.x)[0].shape[0] if self.x else 0
@@ -77,7 +79,7 @@ class Scope:
 
     def _seen(self, q: Quantity) -> Value:
         x = self.x[q.name]
-        x = jnp.where(jnp.isnan(x), _neutral(q), x)
+        x = jnp.where(jnp.isnan(x), _neutral(q), x) if self.gaps else x
         if q.value == "real":
             return Value(self.axes(q), {"mean": x[..., None] if q.scalar else x})
         return values.known(q.value, x, self.axes(q))

@@ -21,9 +21,14 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..families import NormalVector
 from .tables import Axes, I, J, Table, add, arrange, contract, multiply, spread, union
 
 _TINY = 1e-300
+
+
+class Nought(NormalVector):
+    """The statistics of a Normal variable that is zero."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +36,7 @@ class Value:
     axes: Axes
     fields: dict[str, Array]
     flat: bool = False  # a real quantity whose second moments are zero, without arrays of zeros: see integration.py
+    zero: bool = False  # a flat one that is zero itself: nothing is multiplied by it
 
     def table(self, field: str) -> Table:
         return Table(self.axes, self.fields[field])
@@ -48,7 +54,7 @@ def rename(value: Value, axis: int, to: int) -> Value:
     """The members of a plate become the values of a discrete variable."""
     axes = [to if a == axis else a for a in value.axes]
     fields = {name: arrange(array, axes)[1] for name, array in value.fields.items()}
-    return Value(tuple(sorted(axes)), fields, value.flat)
+    return dataclasses.replace(value, axes=tuple(sorted(axes)), fields=fields)
 
 
 def pick(value: Value, axis: int, index: Table) -> Value:
@@ -69,11 +75,14 @@ def pick(value: Value, axis: int, index: Table) -> Value:
         event = tuple(range(20_000, 20_000 + array.ndim - len(value.axes)))
         out = union([rest, index.axes])
         fields[name] = jnp.einsum(hot, [*index.axes, I], moved, [I, *rest, *event], [*out, *event])
-    return Value(out, fields, value.flat)
+    return dataclasses.replace(value, axes=out, fields=fields)
 
 
 def dot(a: Value, b: Value) -> Value:
     """a · b of two independent vectors: a number."""
+    if a.zero or b.zero:
+        axes = union([a.axes, b.axes])
+        return Value(axes, {"mean": jnp.zeros((1,) * (len(axes) + 1))}, flat=True, zero=True)
     mean = contract((a.axes, a.fields["mean"], (I,)), (b.axes, b.fields["mean"], (I,)))
     fields = {"mean": mean.array[..., None]}
     if a.flat or b.flat:
@@ -100,6 +109,10 @@ def second(a: Value) -> Array:
 def sum_of(a: Value, b: Value) -> Value:
     """a + b of two independent vectors."""
     axes = union([a.axes, b.axes])
+    if a.zero or b.zero:
+        kept = b if a.zero else a
+        fields = {name: spread(array, kept.axes, axes) for name, array in kept.fields.items()}
+        return Value(axes, fields, kept.flat, kept.zero)
     left, right = spread(a.fields["mean"], a.axes, axes), spread(b.fields["mean"], b.axes, axes)
     fields = {"mean": left + right}
     if not (a.known and b.known):
@@ -118,11 +131,11 @@ def linear_map(matrix: Array, a: Value) -> Value:
         fields = {"mean": matrix * mean}
         if not (a.known or a.flat):
             fields["second"] = jnp.square(matrix) * a.fields["second"]
-        return Value(a.axes, fields, a.flat)
+        return Value(a.axes, fields, a.flat, a.zero)
     fields = {"mean": jnp.einsum("ij,...j->...i", matrix, mean)}
     if not (a.known or a.flat):
         fields["second"] = jnp.einsum("ik,...kl,jl->...ij", matrix, a.fields["second"], matrix)
-    return Value(a.axes, fields, a.flat)
+    return Value(a.axes, fields, a.flat, a.zero)
 
 
 def product(a: Value, b: Value) -> Value:
@@ -163,7 +176,7 @@ def of_statistics(kind: str, m: Any, axes: Axes) -> Value:
     """Expected (or drawn) statistics of a family as a value of a kind."""
     if kind == "real":
         if m.precision is None:
-            return Value(axes, {"mean": m.linear}, flat=True)
+            return Value(axes, {"mean": m.linear}, flat=True, zero=isinstance(m, Nought))
         return Value(axes, {"mean": m.linear, "second": -2.0 * m.precision})
     if kind == "positive":
         return Value(axes, {"log": m.log, "value": m.value})
