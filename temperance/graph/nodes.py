@@ -10,7 +10,7 @@ from .errors import NotConjugate, PlateMismatch, drawn
 from .spec import Quantity
 
 if TYPE_CHECKING:
-    from .language import Graph
+    from .book import Book
 
 WORDS = {
     "real": "a Normal variable or a linear function of some",
@@ -31,7 +31,7 @@ class Node:
 
     __array_ufunc__ = None  # NumPy leaves the operators to this class
 
-    def __init__(self, graph: Graph, quantity: Quantity):
+    def __init__(self, graph: Book, quantity: Quantity):
         self.graph, self.quantity = graph, quantity
 
     @property
@@ -117,7 +117,7 @@ class Node:
                     merged(self.plates, other.plates),
                 )  # fmt: skip
             if self.quantity.scalar and other.quantity.scalar:
-                return self.graph.dot(self, other)
+                return self.dot(other)
             raise NotConjugate(
                 f"{self.name} * {other.name}: only two positive numbers or two real numbers can be multiplied, found "
                 f"{WORDS[kind]} and {WORDS[other.quantity.value]}; g.dot is for vectors"
@@ -130,8 +130,20 @@ class Node:
 
     def __matmul__(self, other: Any) -> Node:
         if isinstance(other, Node):
-            return self.graph.dot(self, other)
+            return self.dot(other)
         return self._mapped(np.asarray(other, dtype=np.float64).T, f"{self.name} matrix", None)
+
+    def dot(self, other: Node) -> Node:
+        """The dot product of two independent vectors."""
+        name = f"dot({self.name}, {other.name})"
+        for node in (self, other):
+            if node.quantity.value != "real":
+                raise NotConjugate(f"{name}: {node.name!r} must be {WORDS['real']}, it is {WORDS[node.quantity.value]}")
+        if self.quantity.size != other.quantity.size:
+            raise PlateMismatch(f"{name}: {self.quantity.size} entries and {other.quantity.size} entries")
+        self.graph.require_apart(name, self, other)
+        plates = merged(self.plates, other.plates)
+        return self.graph.derive(name, "dot", "real", {"left": self, "right": other}, plates, 1, True)
 
     def __rmatmul__(self, matrix: Any) -> Node:
         return self._mapped(np.asarray(matrix, dtype=np.float64), f"matrix {self.name}", None)
