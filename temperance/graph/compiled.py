@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any, Self
 
@@ -236,11 +235,7 @@ class GraphModel(Model):
 
     def general(self) -> Self:
         """The same model, ready for data with gaps."""
-        copy = object.__new__(type(self))
-        for field in dataclasses.fields(self):
-            object.__setattr__(copy, field.name, getattr(self, field.name))
-        object.__setattr__(copy, "masked", True)
-        return copy
+        return self._with(masked=True)
 
     def _repr_svg_(self) -> str:
         from .drawing import draw

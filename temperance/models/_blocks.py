@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, ArrayLike, Float, Key
 
 from ..families._family import Family
 
@@ -73,6 +73,12 @@ def column(power: ArrayLike) -> ArrayLike:
 
 def means(blocks: dict[str, Family]) -> Means:
     return {name: family.mean() for name, family in blocks.items()}
+
+
+def draw_posterior(key: Key[Array, ""], q: Posterior) -> dict[str, Any]:
+    """A draw of every global block, whatever their order in the dictionary."""
+    keys = jax.random.split(key, len(q.blocks))
+    return {name: q.blocks[name].sample(k) for name, k in zip(sorted(q.blocks), keys, strict=True)}
 
 
 def entropy(blocks: dict[str, Family]) -> Float[Array, ""]:

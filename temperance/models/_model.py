@@ -13,6 +13,7 @@ lines below, the same for every model.
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Self
@@ -35,6 +36,7 @@ from ._blocks import (
     add,
     ascend_slices,
     column,
+    draw_posterior,
     entropy,
     join_powers,
     means,
@@ -61,6 +63,7 @@ __all__ = [
     "Walk",
     "add",
     "column",
+    "draw_posterior",
     "entropy",
     "means",
 ]
@@ -380,6 +383,13 @@ class Model(eqx.Module):
         return self.log_prior(self.statistics(draws)) + self.log_likelihood(draws, data, powers, local)
 
     # ---- pieces -----------------------------------------------------------------------------------------
+
+    def _with(self, **fields: Any) -> Self:
+        """The same model with some fields replaced (`eqx.tree_at` cannot replace static ones)."""
+        copy = object.__new__(type(self))
+        for field in dataclasses.fields(self):
+            object.__setattr__(copy, field.name, fields.get(field.name, getattr(self, field.name)))
+        return copy
 
     def _datum(self, m: Means, x: Any, powers: Powers, key: Key[Array, ""] | None) -> Float[Array, " n"]:
         """The part of F that belongs to each datum: evidence and prior of its local blocks."""

@@ -8,7 +8,6 @@ The scores z are integrated out exactly, whatever is missing. c and s are the da
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, NamedTuple, Self
 
 import equinox as eqx
@@ -20,13 +19,27 @@ from jaxtyping import Array, ArrayLike, Float, Key
 from ..data import as_matrix, as_weights, column_moments
 from ..errors import InvalidData, InvalidParameter
 from ..families import Gamma, GammaVector, Normal, NormalVector, Point
-from ..families._family import Family, as_float
-from ..families._parameters import require_finite_positive
-from ..numerics.gaussian_latents import GaussianMoments, gaussian_integral, gaussian_moments
+from ..families._family import Family
+from ..numerics.gaussian_latents import gaussian_integral
 from ..numerics.linalg import outer, symmetrise
 from ..numerics.special import LOG_2PI
+from . import factor_answers
 from ._data import Data, make_data
-from ._model import Conditional, Group, Means, Model, Posterior, Powers, Walk, add, column, entropy, means
+from ._model import (
+    Conditional,
+    Group,
+    Means,
+    Model,
+    Posterior,
+    Powers,
+    Walk,
+    add,
+    column,
+    draw_posterior,
+    entropy,
+    means,
+)
+from ._parameters import each, finite, gamma_or_positive, positive, stack
 from .factor_rotation import Scores, Sizes, rotate
 from .factor_start import principal_loadings
 from .loadings_prior import LoadingsPrior, known_loadings_prior
@@ -82,14 +95,12 @@ class FactorAnalysis(Model):
             self.isotropic = check_choice("noise", noise, {"diagonal": False, "isotropic": True})
             self.noise = None
         else:
-            self.noise = noise if isinstance(noise, Gamma) else _positive("noise", noise)
+            self.noise = gamma_or_positive("noise", noise)
         if isinstance(relevance, Gamma) and relevance.batch_shape not in ((), (self.n_factors,)):
             raise InvalidParameter(f"relevance must be one Gamma or {n_factors} of them, got {relevance.batch_shape}")
-        if relevance is None:
-            relevance = Gamma(1.0, 0.1)
-        self.relevance = relevance if isinstance(relevance, Gamma) else _positive("relevance", relevance)
-        self.centre = None if centre is None else _finite("centre", centre)
-        self.scale = None if scale is None else _positive("scale", scale)
+        self.relevance = gamma_or_positive("relevance", Gamma(1.0, 0.1) if relevance is None else relevance)
+        self.centre = None if centre is None else finite("centre", centre)
+        self.scale = None if scale is None else positive("scale", scale)
         self.prior = {}
 
     # ---- the model ----------------------------------------------------------------------------------------
@@ -233,27 +244,22 @@ class FactorAnalysis(Model):
             deviation = np.where(flat, np.where(mean != 0.0, np.abs(mean), 1.0), deviation)
             scale = jnp.asarray(deviation)
         else:
-            scale = _columns("scale", self.scale, d)
-        centre = jnp.asarray(mean) if self.centre is None else _columns("centre", self.centre, d)
+            scale = each("scale", self.scale, d)
+        centre = jnp.asarray(mean) if self.centre is None else each("centre", self.centre, d)
         prior: dict[str, Family | Conditional] = {}
         noise = self.noise
         if isinstance(self.relevance, Gamma):
-            prior["relevance"] = _stack(self.relevance, k)
+            prior["relevance"] = stack("relevance", self.relevance, k)
             prior["loadings"] = LoadingsPrior(scale, _level()[None])
         else:
-            alpha = jnp.broadcast_to(self.relevance, (k,)) if self.relevance.ndim == 0 else self.relevance
-            if alpha.shape != (k,):
-                raise InvalidParameter(f"relevance must be one number or {k} of them, got shape {alpha.shape}")
-            prior["loadings"] = known_loadings_prior(scale, alpha, _level()[None])
+            prior["loadings"] = known_loadings_prior(scale, each("relevance", self.relevance, k), _level()[None])
         if noise is None:
             one = Gamma(1.0, 0.1 * np.square(np.asarray(scale)))
             prior["noise"] = one[0] if self.isotropic else one
         elif isinstance(noise, Gamma):
-            if noise.batch_shape not in ((), (d,)):
-                raise InvalidParameter(f"noise must be one Gamma or {d} of them, got {noise.batch_shape}")
-            prior["noise"] = _stack(noise, d)
+            prior["noise"] = stack("noise", noise, d)
         else:
-            noise = _columns("noise", noise, d)
+            noise = each("noise", noise, d)
         return self._with(prior=prior, noise=noise, centre=centre, scale=scale)
 
     def to_internal(self, x: np.ndarray) -> np.ndarray:
@@ -283,7 +289,7 @@ class FactorAnalysis(Model):
 
     def transform(self, q: Posterior, data: Any) -> np.ndarray:
         """The expected scores of each row."""
-        return np.asarray(_scores(self, q, self.new_rows(data)).mean)
+        return np.asarray(factor_answers.scores(self, q, self.new_rows(data)).mean)
 
     def inverse_transform(self, q: Posterior, scores: Any) -> np.ndarray:
         """The expected rows with these scores, in the user's coordinates."""
@@ -296,11 +302,7 @@ class FactorAnalysis(Model):
     def impute(self, q: Any, data: Any) -> Prediction:
         """Every entry with its variance: what was seen as it is (variance 0), what is missing as it is expected."""
         x = self.new_rows(data)
-        if isinstance(q, Posterior):
-            mean, variance = _impute(self, q, x)
-        else:
-            draws, log_weights = q.thinned(500).flat()
-            mean, variance = _impute_by_draws(self, draws, log_weights, x)
+        mean, variance = factor_answers.impute(self, q, x)
         seen = ~np.isnan(x)
         whole = np.where(seen, x, np.asarray(mean)) + np.asarray(self.centre)[None]
         return Prediction(whole, np.where(seen, 0.0, np.asarray(variance)))
@@ -309,7 +311,7 @@ class FactorAnalysis(Model):
         """Averaged over draws of the posterior, always the same: a mixture of Gaussians, so a density."""
 
         def one(key: Key[Array, ""]) -> Float[Array, " n"]:
-            return self.log_evidence(self.statistics(_draw(key, q)), x)
+            return self.log_evidence(self.statistics(draw_posterior(key, q)), x)
 
         each = jax.lax.map(one, jax.random.split(jax.random.key(0), _DRAWS))
         return jax.nn.logsumexp(each, axis=0) - np.log(_DRAWS)
@@ -317,7 +319,7 @@ class FactorAnalysis(Model):
     def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
         def one(key: Key[Array, ""]) -> Any:
             key_q, key_x = jax.random.split(key)
-            return self.simulate(key_x, _draw(key_q, q), 1)[0]
+            return self.simulate(key_x, draw_posterior(key_q, q), 1)[0]
 
         return jax.vmap(one)(jax.random.split(key, n)) + jnp.asarray(self.centre)[None]
 
@@ -357,12 +359,6 @@ class FactorAnalysis(Model):
 
     # ---- pieces -------------------------------------------------------------------------------------------
 
-    def _with(self, **fields: Any) -> Self:
-        copy = object.__new__(type(self))
-        for field in dataclasses.fields(self):
-            object.__setattr__(copy, field.name, fields.get(field.name, getattr(self, field.name)))
-        return copy
-
     def _scale(self) -> Float[Array, " d"]:
         assert self.scale is not None, "prepare completes the model"
         return self.scale
@@ -378,85 +374,5 @@ def _level() -> Float[Array, ""]:
     return jnp.ones(())
 
 
-@eqx.filter_jit
-def _scores(model: FactorAnalysis, q: Posterior, x: Any) -> GaussianMoments:
-    local = model.local(means(q.blocks), x)
-    return gaussian_moments(local.linear, local.precision)
-
-
-@eqx.filter_jit
-def _impute(model: FactorAnalysis, q: Posterior, x: Any) -> tuple[Float[Array, "n d"], Float[Array, "n d"]]:
-    m = means(q.blocks)
-    noise = q.blocks.get("noise")
-    if isinstance(noise, Gamma):
-        variance = jnp.where(noise.shape > 1.0, noise.rate / jnp.maximum(noise.shape - 1.0, 1e-300), jnp.inf)
-    else:
-        variance = 1.0 / model._noise(m, x.shape[1]).value
-    return _expected(model, m, jnp.broadcast_to(variance, (x.shape[1],)), x)
-
-
-@eqx.filter_jit
-def _impute_by_draws(
-    model: FactorAnalysis, draws: dict[str, Any], log_weights: Float[Array, " s"], x: Any
-) -> tuple[Float[Array, "n d"], Float[Array, "n d"]]:
-    def step(total: Any, part: Any) -> tuple[Any, None]:
-        draw, log_weight = part
-        m = model.statistics(draw)
-        mean, variance = _expected(model, m, 1.0 / model._noise(m, x.shape[1]).value, x)
-        share = jnp.exp(log_weight)
-        return (total[0] + share * mean, total[1] + share * (variance + jnp.square(mean))), None
-
-    zero = jnp.zeros(x.shape)
-    (mean, square), _ = jax.lax.scan(step, (zero, zero), (jax.tree.map(jnp.asarray, draws), log_weights))
-    return mean, square - jnp.square(mean)
-
-
-def _expected(model: FactorAnalysis, m: Means, noise: Float[Array, " d"], x: Any) -> tuple[Array, Array]:
-    """Mean and variance of every entry given what was seen of its row."""
-    k, n = model.n_factors, x.shape[0]
-    local = model.local(m, x)
-    z = gaussian_moments(local.linear, local.precision)
-    first, second = m["loadings"].linear, -2.0 * m["loadings"].precision
-    mean = z.mean @ first[:, :k].T + first[:, k][None]
-    spread = (
-        z.covariance + outer(z.mean, z.mean) if z.covariance.ndim == 3 else z.covariance[None] + outer(z.mean, z.mean)
-    )
-    d = x.shape[1]
-    square = spread.reshape((n, k * k)) @ second[:, :k, :k].reshape((d, k * k)).T
-    square = square + 2.0 * z.mean @ second[:, :k, k].T + second[:, k, k][None]
-    return mean, jnp.maximum(square - jnp.square(mean), 0.0) + noise[None]
-
-
-def _draw(key: Key[Array, ""], q: Posterior) -> dict[str, Any]:
-    keys = jax.random.split(key, len(q.blocks))
-    return {name: q.blocks[name].sample(k) for name, k in zip(sorted(q.blocks), keys, strict=True)}
-
-
 def _over_matrix(power: Float[Array, "*n"]) -> Array:
     return power[:, None, None] if power.ndim else power
-
-
-def _stack(family: Gamma, size: int) -> Gamma:
-    return Gamma(jnp.broadcast_to(family.shape, (size,)), jnp.broadcast_to(family.rate, (size,)))
-
-
-def _finite(name: str, value: Any) -> Array:
-    try:
-        array = as_float(value)
-    except (TypeError, ValueError):
-        raise InvalidParameter(f"{name} must be a number or one for each column, got {value!r}") from None
-    if array.ndim > 1 or not np.isfinite(np.asarray(array)).all():
-        raise InvalidParameter(f"{name} must be a finite number or one for each column, got {value!r}")
-    return array
-
-
-def _positive(name: str, value: Any) -> Array:
-    array = _finite(name, value)
-    require_finite_positive(**{name: array})
-    return array
-
-
-def _columns(name: str, value: Array, d: int) -> Float[Array, " d"]:
-    if value.shape not in ((), (d,)):
-        raise InvalidParameter(f"{name} must be one number or {d} of them, got shape {value.shape}")
-    return jnp.broadcast_to(value, (d,))

@@ -7,7 +7,6 @@ One α for all weights, or one for each (automatic relevance determination), or 
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Self
 
 import equinox as eqx
@@ -259,13 +258,6 @@ class LinearRegression(Model):
         return table
 
     # ---- pieces -------------------------------------------------------------------------------------------
-
-    def _with(self, **fields: Any) -> Self:
-        """A copy with some fields replaced (`eqx.tree_at` cannot replace static ones)."""
-        copy = object.__new__(type(self))
-        for field in dataclasses.fields(self):
-            object.__setattr__(copy, field.name, fields.get(field.name, getattr(self, field.name)))
-        return copy
 
     def _at(self) -> Standardised:
         assert self.coordinates is not None, "prepare completes the model"

@@ -9,7 +9,6 @@ exactly, whatever is missing.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, NamedTuple, Self
 
 import equinox as eqx
@@ -22,18 +21,17 @@ from ..data import as_weights, column_moments
 from ..errors import InvalidData, InvalidParameter
 from ..families import Gamma, GammaVector, Normal, NormalVector
 from ..families._family import Family, as_float
-from ..families._parameters import require_finite_positive
-from ..numerics.gaussian_chains import ChainMoments, chain_integral, chain_moments, forward_potentials
-from ..numerics.gaussian_latents import GaussianMoments, gaussian_moments
+from ..numerics.gaussian_chains import chain_integral
 from ..numerics.linalg import outer, symmetrise
-from ..numerics.special import LOG_2PI
 from ._data import Data, make_data
-from ._model import Conditional, Group, Means, Model, Posterior, Powers, means
-from .factor_start import principal_loadings
+from ._model import Conditional, Group, Means, Model, Posterior, Powers, draw_posterior, means
+from ._parameters import each, finite, gamma_or_positive, positive, stack
 from .loadings_prior import LoadingsPrior, known_loadings_prior
 from .mixture import check_choice, check_count
 from .prediction import Prediction
 from .series import Series, as_future, as_series
+from .state_space_potentials import Potentials, Rows, potentials
+from .state_space_start import principal_start
 
 _DRAWS = 64  # of the posterior, over which a predictive density is averaged
 
@@ -45,27 +43,6 @@ class Known(NamedTuple):
     observation: Float[Array, "d k"]
     noise_share: Float[Array, " k"]  # of the data's variance: rate of the Gamma over each state's noise precision
     start_share: Float[Array, " k"]  # of the data's variance: that of the first state
-
-
-class Potentials(NamedTuple):
-    """exp{E log p(x, z | θ)} of each series as a chain of Gaussian potentials."""
-
-    constant: Float[Array, " n"]
-    linear: Float[Array, "n t k"]
-    precision: Float[Array, "n t k k"]
-    coupling: Float[Array, "n k k"]
-    links: Float[Array, "n t"]
-    out_linear: Float[Array, "n t k"]  # what the step after it adds to `linear` and to `precision`
-    out_precision: Float[Array, "n t k k"]
-
-    def moments(self) -> ChainMoments:
-        """Leading axis: series."""
-        return jax.vmap(chain_moments)(self.linear, self.precision, self.coupling, self.links)
-
-    def filtered(self) -> GaussianMoments:
-        """Of each state given the steps up to its own (series, step)."""
-        forward = jax.vmap(forward_potentials)(self.linear, self.precision, self.coupling, self.links)
-        return jax.vmap(gaussian_moments)(forward[0] - self.out_linear, forward[1] - self.out_precision)
 
 
 class StateSpace(Model):
@@ -111,14 +88,12 @@ class StateSpace(Model):
         self.missing = check_choice("missing", missing, {None: False, "marginalise": True})
         if known is None and state_noise is None:
             state_noise = 1.0
-        self.noise, self.state_noise = (
-            _gamma_or_variance("noise", noise),
-            _gamma_or_variance("state_noise", state_noise),
-        )
-        self.relevance = _gamma_or_variance("relevance", Gamma(1.0, 0.1) if relevance is None else relevance)  # type: ignore[assignment]
-        self.start = None if start is None else _each("start", _positive("start", start), self.n_states)
-        self.centre = None if centre is None else _finite("centre", centre)
-        self.scale = None if scale is None else _positive("scale", scale)
+        self.noise = None if noise is None else gamma_or_positive("noise", noise)
+        self.state_noise = None if state_noise is None else gamma_or_positive("state_noise", state_noise)
+        self.relevance = gamma_or_positive("relevance", Gamma(1.0, 0.1) if relevance is None else relevance)
+        self.start = None if start is None else each("start", positive("start", start), self.n_states)
+        self.centre = None if centre is None else finite("centre", centre)
+        self.scale = None if scale is None else positive("scale", scale)
         self.known, self.prior, self.steps = known, {}, 0
 
     @classmethod
@@ -153,61 +128,17 @@ class StateSpace(Model):
         keys = jax.random.split(key, p.constant.shape[0])
         return p.constant + jax.vmap(chain_integral)(p.linear, p.precision, p.coupling, p.links, keys)
 
-    @eqx.filter_jit  # traced once for all walks of a sweep
     def potentials(self, m: Means, x: Series, powers: Powers = Powers()) -> Potentials:
-        k, n = self.n_states, x.real.shape[0]
-        seen_steps = (~jnp.isnan(x.real)).astype(x.x.dtype)
-        moves = seen_steps.at[:, 0].set(0.0)  # steps that follow another
-        starts = seen_steps - moves
-        follows = jnp.concatenate([moves[:, 1:], jnp.zeros((n, 1))], axis=1)  # steps that another follows
-        beta, latent = (jnp.broadcast_to(power, (n,)) for power in powers)
-
-        # What was seen: −½ τ (x − c·z − e·v)², with v the controls and a one.
-        first, second = self._rows(m, "observation")
-        tau = self._precisions(m, "noise")
-        v = jnp.concatenate([x.controls, jnp.ones((*x.real.shape, 1))], axis=2)[..., : first.shape[1] - k]
-        seen = ~jnp.isnan(x.x)
-        values, share = jnp.where(seen, x.x, 0.0), seen.astype(x.x.dtype)
-        weighted = tau.value[:, None, None] * second
-        scaled = values * tau.value[None, None]
-        linear_x = scaled @ first[:, :k] - jnp.einsum("ntd,dkv,ntv->ntk", share, weighted[:, :k, k:], v)
-        precision_x = jnp.einsum("ntd,dkl->ntkl", share, weighted[:, :k, :k])
-        constant_x = share @ (0.5 * (tau.log - LOG_2PI)) - 0.5 * jnp.sum(scaled * values, axis=2)
-        constant_x = constant_x + jnp.sum(scaled * (v @ first[:, k:].T), axis=2)
-        constant_x = constant_x - 0.5 * jnp.einsum("ntd,duv,ntu,ntv->nt", share, weighted[:, k:, k:], v, v)
-
-        # How the states move: −½ λ (z_t − a·z_{t−1} − b·u_t)².
-        first, second = self._rows(m, "dynamics")
-        rate = self._precisions(m, "state_noise")
-        weighted = rate.value[:, None, None] * second
-        total = jnp.sum(weighted, axis=0)
-        u = x.controls[..., : first.shape[1] - k]
-        after = jnp.concatenate([u[:, 1:], jnp.zeros((n, 1, u.shape[2]))], axis=1)
-        linear_z = moves[..., None] * (u @ (rate.value[:, None] * first[:, k:]).T)
-        out_linear, out_precision = -follows[..., None] * (after @ total[k:, :k]), _spread(follows, total[:k, :k])
-        linear_z = linear_z + out_linear
+        """exp{E log p(x, z | θ)} of each series."""
+        seen, move = self._rows(m, "observation", "noise"), self._rows(m, "dynamics", "state_noise")
         assert self.start is not None
-        precision_z = _spread(moves, jnp.diag(rate.value)) + out_precision
-        precision_z = precision_z + _spread(starts, jnp.diag(1.0 / self.start))
-        constant_z = moves * (0.5 * jnp.sum(rate.log) - 0.5 * jnp.sum((u @ total[k:, k:]) * u, axis=2))
-        constant_z = constant_z - starts * (0.5 * jnp.sum(jnp.log(self.start))) - 0.5 * k * LOG_2PI * seen_steps
+        return potentials(x, seen, move, self.start, powers)
 
-        # Steps of padding have a standard Normal of their own, which adds nothing.
-        padding = 1.0 - seen_steps
-        constant = beta[:, None] * constant_x + latent[:, None] * constant_z - 0.5 * k * LOG_2PI * padding
-        return Potentials(
-            jnp.sum(constant, axis=1),
-            beta[:, None, None] * linear_x + latent[:, None, None] * linear_z,
-            beta[:, None, None, None] * precision_x
-            + latent[:, None, None, None] * precision_z
-            + _spread(padding, jnp.eye(k)),
-            latent[:, None, None] * (rate.value[:, None] * first[:, :k])[None],
-            moves,
-            latent[:, None, None] * out_linear,
-            latent[:, None, None, None] * out_precision,
-        )
+    def _rows(self, m: Means, name: str, noise: str) -> Rows:
+        """A matrix, learnt or known, with the noise that belongs to it."""
+        return Rows(*self._matrix(m, name), self._precisions(m, noise))
 
-    def _rows(self, m: Means, name: str) -> tuple[Float[Array, "r c"], Float[Array, "r c c"]]:
+    def _matrix(self, m: Means, name: str) -> tuple[Float[Array, "r c"], Float[Array, "r c c"]]:
         """E[w] and E[w wᵀ] of the rows of a matrix, learnt or known."""
         if name in self.prior:
             return m[name].linear, -2.0 * symmetrise(m[name].precision)
@@ -242,58 +173,21 @@ class StateSpace(Model):
 
     def _dynamics_of(self, draws: dict[str, Any]) -> tuple[Float[Array, "k c"], Float[Array, " k"]]:
         """Rows of (A, B), and the standard deviations of the states' noise."""
-        a = draws["dynamics"] if "dynamics" in self.prior else self._rows({}, "dynamics")[0]
+        a = draws["dynamics"] if "dynamics" in self.prior else self._matrix({}, "dynamics")[0]
         if "state_noise" in self.prior:
             return a, 1.0 / jnp.sqrt(draws["state_noise"])
         return a, jnp.sqrt(jnp.asarray(self.state_noise))
 
     def observe(self, key: Key[Array, ""], draws: dict[str, Any], z: Array, controls: Array) -> Float[Array, "*n d"]:
         """What is seen of these states."""
-        c = draws["observation"] if "observation" in self.prior else self._rows({}, "observation")[0]
+        c = draws["observation"] if "observation" in self.prior else self._matrix({}, "observation")[0]
         v = jnp.concatenate([z, controls, jnp.ones((*z.shape[:-1], 1))], axis=-1)[..., : c.shape[1]]
         variance = 1.0 / draws["noise"] if "noise" in self.prior else jnp.asarray(self.noise)
         mean = v @ c.T
         return mean + jax.random.normal(key, mean.shape) * jnp.sqrt(jnp.broadcast_to(variance, mean.shape))
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
-        """Observation near the principal axes, dynamics of random persistence, precisions to match. No walk over the
-        series: the first sweep has one, and to compile another takes as long as many fits."""
-        key_c, key_a, key_v = jax.random.split(key, 3)
-        x, scale, k = data.values, self._scale(), self.n_states
-        steps = jnp.sum(data.weights[:, None] * ~jnp.isnan(x.real))
-        count = jnp.einsum("n,ntd->d", data.weights, (~jnp.isnan(x.x)).astype(x.x.dtype))
-        blocks: dict[str, Family] = {}
-        shake = jnp.exp(0.5 * jax.random.normal(key_v, (k + len(scale),)))
-        variance = 0.5 * jnp.square(scale) * shake[k:]
-        if "noise" in self.prior:
-            blocks["noise"] = self._family_of("noise") + GammaVector(0.5 * count, -0.5 * count * variance)
-        if "state_noise" in self.prior:
-            state_variance = 0.1 * jnp.mean(jnp.square(scale)) * shake[:k]
-            half = jnp.full(k, 0.5 * steps)
-            blocks["state_noise"] = self._family_of("state_noise") + GammaVector(half, -half * state_variance)
-        # Rows are as certain as regressions on states of variance one would make them.
-        if "dynamics" in self.prior:
-            a = jnp.diag(jax.random.uniform(key_a, (k,), minval=0.3, maxval=0.95))
-            rows = jnp.concatenate([a, jnp.zeros((k, self.n_controls))], axis=1)
-            blocks["dynamics"] = _around(rows, jnp.full(k, 1.0 + steps))
-        if "observation" in self.prior:
-            c = self._start_observation(key_c, data)
-            if "relevance" in self.prior:
-                half = jnp.full(k, 0.5 * len(scale))
-                found = GammaVector(half, -0.5 * jnp.sum(jnp.square(c), axis=0))
-                blocks["relevance"] = self._family_of("relevance") + found
-            rows = jnp.concatenate([c * scale[:, None], jnp.zeros((len(scale), self.n_controls + 1))], axis=1)
-            blocks["observation"] = _around(rows, (1.0 + count) / variance)
-        return Posterior(blocks, {})
-
-    def _start_observation(self, key: Key[Array, ""], data: Data) -> Float[Array, "d k"]:
-        """Loadings in units of the columns' spread."""
-        d, k = len(self._scale()), self.n_states
-        if k > d:
-            return 0.5 * jax.random.normal(key, (d, k))
-        rows = data.values.x.reshape((-1, d))
-        weights = (data.weights[:, None] * ~jnp.isnan(data.values.real)).reshape(-1)
-        return principal_loadings(key, Data(rows, weights, rows.shape[0]), self._scale(), k)[0]
+        return principal_start(self, key, data)
 
     # ---- data in ------------------------------------------------------------------------------------------
 
@@ -312,8 +206,8 @@ class StateSpace(Model):
         mean, deviation = column_moments(np.asarray(series.x).reshape((-1, d)))
         flat = deviation <= 1e-14 * np.abs(mean)
         deviation = np.where(flat, np.where(mean != 0.0, np.abs(mean), 1.0), deviation)
-        scale = jnp.asarray(deviation) if self.scale is None else _each("scale", self.scale, d)
-        centre = jnp.asarray(mean) if self.centre is None else _each("centre", self.centre, d)
+        scale = jnp.asarray(deviation) if self.scale is None else each("scale", self.scale, d)
+        centre = jnp.asarray(mean) if self.centre is None else each("centre", self.centre, d)
         overall = jnp.mean(jnp.square(scale))
         prior: dict[str, Family | Conditional] = {}
         noise, state_noise, start = self.noise, self.state_noise, self.start
@@ -332,22 +226,22 @@ class StateSpace(Model):
             prior["dynamics"] = Normal(rows, precision=np.diag(np.append(np.full(k, 4.0 * k), size)))
             others = jnp.asarray(np.append(size, 1.0))
             if isinstance(self.relevance, Gamma):
-                prior["relevance"] = _stack("relevance", self.relevance, k)
+                prior["relevance"] = stack("relevance", self.relevance, k)
                 prior["observation"] = LoadingsPrior(scale, others)
             else:
-                prior["observation"] = known_loadings_prior(scale, _each("relevance", self.relevance, k), others)
+                prior["observation"] = known_loadings_prior(scale, each("relevance", self.relevance, k), others)
             start = jnp.ones(k) if start is None else start
         if isinstance(state_noise, Gamma):
-            prior["state_noise"] = _stack("state_noise", state_noise, k)
+            prior["state_noise"] = stack("state_noise", state_noise, k)
         else:
             assert state_noise is not None
-            state_noise = _each("state_noise", state_noise, k)
+            state_noise = each("state_noise", state_noise, k)
         if noise is None:
             prior["noise"] = Gamma(1.0, 0.1 * np.square(np.asarray(scale)))
         elif isinstance(noise, Gamma):
-            prior["noise"] = _stack("noise", noise, d)
+            prior["noise"] = stack("noise", noise, d)
         else:
-            noise = _each("noise", noise, d)
+            noise = each("noise", noise, d)
         if not prior:
             raise InvalidParameter(
                 "noise and state_noise are both known, so nothing is left to learn: give one a tp.Gamma"
@@ -390,7 +284,7 @@ class StateSpace(Model):
 
     def components(self, q: Posterior) -> Float[Array, "k d"]:
         """How each state is seen in the columns."""
-        return self._rows(means(q.blocks), "observation")[0][:, : self.n_states].T
+        return self._matrix(means(q.blocks), "observation")[0][:, : self.n_states].T
 
     @property
     def state_offset(self) -> np.ndarray:
@@ -475,12 +369,6 @@ class StateSpace(Model):
 
     # ---- pieces -------------------------------------------------------------------------------------------
 
-    def _with(self, **fields: Any) -> Self:
-        copy = object.__new__(type(self))
-        for field in dataclasses.fields(self):
-            object.__setattr__(copy, field.name, fields.get(field.name, getattr(self, field.name)))
-        return copy
-
     def _scale(self) -> Float[Array, " d"]:
         assert self.scale is not None, "prepare completes the model"
         return self.scale
@@ -489,11 +377,6 @@ class StateSpace(Model):
         p = self.prior[name]
         assert isinstance(p, Family)
         return p
-
-
-def draw_posterior(key: Key[Array, ""], q: Posterior) -> dict[str, Any]:
-    keys = jax.random.split(key, len(q.blocks))
-    return {name: q.blocks[name].sample(k) for name, k in zip(sorted(q.blocks), keys, strict=True)}
 
 
 def by_series(x: Series, found: Prediction) -> Any:
@@ -505,47 +388,5 @@ def by_series(x: Series, found: Prediction) -> Any:
     return each[0] if len(each) == 1 else each
 
 
-def _around(rows: Float[Array, "r c"], precision: Float[Array, " r"]) -> Normal:
-    """Normal rows with these means, of independent entries."""
-    matrix = precision[:, None, None] * np.eye(rows.shape[1])[None]
-    return Normal.from_natural(NormalVector(precision[:, None] * rows, matrix))
-
-
-def _spread(where: Float[Array, "n t"], matrix: Float[Array, "k k"]) -> Float[Array, "n t k k"]:
-    return where[..., None, None] * matrix[None, None]
-
-
 def _known(dynamics: Any, observation: Any, noise_share: Any, start_share: Any) -> Known:
     return Known(*(as_float(value) for value in (dynamics, observation, noise_share, start_share)))
-
-
-def _stack(name: str, family: Gamma, size: int) -> Gamma:
-    if family.batch_shape not in ((), (size,)):
-        raise InvalidParameter(f"{name} must be one Gamma or {size} of them, got {family.batch_shape}")
-    return Gamma(jnp.broadcast_to(family.shape, (size,)), jnp.broadcast_to(family.rate, (size,)))
-
-
-def _gamma_or_variance(name: str, value: Any) -> Gamma | Array | None:
-    return value if value is None or isinstance(value, Gamma) else _positive(name, value)
-
-
-def _finite(name: str, value: Any) -> Array:
-    try:
-        array = as_float(value)
-    except (TypeError, ValueError):
-        raise InvalidParameter(f"{name} must be a number or a vector of them, got {value!r}") from None
-    if array.ndim > 1 or not np.isfinite(np.asarray(array)).all():
-        raise InvalidParameter(f"{name} must be a finite number or a vector of them, got {value!r}")
-    return array
-
-
-def _positive(name: str, value: Any) -> Array:
-    array = _finite(name, value)
-    require_finite_positive(**{name: array})
-    return array
-
-
-def _each(name: str, value: Array, size: int) -> Array:
-    if value.shape not in ((), (size,)):
-        raise InvalidParameter(f"{name} must be one number or {size} of them, got shape {value.shape}")
-    return jnp.broadcast_to(value, (size,))

@@ -12,10 +12,10 @@ from jaxtyping import Array, Float, Key
 
 from ..families import Gamma
 from ..numerics.linalg import cholesky
-from ._model import Means, Posterior, means
+from ._model import Means, Posterior, draw_posterior, means
 from .prediction import Forecast
 from .series import Series
-from .state_space import StateSpace, draw_posterior
+from .state_space import StateSpace
 
 _MOST = 500  # draws that an average looks at
 
@@ -87,7 +87,7 @@ def _states_so_far(model: StateSpace, m: Means, noise: Array, x: Series) -> Mome
 def _entries(model: StateSpace, m: Means, noise: Float[Array, " d"], x: Series) -> Moments:
     k = model.n_states
     z = model.potentials(m, x).moments()
-    first, second = model._rows(m, "observation")
+    first, second = model._matrix(m, "observation")
     v = jnp.concatenate([x.controls, jnp.ones((*x.real.shape, 1))], axis=2)[..., : first.shape[1] - k]
     whole = jnp.concatenate([z.mean, v], axis=2)
     mean = whole @ first.T
