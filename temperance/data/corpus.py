@@ -63,6 +63,16 @@ class Corpus:
         entries = np.repeat(np.asarray(self.starts[rows]) - starts[:-1], sizes) + np.arange(starts[-1])
         return dataclasses.replace(self, starts=starts, words=self.words[entries], counts=self.counts[entries])
 
+    def take_ranges(self, ranges: Sequence[tuple[int, int]]) -> Corpus:
+        """The documents from one number to before another, range after range: copied in runs, not one by one."""
+        bounds = [(int(self.starts[first]), int(self.starts[last])) for first, last in ranges]
+        sizes = [np.diff(self.starts[first : last + 1]) for first, last in ranges]
+        starts = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
+        words, counts = (
+            np.concatenate([part[first:last] for first, last in bounds]) for part in (self.words, self.counts)
+        )
+        return dataclasses.replace(self, starts=starts, words=words, counts=counts)
+
     def to_sparse(self) -> Any:
         """A SciPy CSR matrix, documents × words."""
         from scipy import sparse

@@ -6,16 +6,18 @@ matters, and a piece is still a fair sample of data that are stored in some orde
 
 from __future__ import annotations
 
+import collections
+import itertools
 import mmap
-import queue
-import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ..errors import InvalidData, InvalidParameter
+from .corpus import Corpus
 
 Range = tuple[int, int]  # rows from one number to before another
 T = TypeVar("T")
@@ -30,10 +32,10 @@ class Stream:
 
     `source` is the path of a .npy file, a memory-mapped array (or anything else with a shape that can be sliced,
     such as an HDF5 dataset), a corpus, or a list of files or arrays (shards) whose rows follow each other.
-    `piece_rows` is the number of rows in memory at a time; `prefetch` pieces are read ahead.
+    `piece_rows` is the number of rows in memory at a time; `prefetch` pieces are read ahead, each by a thread.
     """
 
-    def __init__(self, source: Any, *, piece_rows: int | None = None, prefetch: int = 2):
+    def __init__(self, source: Any, *, piece_rows: int | None = None, prefetch: int = 3):
         self._shards = _open(source)
         self._ends = np.cumsum([len(shard) for shard in self._shards])
         self.size = int(self._ends[-1])
@@ -84,7 +86,7 @@ class Stream:
         The first `skip` pieces are never read.
         """
 
-        def pieces() -> Iterator[T]:
+        def jobs() -> Iterator[Callable[[], T]]:
             rng = np.random.default_rng(seed)
             together = self.piece_rows // self.slab_rows
             number = 0
@@ -97,18 +99,18 @@ class Stream:
                     if number <= skip:
                         continue
                     starts = offset + np.sort(order[first : first + together]) * self.slab_rows
-                    yield use(self.take([(int(start), int(start) + self.slab_rows) for start in starts]))
+                    yield self._job([(int(start), int(start) + self.slab_rows) for start in starts], use)
 
-        return ahead(pieces(), self.prefetch)
+        return ahead(jobs(), self.prefetch)
 
     def in_order(self, use: Callable[[Any], T]) -> Iterator[T]:
         """All rows once; the last piece may be shorter."""
+        starts = range(0, self.size, self.piece_rows)
+        ranges = ((start, min(start + self.piece_rows, self.size)) for start in starts)
+        return ahead((self._job([rows], use) for rows in ranges), self.prefetch)
 
-        def pieces() -> Iterator[T]:
-            for start in range(0, self.size, self.piece_rows):
-                yield use(self.take([(start, min(start + self.piece_rows, self.size))]))
-
-        return ahead(pieces(), self.prefetch)
+    def _job(self, ranges: Sequence[Range], use: Callable[[Any], T]) -> Callable[[], T]:
+        return lambda: use(self.take(ranges))
 
     def _slices(self, start: int, stop: int) -> Iterator[tuple[Any, int, int]]:
         """A range of rows as parts of shards."""
@@ -131,46 +133,18 @@ class Stream:
             mapped.madvise(mmap.MADV_DONTNEED)
 
 
-def ahead(items: Iterator[T], depth: int) -> Iterator[T]:
-    """The same items, produced by a thread that stays up to `depth` of them ahead."""
-    ready: queue.Queue[tuple[bool, Any]] = queue.Queue(maxsize=depth)
-    stop = threading.Event()
-
-    def put(entry: tuple[bool, Any]) -> bool:
-        while not stop.is_set():
-            try:
-                ready.put(entry, timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-    def work() -> None:
+def ahead(jobs: Iterator[Callable[[], T]], depth: int) -> Iterator[T]:
+    """What the jobs give, in their order, done by `depth` threads that stay so many of them ahead."""
+    with ThreadPoolExecutor(depth, thread_name_prefix="stream") as threads:
+        waiting = collections.deque(threads.submit(job) for job in itertools.islice(jobs, depth))
         try:
-            for item in items:
-                if not put((True, item)):
-                    return
-            put((False, None))
-        except BaseException as error:
-            put((False, error))
-
-    def consume() -> Iterator[T]:
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        try:
-            while True:
-                more, item = ready.get()
-                if more:
-                    yield item
-                elif item is None:
-                    return
-                else:
-                    raise item
+            while waiting:
+                done = waiting.popleft().result()
+                waiting.extend(threads.submit(job) for job in itertools.islice(jobs, 1))
+                yield done
         finally:
-            stop.set()
-            thread.join()
-
-    return consume()
+            for job in waiting:
+                job.cancel()
 
 
 def _open(source: Any) -> list[Any]:
@@ -214,5 +188,7 @@ def _take_documents(parts: list[tuple[Any, int, int]]) -> Any:
     corpora = {id(corpus): corpus for corpus, _, _ in parts}
     if len(corpora) > 1:
         raise InvalidData("source of a stream must be one corpus; join the shards with store_corpus first")
-    rows = np.concatenate([np.arange(start, stop) for _, start, stop in parts])
-    return next(iter(corpora.values())).take(rows)
+    corpus, ranges = parts[0][0], [(start, stop) for _, start, stop in parts]
+    if isinstance(corpus, Corpus):
+        return corpus.take_ranges(ranges)
+    return corpus.take(np.concatenate([np.arange(start, stop) for start, stop in ranges]))

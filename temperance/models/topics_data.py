@@ -73,7 +73,7 @@ def as_documents(corpus: Any, host: bool, width: int, padded: bool | None = None
         padded = not host or size * width * 8 <= _PADDED
     words, counts = pad(corpus, width) if padded else (None, None)
     rows = _register(corpus) + np.arange(size, dtype=np.int64) if host else None
-    lengths: Any = corpus.lengths.astype(np.float64)
+    lengths: Any = corpus.lengths if counts is None else counts.sum(axis=1, dtype=np.float64)
     return Documents(lengths, rows, words, counts, width, Keep(corpus if host else None))  # type: ignore[arg-type]
 
 
@@ -100,9 +100,9 @@ def pad(corpus: Any, width: int) -> tuple[np.ndarray, np.ndarray]:
     corpus = corpus if isinstance(corpus, Corpus) else corpus.take(slice(None))
     words = np.zeros((len(corpus), max(1, width)), dtype=np.int32)
     counts = np.zeros(words.shape, dtype=corpus.counts.dtype)
-    row = np.repeat(np.arange(len(corpus)), corpus.entries)
-    place = np.arange(len(corpus.words)) - np.repeat(corpus.starts[:-1], corpus.entries)
-    words[row, place], counts[row, place] = corpus.words, corpus.counts
+    # A row of truth values is one run of them: copied as such.
+    here = np.arange(words.shape[1])[None] < corpus.entries[:, None]
+    words[here], counts[here] = corpus.words, corpus.counts
     return words, counts
 
 

@@ -43,6 +43,9 @@ def test_documents_can_be_taken_split_and_halved() -> None:
     corpus = as_corpus(matrix)
     rows = [7, 3, 3, 49]
     assert (counts(corpus.take(rows)) == matrix[rows]).all()
+    ranges = [(30, 42), (5, 5), (0, 7), (49, 50)]
+    runs = np.concatenate([matrix[first:last] for first, last in ranges])
+    assert (counts(corpus.take_ranges(ranges)) == runs).all()
     train, test = corpus.split(0.2, seed=1)
     assert (len(train), len(test)) == (40, 10)
     assert train.n_tokens + test.n_tokens == matrix.sum()

@@ -100,17 +100,18 @@ def test_a_bad_row_deep_in_the_file_is_an_error_in_the_caller(tmp_path: Path, qu
 
 def test_reading_ahead_stops_when_asked_and_ends_when_done(quiet: None) -> None:
     taken: list[int] = []
-
-    def count() -> object:
-        for number in range(100):
-            taken.append(number)
-            yield number
-
-    items = ahead(count(), 2)
+    jobs = (lambda number=number: taken.append(number) or number for number in range(100))
+    items = ahead(jobs, 2)
     assert next(items) == 0
     items.close()
     assert len(taken) <= 4
-    assert list(ahead(iter(range(5)), 2)) == [0, 1, 2, 3, 4]
+    assert list(ahead((lambda number=number: number for number in range(5)), 2)) == [0, 1, 2, 3, 4]
+
+
+def test_pieces_are_read_side_by_side_and_come_in_order(quiet: None) -> None:
+    second = threading.Event()
+    jobs = [lambda: second.wait(60) and "first", lambda: second.set() or "second"]
+    assert list(ahead(iter(jobs), 2)) == ["first", "second"]
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:
