@@ -25,6 +25,7 @@ from ..families.concentration import Concentration, ConcentrationVector
 from ..families.dirichlet import Dirichlet, DirichletVector
 from ..families.point import Point
 from ..numerics.special import digamma, log_gamma
+from ._blocks import join_powers, power_rows
 from ._data import Data, make_data, over_blocks
 from ._model import Conditional, Means, Model, Posterior, Powers, Terms
 from .mixture import check_choice, check_count
@@ -245,18 +246,16 @@ class LDA(Model):
         alpha = self.concentration(m)
 
         def block(part: Any, _: Array) -> tuple[Any, Any]:
-            x, weights, observation, latent, gamma = part
+            x, weights, own, gamma = part
             found = local_step(
-                m["topics"].log, x, weights, alpha, gamma, (observation, latent), local_steps, self.local_tol,
+                m["topics"].log, x, weights, alpha, gamma, join_powers(powers, own), local_steps, self.local_tol,
                 engine, self.single, heat,
             )  # fmt: skip
             value, log_theta = _document_terms(found, alpha)
             sums = jnp.sum(weights * value), found.messages, weights @ log_theta, jnp.sum(weights)
             return sums, (found.gamma, None if heat is None else (found.observed, found.powers))
 
-        n = data.weights.shape
-        observation, latent = (jnp.broadcast_to(jnp.asarray(power, jnp.float64), n) for power in powers)
-        rows = (data.values, data.weights, observation, latent, local["proportions"].concentration)
+        rows = (data.values, data.weights, power_rows(powers), local["proportions"].concentration)
         sums, (gamma, own) = over_blocks(block, rows, 1 if engine == "host" else data.blocks)
         value, topics, log_theta, total = sums
         messages = jax.tree.map(jnp.zeros_like, m) | {"topics": DirichletVector(topics)}

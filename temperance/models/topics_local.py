@@ -60,11 +60,14 @@ def local_step(
 
     With `heat` documents then find a power of their own, which the messages have.
     """
-    observation, latent = (jnp.broadcast_to(jnp.asarray(p, jnp.float64), weights.shape) for p in powers)
-    each = (weights, observation, latent)
+    observation, latent = (jnp.asarray(power, jnp.float64) for power in powers)
+    latent = jnp.broadcast_to(latent, weights.shape)
     if engine == "host":
+        each = (weights, jnp.broadcast_to(observation, weights.shape), latent)
         return _host(log_topics, x, each, prior, gamma, steps, tolerance, heat)
-    return device_local_step(log_topics, x, each, prior, gamma, steps, tolerance, single, heat)
+    return device_local_step(
+        log_topics, x, (weights, observation, latent), prior, gamma, steps, tolerance, single, heat
+    )
 
 
 def device_local_step(
@@ -77,22 +80,70 @@ def device_local_step(
     tolerance: ArrayLike,
     single: bool = False,
     heat: Heat | None = None,
+    fused: bool | None = None,
 ) -> Local:
-    """On padded arrays: two products with the gathered topics (n, width, k) an iteration, with all digits of their
-    kind (an accelerator would leave some out)."""
+    """On padded arrays; `each` holds weights, and powers of the words (one, or one for each document) and of their
+    topics. `fused` is whether one kernel goes through all iterations of a document: where that suits, unless told."""
     weights, observation, latent = each
-    kind = jnp.float32 if single else jnp.float64
+    kind = jnp.dtype(jnp.float32 if single else jnp.float64)
     rows = log_topics.T.astype(kind)
     shift = jnp.max(rows, axis=1)
-    power = observation.astype(kind)
     words, whole_counts = x.padded()
-    block = jnp.exp(power[:, None, None] * (rows - shift[:, None])[words])
     counts = whole_counts.astype(kind)
-    floor = jnp.finfo(kind).tiny
+    one_power = jnp.ndim(observation) == 0
+    power = jnp.broadcast_to(observation, weights.shape)
+    levels = rows - shift[:, None]
+    table = jnp.exp(observation.astype(kind) * levels) if one_power else None
+    block = table[words] if table is not None else jnp.exp(power.astype(kind)[:, None, None] * levels[words])
+    # A word that no topic can explain: its ratio stays finite.
+    floor = float(jnp.finfo(kind).tiny) * 2.0**30
+    if fused is None:
+        fused = one_power and heat is None and _fused_suits(log_topics.shape[0])
+    if fused:
+        from .topics_pallas import fused_step
 
-    def shares(gamma: Array) -> Array:
-        total = jnp.sum(gamma, axis=1, keepdims=True)
-        return jnp.exp(latent[:, None] * (digamma(gamma) - digamma(total))).astype(kind)
+        assert table is not None and heat is None
+        interpret = jax.default_backend() == "cpu"
+        found = fused_step(table, words, counts, prior, gamma, latent, steps, tolerance, floor, interpret)
+        gamma, share, norm = found.gamma.astype(jnp.float64), found.share, found.norm
+        top = found.top.astype(jnp.float64)
+    else:
+        gamma, share, norm, top = _ascend(block, counts, prior, gamma, latent, steps, tolerance, floor)
+    observed, powers = None, power
+    if heat is not None:
+        # Σ_k φ log β, without its shift: the logarithm of the block is at hand.
+        logs = jnp.log(jnp.maximum(block, jnp.finfo(kind).tiny))
+        each_word = jnp.einsum("nlk,nk->nl", block * logs, share, precision="highest") / norm
+        level = each_word.astype(jnp.float64) / power[:, None] + shift[words].astype(jnp.float64)
+        observed = jnp.sum(whole_counts * level, axis=1)
+        powers = heat.respond(observed, (gamma - prior[None]) / latent[:, None], power)
+    ratios = (weights * powers).astype(kind)[:, None] * counts / norm
+    messages = _collect(words, ratios, share, block, rows.shape)
+    explained = jnp.log(norm).astype(jnp.float64) + power[:, None] * shift[words].astype(jnp.float64)
+    # What the shares were divided by, E log θ_k of the largest: once for each token.
+    divided = top - latent * digamma(jnp.sum(gamma, axis=1))
+    evidence = jnp.sum(whole_counts * (explained + divided[:, None]), axis=1)
+    return Local(gamma, messages.astype(jnp.float64), evidence, observed, None if heat is None else powers)
+
+
+def _ascend(
+    block: Float[Array, "n width k"],
+    counts: Float[Array, "n width"],
+    prior: Float[Array, " k"],
+    gamma: Float[Array, "n k"],
+    latent: Float[Array, " n"],
+    steps: ArrayLike,
+    tolerance: ArrayLike,
+    floor: float,
+) -> tuple[Array, Array, Array, Array]:
+    """γ, with its shares and norms as in `topics_pallas.Fused`: two products with the gathered topics an iteration,
+    with all digits of their kind (an accelerator would leave some out)."""
+
+    def shares(gamma: Array) -> tuple[Array, Array]:
+        level = latent[:, None] * digamma(gamma)
+        # Relative to the largest: of few tokens and many topics none would be left in single precision.
+        top = jnp.max(level, axis=1)
+        return jnp.exp(level - top[:, None]).astype(block.dtype), top
 
     def norms(share: Array) -> Array:
         return jnp.maximum(jnp.einsum("nlk,nk->nl", block, share, precision="highest"), floor)
@@ -103,29 +154,25 @@ def device_local_step(
 
     def update(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         count, gamma, done = carry
-        share = shares(gamma)
+        share, _ = shares(gamma)
         expected = share * jnp.einsum("nlk,nl->nk", block, counts / norms(share), precision="highest")
         fresh = prior[None] + latent[:, None] * expected.astype(jnp.float64)
         settled = jnp.mean(jnp.abs(fresh - gamma), axis=1) <= tolerance
         return count + 1, jnp.where(done[:, None], gamma, fresh), done | settled
 
-    start = (jnp.asarray(0), gamma, jnp.zeros(len(weights), dtype=bool))
+    start = (jnp.asarray(0), gamma, jnp.zeros(len(gamma), dtype=bool))
     gamma = jax.lax.while_loop(unfinished, update, start)[1]
-    share = shares(gamma)
-    norm = norms(share)
-    observed, powers = None, observation
-    if heat is not None:
-        # Σ_k φ log β, without its shift: the logarithm of the block is at hand.
-        levels = jnp.log(jnp.maximum(block, floor))
-        each_word = jnp.einsum("nlk,nk->nl", block * levels, share, precision="highest") / norm
-        level = each_word.astype(jnp.float64) / observation[:, None] + shift[words].astype(jnp.float64)
-        observed = jnp.sum(whole_counts * level, axis=1)
-        powers = heat.respond(observed, (gamma - prior[None]) / latent[:, None], observation)
-    ratios = (weights * powers).astype(kind)[:, None] * counts / norm
-    messages = _collect(words, ratios, share, block, rows.shape)
-    explained = jnp.log(norm).astype(jnp.float64) + observation[:, None] * shift[words].astype(jnp.float64)
-    evidence = jnp.sum(whole_counts * explained, axis=1)
-    return Local(gamma, messages.astype(jnp.float64), evidence, observed, None if heat is None else powers)
+    share, top = shares(gamma)
+    return gamma, share, norms(share), top
+
+
+def _fused_suits(topics: int) -> bool:
+    """On one NVIDIA GPU that Triton compiles for, at numbers of topics that were measured."""
+    alone = jax.local_device_count() == 1 and jax.config.jax_default_device is None  # type: ignore[attr-defined]
+    if jax.default_backend() != "gpu" or not alone or not 16 <= topics <= 1024:
+        return False
+    device = jax.local_devices()[0]
+    return device.device_kind.startswith("NVIDIA") and float(device.compute_capability) >= 8.0
 
 
 def _collect(words: Array, ratios: Array, share: Array, block: Array, shape: tuple[int, ...]) -> Array:
