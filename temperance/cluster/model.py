@@ -18,13 +18,13 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int, Key
 
 from ..errors import UnsupportedMethod
-from ..families._family import Family
 from ..inference.variational.tempered_sweep import Walked, walk_with_energy
-from ..models import Conditional, Data, Each, Model, Posterior, Powers
+from ..models import Data, Each, Model, Posterior, Powers
 from ..models._data import make_data
-from ..models._model import Group, Means, Terms, Walk
+from ..models._model import Means, Terms, Walk
 from ..models.renormalised import Normaliser, log_tempered_normaliser
 from ..models.stochastic import Stochastic
+from ..models.wrapped import Wrapped
 from .worker import answer
 
 FRESH = -1  # the version of local blocks that are yet to be worked out
@@ -59,7 +59,7 @@ class Question(NamedTuple):
     shapes: tuple[tuple[tuple[int, ...], Any], ...]  # of the sums
 
 
-class Distributed(Model):
+class Distributed(Wrapped):
     """`inner` with its data elsewhere; `sample` are some rows, weighted to stand for all."""
 
     inner: Model
@@ -67,10 +67,9 @@ class Distributed(Model):
     rows: Float[Array, " p"]  # of each partition that has any
     places: Int[Array, " p"]  # their numbers
     session: Int[Array, ""]
-    prior: dict[str, Family | Conditional]
 
     def __init__(self, inner: Model, sample: Data, rows: Any, places: Any, session: int):
-        self.inner, self.sample, self.prior = inner, sample, inner.prior
+        self.inner, self.sample = inner, sample
         self.rows, self.places, self.session = jnp.asarray(rows), jnp.asarray(places), jnp.asarray(session)
 
     # ---- where the cluster comes in -----------------------------------------------------------------------
@@ -177,38 +176,6 @@ class Distributed(Model):
     def piece(self, data: Any, run: int | None = None, size: int | None = None) -> Data:
         """Held-out data, in the client's memory."""
         return make_data(self.inner.new_rows(data), None, block_rows(self.sample))
-
-    # ---- as the model says --------------------------------------------------------------------------------
-
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        return self.inner.groups
-
-    @property
-    def local_groups(self) -> tuple[Group, ...]:
-        return self.inner.local_groups
-
-    @property
-    def apart(self) -> tuple[str, ...]:
-        return self.inner.apart
-
-    @property
-    def rounding(self) -> float:
-        return self.inner.rounding
-
-    def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
-        raise NotImplementedError("the data are on the cluster already")
-
-    def log_evidence(
-        self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
-    ) -> Float[Array, " n"]:
-        return self.inner.log_evidence(m, x, powers, key)
-
-    def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Any:
-        return self.inner.simulate(key, draws, n)
-
-    def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
-        return self.inner.log_predictive(q, x)
 
 
 def block_rows(data: Data) -> int:

@@ -59,7 +59,7 @@ def _logs(model: Model, powers: np.ndarray, data: Data, seed: int, sweeps: int) 
     # Close together near T = 1, where θ goes from its prior to what leads C within log T of about 1/N.
     log_t = -np.log(powers.min()) * np.linspace(0.0, 1.0, _NODES) ** 3
     nodes, count = jnp.exp(-jnp.asarray(log_t)), gaussians(model, data)
-    found = _slopes(Unseen(model.prior, model), data, nodes, jax.random.key(seed), jnp.asarray(sweeps))
+    found = _slopes(Unseen(model), data, nodes, jax.random.key(seed), jnp.asarray(sweeps))
     slopes, volumes = (np.asarray(part) for part in found)
     slopes = slopes - count * np.asarray(jax.vmap(jax.grad(gaussian_volume))(nodes))[:, None]
     near, last = _near_one(volumes - count * np.asarray(jax.vmap(gaussian_volume)(nodes)), slopes.shape[1])

@@ -16,16 +16,16 @@ from jaxtyping import Array, Float, Key
 
 from ..errors import UnsupportedMethod
 from ..families import Bernoulli, Categorical, IndependentPair, KnownCovarianceGaussian, Multinomial, Poisson
-from ..families._family import Family
 from ..numerics.chains import Chain, sum_paths
 from ..numerics.latents import sum_out
 from ..numerics.linalg import log_det
 from ..numerics.special import LOG_2PI
 from ._data import Data
-from ._model import Conditional, Group, Means, Model, Posterior, Powers
+from ._model import Means, Model, Powers
 from .hidden_markov import HMM
 from .mixture import Mixture
 from .steps import Steps
+from .wrapped import Wrapped
 
 Power = Float[Array, ""]
 MaybeKey = Key[Array, ""] | None
@@ -118,31 +118,13 @@ def _(model: Any, data: Data) -> float:
     return float(jnp.sum(data.weights[:, None] * ~jnp.isnan(x)))
 
 
-class Unseen(Model):
+class Unseen(Wrapped):
     """The model without its data: only their shape, and which entries are missing, still matters."""
 
-    prior: dict[str, Family | Conditional]
     inner: Model
 
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        return self.inner.groups
-
-    @property
-    def local_groups(self) -> tuple[Group, ...]:
-        return self.inner.local_groups
-
-    def local_prior(self, x: Any) -> dict[str, Family | Conditional]:
-        return self.inner.local_prior(x)
+    def __init__(self, inner: Model):
+        self.inner = inner
 
     def log_evidence(self, m: Means, x: Any, powers: Powers = Powers(), key: MaybeKey = None) -> Float[Array, " n"]:
         return log_volume(self.inner, m, x, jnp.asarray(powers.latent), key)
-
-    def prepare(self, data: Any, weights: Any = None) -> Any:
-        raise NotImplementedError("there are no data: the model is only drawn from")
-
-    def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Any:
-        raise NotImplementedError("there are no data: the model is only drawn from")
-
-    def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
-        raise NotImplementedError("there are no data: the model is only drawn from")

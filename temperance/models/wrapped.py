@@ -1,0 +1,63 @@
+"""A model made of another one: what it does not say itself is as the other says."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import equinox as eqx
+from jaxtyping import Array, Float, Key
+
+from ..families._family import Family
+from ._data import Data
+from ._model import Conditional, Group, Means, Model, Posterior, Powers
+from .stochastic import Stochastic
+
+
+class Wrapped(Model):
+    """`inner`, with some of it done otherwise. It is complete: its data are prepared already."""
+
+    inner: eqx.AbstractVar[Model]
+
+    @property  # type: ignore[misc]  # a field of other models
+    def prior(self) -> dict[str, Family | Conditional]:  # type: ignore[override]
+        return self.inner.prior
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        return self.inner.groups
+
+    @property
+    def local_groups(self) -> tuple[Group, ...]:
+        return self.inner.local_groups
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        return self.inner.apart
+
+    @property
+    def stochastic(self) -> Stochastic:
+        return self.inner.stochastic
+
+    @property
+    def rounding(self) -> float:
+        return self.inner.rounding
+
+    def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
+        raise NotImplementedError("the data are prepared already")
+
+    def local_prior(self, x: Any) -> dict[str, Family | Conditional]:
+        return self.inner.local_prior(x)
+
+    def log_evidence(
+        self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
+    ) -> Float[Array, " n"]:
+        return self.inner.log_evidence(m, x, powers, key)
+
+    def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Any:
+        return self.inner.simulate(key, draws, n)
+
+    def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
+        return self.inner.initial(key, data)
+
+    def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
+        return self.inner.log_predictive(q, x)
