@@ -3,16 +3,19 @@
 from itertools import product
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.special import roots_jacobi
+from scipy.special import digamma, logsumexp, roots_jacobi, softmax
 from scipy.stats import beta as beta_distribution
-from scipy.stats import norm
+from scipy.stats import multivariate_normal, norm
 
 import temperance as tp
 from temperance.errors import InvalidParameter, UnsupportedMethod
 from temperance.inference.variational.local_tempered import LVT
+from temperance.inference.variational.local_walk import Given, make_grid, respond, walk_locally
 from temperance.inference.variational.tempered import VT
 from temperance.models._data import make_data
 from temperance.models.renormalised import log_tempered_normaliser
@@ -156,6 +159,44 @@ def test_outliers_have_a_temperature_of_their_own() -> None:
     hot = tp.fit(model, x, LVT(length=30, method=tp.VB(max_iter=1)))
     assert hot.history["temperature"][0] == pytest.approx(1 / grid.mean())
     assert fit.converged and (fit.history["temperature"][30:] == 1).all()
+
+
+def test_a_walk_with_powers_written_out() -> None:
+    """One walk of a mixture whose covariance is known: E[1/T] of each datum, energies, bound and counts."""
+    many = np.random.default_rng(5)
+    x, powers, grid = many.normal(0, 3, (40, 2)), many.uniform(0.2, 1.0, 40), np.linspace(1.0, 0.05, 20)
+    covariance = np.array([[1.0, 0.3], [0.3, 0.8]])
+    model = tp.Mixture(3, tp.KnownCovarianceGaussian(covariance), prior=tp.Normal(np.zeros(2), 9.0 * np.eye(2)))
+    model, rows = model.prepare(x)
+    centres, spread, delta = many.normal(0, 3, (3, 2)), 0.2 * np.eye(2), np.array([3.0, 1.0, 2.0])
+    blocks = {
+        "weights": tp.Dirichlet(jnp.asarray(delta)),
+        "components": tp.Normal(jnp.asarray(centres), jnp.asarray(np.tile(spread, (3, 1, 1)))),
+    }
+    given = Given(rows, jnp.asarray(powers), jnp.asarray(True), {}, 1, make_grid(model, rows, grid))
+    walked = jax.jit(lambda given: walk_locally(model, blocks, given))(given)
+    inside = np.asarray(rows.values)
+    log_pi = digamma(delta) - digamma(delta.sum())
+    observed = np.stack([multivariate_normal(c, covariance).logpdf(inside) for c in centres], axis=1)
+    observed = observed - 0.5 * np.trace(np.linalg.solve(covariance, spread))
+    shares = softmax(powers[:, None] * (observed + log_pi), axis=1)
+    np.testing.assert_allclose(walked.energy, np.sum(shares * (observed + log_pi), axis=1), rtol=1e-10)
+    assert walked.value == pytest.approx(logsumexp(powers[:, None] * (observed + log_pi), axis=1).sum(), rel=1e-12)
+    # log c(s) of a Gaussian: (d/2)(1 − s) log 2π + ½ (1 − s) log|Σ| − (d/2) log s.
+    volume = np.log(2 * np.pi) + 0.5 * np.linalg.slogdet(covariance)[1]
+    logits = np.sum(shares * observed, axis=1)[:, None] * grid - ((1 - grid) * volume - np.log(grid))
+    wanted = softmax(logits, axis=1) @ grid
+    np.testing.assert_allclose(walked.power, wanted, atol=1e-6)
+    np.testing.assert_allclose(walked.messages["weights"].log, wanted @ shares, atol=1e-5)
+
+
+@pytest.mark.parametrize(("width", "error"), [(1, 1e-7), (64, 1e-6), (784, 1e-5)])
+def test_powers_between_the_entries_of_a_table(width: int, error: float) -> None:
+    grid = np.linspace(1.0, 0.01, 100)
+    found = make_grid(tp.GaussianMixture(2), data(3, width), grid)
+    distance = np.append(width * np.geomspace(1e-3, 1e6, 1000), [0.0, np.inf])
+    wanted = softmax(0.5 * width * np.log(grid) - np.minimum(distance, 1e15)[:, None] * grid, axis=1) @ grid
+    np.testing.assert_allclose(respond(found, jnp.asarray(distance), width), wanted, rtol=0, atol=error)
 
 
 def test_what_cannot_be_tempered_says_what_can() -> None:

@@ -6,6 +6,7 @@ noise a volume, for words a sum over the vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import singledispatch
 from typing import Any, NamedTuple
 
@@ -25,8 +26,9 @@ from ...models.topics_local import Heat
 from ...numerics.linalg import cholesky, log_det
 from .tempered_sweep import Walked, document_energies
 
-_ENTRIES = 4096  # of a table
-_FARTHEST = 1e5  # distance of a datum, for each of its numbers
+_ENTRIES = 4096  # of a table of concentrations
+_PLACES, _MIDDLE = 8192, 8.0  # and of one of distances, with the one (for each number) in the middle of it
+_FARTHEST = 1e15  # distance that is told from infinity
 _NODES = 9  # powers at which a sum over all words is worked out
 _LAMBDAS = (1e-8, 1e10)  # concentrations that a table holds
 
@@ -52,18 +54,21 @@ def make_grid(model: Model, data: Data, powers: np.ndarray) -> LocalGrid:
             jnp.asarray(powers), jnp.asarray(gammaln(lam + nodes) - gammaln(lam + 1.0)), jnp.asarray(spread)
         )
     width = data.values.shape[1]
-    distance = width * np.expm1(np.linspace(0.0, np.log1p(_FARTHEST), _ENTRIES))
+    # Equal steps of t/(8 + t), with t the distance for each number: far out E[s] is as 1/t, a straight line there.
+    place = np.linspace(0.0, 1.0, _PLACES)[:-1]
+    distance = _MIDDLE * width * place / (1.0 - place)
     # r_m ∝ s_m^(d/2) exp{−s_m M/2}, the tempered density: E[s] is a function of the distance M/2 alone.
     logits = 0.5 * width * np.log(powers) - distance[:, None] * powers
-    return LocalGrid(jnp.asarray(powers), jnp.asarray(softmax(logits, axis=1) @ powers))
+    table = np.append(softmax(logits, axis=1) @ powers, powers.min())
+    return LocalGrid(jnp.asarray(powers), jnp.asarray(table))
 
 
-def _respond(grid: LocalGrid, distance: Float[Array, " n"], width: int) -> Float[Array, " n"]:
+def respond(grid: LocalGrid, distance: Float[Array, " n"], width: int) -> Float[Array, " n"]:
     """E[s] between the entries of the table."""
-    place = jnp.log1p(jnp.maximum(distance, 0.0) / width) * ((_ENTRIES - 1) / np.log1p(_FARTHEST))
-    place = jnp.clip(place, 0.0, _ENTRIES - 1.001)
-    low = jnp.floor(place).astype(jnp.int32)
-    below, above = grid.table[low], grid.table[low + 1]
+    distance = jnp.clip(distance, 0.0, _FARTHEST)
+    place = (_PLACES - 1) * (distance / (distance + _MIDDLE * width))
+    low = jnp.minimum(place.astype(jnp.int32), _PLACES - 2)
+    below, above = (grid.table.at[low + i].get(mode="promise_in_bounds") for i in (0, 1))
     return below + (place - low) * (above - below)
 
 
@@ -92,26 +97,34 @@ def _(model: Mixture, blocks: dict[str, Any], given: Given) -> Walked:
         volumes = jnp.broadcast_to(-log_det(cholesky(model.pair.covariance)), (model.n_components,))
     else:
         volumes = jnp.broadcast_to(2.0 * m["components"].dof, (model.n_components,))
-    log_weights = model.log_weights(m)
+    rests = 0.5 * (volumes - width * jnp.log(2.0 * jnp.pi)) + model.log_weights(m)
     ready, unpack = jax.vjp(model.packed, m)
 
     def block(part: Any, _: Array) -> tuple[Any, Any]:
         x, weights, here = part
         each, back = jax.vjp(lambda m: model.log_joint_z(m, x), ready)
-        # Components first, as in `sum_out`, and one exponential for value and shares.
+        # Components first, as in `sum_out`.
         logits = here[None] * each.T
         top = jnp.max(logits, axis=0)
-        parts = jnp.exp(logits - top[None])
-        norm = jnp.sum(parts, axis=0)
-        value, shares = top + jnp.log(norm), parts / norm[None]
-        joint = jnp.sum(shares * each.T, axis=0)
-        rest = (0.5 * (volumes - width * jnp.log(2.0 * jnp.pi)) + log_weights) @ shares
-        fresh = jnp.where(given.hot, _respond(given.grid, rest - joint, width), here)
-        messages = back(((weights * fresh)[None] * shares).T)[0]
-        return (jnp.sum(weights * value), messages), (weights * joint, fresh)
+        # One exponential, behind a barrier (sums would take it again), and one walk over components for all sums.
+        parts = jax.lax.optimization_barrier(jnp.exp(logits - top[None]))
+        norm, joint, rest = _sums(parts, parts * each.T, parts * rests[:, None])
+        joint, rest = joint / norm, rest / norm
+        fresh = jnp.where(given.hot, respond(given.grid, rest - joint, width), here)
+        messages = back(((weights * fresh / norm)[None] * parts).T)[0]
+        return (jnp.sum(weights * (top + jnp.log(norm))), messages), (weights * joint, fresh)
 
     (value, messages), (energy, fresh) = over_blocks(block, (data.values, data.weights, given.powers), data.blocks)
     return Walked(value, unpack(messages)[0], energy, {}, fresh)
+
+
+def _sums(*arrays: Float[Array, "k n"]) -> list[Float[Array, " n"]]:
+    """Over the leading axis, all at once."""
+
+    def add(sums: Sequence[Array], others: Sequence[Array]) -> tuple[Array, ...]:
+        return tuple(one + other for one, other in zip(sums, others, strict=True))
+
+    return jax.lax.reduce(arrays, tuple(jnp.zeros((), array.dtype) for array in arrays), add, (0,))
 
 
 @walk_locally.register
@@ -132,7 +145,7 @@ def _(model: FactorialMixture, blocks: dict[str, Any], given: Given) -> Walked:
         value, back = jax.vjp(rows, m, here, here)
         _, observed, latent = back(jnp.ones_like(value))
         distance = 0.5 * (volume - width * jnp.log(2.0 * jnp.pi)) - observed
-        fresh = jnp.where(given.hot, _respond(given.grid, distance, width), here)
+        fresh = jnp.where(given.hot, respond(given.grid, distance, width), here)
         # At fixed latents the messages of a datum are proportional to its power.
         messages = back(weights * fresh / here)[0]
         spread = sum((rows_sum(q.entropy()) for q in q_local.values()), start=jnp.zeros(()))
