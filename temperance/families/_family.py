@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
+from .._module import Module
 from ..numerics.special import LOG_2PI as LOG_2PI
 from ._parameters import as_float as as_float
 from ._parameters import require_finite_positive as require_finite_positive
@@ -25,7 +26,7 @@ from ._parameters import require_finite_positive as require_finite_positive
 _RANK = {"scalar": 0, "vector": 1, "matrix": 2, "symmetric": 2}
 
 
-class Vector(eqx.Module):
+class Vector(Module):
     """A point in the natural-parameter space of one family: η, t(θ), E[t(θ)] or a message.
 
     Fields are arrays with the same leading batch axes; `kinds` says what the trailing axes of each field are:
@@ -107,7 +108,7 @@ class Vector(eqx.Module):
         )
 
 
-class Packed(eqx.Module):
+class Packed(Module):
     """A vector known by its weights alone, which is all that a product with features needs."""
 
     flat: Float[Array, "*b f"]
@@ -136,7 +137,7 @@ def _flatten(leaf: Array, kind: str, dual: bool = False) -> Array:
     return (leaf[..., rows, columns] + leaf[..., columns, rows]) * scale
 
 
-class Family(eqx.Module):
+class Family(Module):
     """An exponential family with base measure 1; see the module's docstring."""
 
     if TYPE_CHECKING:

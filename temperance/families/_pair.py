@@ -10,17 +10,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, Self
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Key
 
+from .._module import Module
 from ..errors import InvalidData
 from ._family import Family, Packed
 
 
-class Pair(eqx.Module):
+class Pair(Module):
     """A likelihood and the map from data to its prior's natural-parameter space."""
 
     @abstractmethod

@@ -11,12 +11,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Key
 
+from .._module import Module
 from ..families._family import Family
 
 Means = dict[str, Any]  # expected (or drawn) statistics, a vector for each block
 
 
-class Conditional(eqx.Module):
+class Conditional(Module):
     """A hierarchical prior such as p(w | α): natural parameters affine in each parent's statistics."""
 
     parents: eqx.AbstractVar[tuple[str, ...]]

@@ -12,12 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._module import Module
 from ._devices import Spread, cut, devices_for, keep_spread, put_rows, rejoin, spread_over
 
 _PIECE = 2**16  # rows
 
 
-class Data(eqx.Module):
+class Data(Module):
     """N data as a pytree of arrays with a leading axis, padded with weight zero to whole blocks."""
 
     values: Any

@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Int, Key
 
+from .._module import Module
 from ..errors import UnsupportedMethod
 from ..families._family import Family
 from ._blocks import (
@@ -72,7 +73,7 @@ __all__ = [
 Walk = Callable[..., tuple[Terms, dict[str, Family]]]  # see `Model.walk`
 
 
-class Model(eqx.Module):
+class Model(Module):
     """Base of every model. The last part, from `log_prior` on, is derived once and never overridden."""
 
     prior: eqx.AbstractVar[dict[str, Family | Conditional]]

@@ -16,12 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._module import Module
 from ..errors import InvalidData, InvalidParameter
 
 BASES = ("orthonormal", "monomial", "scaled")
 
 
-class Features(eqx.Module):
+class Features(Module):
     """φ(x), without the intercept."""
 
     @abstractmethod

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._module import Module
 from ..data import as_matrix
 from ..data.sequences import as_sequences
 from ..errors import InvalidData
 
 
-class Series(eqx.Module):
+class Series(Module):
     """Values, the controls that go with them, and which steps there are (1, or NaN for padding)."""
 
     x: Float[Array, "n t d"]

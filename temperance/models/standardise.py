@@ -13,10 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._module import Module
 from ..families.normal import NormalVector
 
 
-class Standardised(eqx.Module):
+class Standardised(Module):
     """The user's weights are w = `matrix` · z + `offset`, where z are the weights the model works with.
 
     The design has a leading column of ones if there is an intercept; only then are rows centred.

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from .._module import Module
 from ..errors import InvalidParameter
 from ..families._parameters import show
 from ._data import Data, over_blocks
@@ -17,7 +18,7 @@ from ._data import Data, over_blocks
 _KINDS = ("kmeans++", "random", "prior")
 
 
-class Start(eqx.Module):
+class Start(Module):
     """How to begin; `values` are means (k, d) in the user's coordinates, or responsibilities (n, k)."""
 
     kind: str = eqx.field(static=True)

@@ -7,13 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Int8
 
+from .._module import Module
 from ..numerics.chains import CUT, FIRST, ON
 from ._data import Data
 
 _APART = 2**13  # steps of a minibatch up to which they are treated in one block
 
 
-class Steps(eqx.Module):
+class Steps(Module):
     """Steps (t, d) of all sequences one behind the other; steps of padding are sequences of their own.
 
     Other than in most models these rows depend on each other: they may be cut only where a sequence begins.
