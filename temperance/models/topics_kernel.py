@@ -10,6 +10,7 @@ from numba import njit
 from ..numerics.host import exp
 from ..numerics.threads import in_threads
 from .topics_documents import OPTIONS, Found, Layout, Rows, add_word, sort_by_word, step_documents
+from .topics_powers import add_powers
 
 _LANES = 16  # words transposed together: two cache lines
 _ROWS = 8192  # documents whose responsibilities are held at a time
@@ -117,7 +118,7 @@ def _collect(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """messages[k, v] += Σ_d scale_d · responsibility, for the words from `start` to `stop`."""
     n_topics = spread.shape[1]
-    row = np.empty(n_topics)
+    row, parts = np.empty(n_topics), np.empty(n_topics)
     sums = np.empty((_LANES, n_topics))
     for first in range(start, stop, _LANES):
         last = min(first + _LANES, stop)
@@ -131,9 +132,8 @@ def _collect(  # type: ignore[no-untyped-def]
             for at in range(0 if v == 0 else ends[v - 1], ends[v]):
                 d = documents[at]
                 factor = scale[d] * ratios[entries[at]]
-                for j in range(n_active[d]):
-                    k = actives[d, j]
-                    sums[v - first, k] += factor * shares[d, j] * exp(observation[d] * spread[v, k])
+                to = sums[v - first]
+                add_powers(spread[v], shares[d], actives[d], n_active[d], factor, observation[d], parts, to)
         for k in range(n_topics):
             for v in range(first, last):
                 messages[k, v] += sums[v - first, k]

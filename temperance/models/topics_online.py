@@ -7,15 +7,15 @@ others. What no statistics reach decays by itself: λ = scale · stored + drift,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 from numba import njit
 
-from ..numerics.host import exp, exp_digamma
+from ..numerics.host import exp, exp_digamma, log
 from ..numerics.threads import in_threads
 from .topics_documents import OPTIONS, TINY, Found, Layout, Rows, add_word, mean_energy, sort_by_word, step_documents
+from .topics_powers import add_powers
 
 Minibatch = tuple[float, Callable[[], Rows]]  # step size, and what brings the documents
 
@@ -181,14 +181,14 @@ def _spread_all(start, stop, lam, spread, power, logarithm):  # type: ignore[no-
 @njit(**OPTIONS)
 def _take_log(spread):  # type: ignore[no-untyped-def]
     for k in range(len(spread)):
-        spread[k] = math.log(max(spread[k], TINY))
+        spread[k] = log(max(spread[k], TINY))
 
 
 @njit(**OPTIONS)
 def _temper_row(spread, power):  # type: ignore[no-untyped-def]
     if power != 1.0:
         for k in range(len(spread)):
-            spread[k] = exp(power * math.log(max(spread[k], TINY)))
+            spread[k] = exp(power * log(max(spread[k], TINY)))
 
 
 @njit(**OPTIONS)
@@ -239,16 +239,14 @@ def _step_each(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """The same where documents differ in their powers, and the spread is a logarithm."""
     n_topics = lam.shape[1]
-    row = np.empty(n_topics)
+    row, parts = np.empty(n_topics), np.empty(n_topics)
     for v in range(start, stop):
         row[:] = 0.0
         here, here_spread = lam[v], spread[v]
         for at in range(0 if v == 0 else ends[v - 1], ends[v]):
             d = documents[at]
             factor = weights[d] * ratios[entries[at]]
-            share, active = shares[d], actives[d]
-            for j in range(n_active[d]):
-                row[active[j]] += factor * share[j] * exp(powers[d] * here_spread[active[j]])
+            add_powers(here_spread, shares[d], actives[d], n_active[d], factor, powers[d], parts, row)
         for k in range(n_topics):
             eta = prior[v, 0] if prior.shape[1] == 1 else prior[v, k]
             here[k] = (1.0 - rate) * here[k] + rate * (eta + row[k])

@@ -22,12 +22,17 @@ def apply():
         for i in range(len(x)):
             out[i] = host.exp_digamma(x[i])
 
+    @njit(error_model="numpy", fastmath=host.FAST)
+    def logs(x, out):
+        for i in range(len(x)):
+            out[i] = host.log(x[i])
+
     def call(function, x):
         out = np.empty_like(x)
         function(x, out)
         return out
 
-    return lambda x: call(exps, x), lambda x: call(exp_digammas, x)
+    return lambda x: call(exps, x), lambda x: call(exp_digammas, x), lambda x: call(logs, x)
 
 
 def test_exponential(apply) -> None:
@@ -39,6 +44,11 @@ def test_exponential(apply) -> None:
 def test_exponential_of_digamma(apply) -> None:
     x = np.logspace(-2.5, 12, 100_001)
     assert np.allclose(apply[1](x), np.exp(digamma(x)), rtol=1e-12)
+
+
+def test_logarithm(apply) -> None:
+    x = np.concatenate([np.logspace(-300, 300, 100_001), 1.0 + np.linspace(-0.5, 1.0, 100_001)])
+    np.testing.assert_allclose(apply[2](x), np.log(x), rtol=4e-16, atol=3e-16)
 
 
 def test_every_piece_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,50 @@
+"""Topics to the powers of documents at temperatures of their own, for the kernels of LDA.
+
+A table of powers serves all documents only where they share a temperature; otherwise each takes exponentials of its
+own words, in loops that the compiler can vectorise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from ..numerics.host import FAST, exp
+
+_OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": FAST}
+
+
+@njit(**_OPTIONS)
+def gather_powers(levels, words, power, block):  # type: ignore[no-untyped-def]
+    """block_ki = exp(power · level of topic k in word i)."""
+    size, n_topics = len(words), levels.shape[1]
+    lines = np.empty((8, n_topics))
+    for i in range(0, size, 8):
+        count = min(8, size - i)
+        for word in range(count):
+            row, line = levels[words[i + word]], lines[word]
+            for k in range(n_topics):
+                line[k] = exp(power * row[k])
+        if count == 8:
+            # Eight words of a topic are one line of the cache.
+            for k in range(n_topics):
+                to = block[k, i : i + 8]
+                to[0], to[1], to[2], to[3] = lines[0, k], lines[1, k], lines[2, k], lines[3, k]
+                to[4], to[5], to[6], to[7] = lines[4, k], lines[5, k], lines[6, k], lines[7, k]
+        else:
+            for word in range(count):
+                for k in range(n_topics):
+                    block[k, i + word] = lines[word, k]
+
+
+@njit(**_OPTIONS)
+def add_powers(levels, share, active, width, factor, power, parts, row):  # type: ignore[no-untyped-def]
+    """row_k += factor · share_j · exp(power · level_k) of the active topics k; `parts` is to work in."""
+    for j in range(width):
+        parts[j] = levels[active[j]]
+    for j in range(width):
+        parts[j] = factor * share[j] * exp(power * parts[j])
+    for j in range(width):
+        row[active[j]] += parts[j]
