@@ -169,10 +169,19 @@ def _ascend(
 def _fused_suits(topics: int) -> bool:
     """On one NVIDIA GPU that Triton compiles for, at numbers of topics that were measured."""
     alone = jax.local_device_count() == 1 and jax.config.jax_default_device is None  # type: ignore[attr-defined]
-    if jax.default_backend() != "gpu" or not alone or not 16 <= topics <= 1024:
+    if jax.default_backend() != "gpu" or not alone or not 16 <= topics <= 1024 or not _has_triton():
         return False
     device = jax.local_devices()[0]
     return device.device_kind.startswith("NVIDIA") and float(device.compute_capability) >= 8.0
+
+
+def _has_triton() -> bool:
+    """JAX 0.11 says that it will go."""
+    try:
+        from jax.experimental.pallas import triton
+    except ImportError:
+        return False
+    return hasattr(triton, "CompilerParams")
 
 
 def _collect(words: Array, ratios: Array, share: Array, block: Array, shape: tuple[int, ...]) -> Array:

@@ -9,6 +9,7 @@ to the last. Documents end when they have converged, and after their own last wo
 from __future__ import annotations
 
 import functools
+import warnings
 from typing import Any, NamedTuple
 
 import jax
@@ -45,6 +46,9 @@ def fused_step(
 ) -> Fused:
     """At most `steps` updates γ ← prior + power · share ⊙ Σ_v (count_v / norm_v) table_v of each document, all in the
     precision of the table; zeros of the counts are at the ends."""
+    if not interpret:
+        # Said at every compilation, to users who can do nothing about it: without Triton plain arrays take over.
+        warnings.filterwarnings("ignore", "The Pallas Triton backend is deprecated", DeprecationWarning)
     n, width = words.shape
     topics, kind = table.shape[1], table.dtype
     filled = pl.next_power_of_2(topics)

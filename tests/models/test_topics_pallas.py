@@ -12,6 +12,8 @@ from temperance.data import as_corpus
 from temperance.models.topics_data import Documents, as_documents
 from temperance.models.topics_local import device_local_step, local_step
 
+pytest.importorskip("jax.experimental.pallas.triton")
+
 K, V, N = 13, 40, 6
 
 
