@@ -1,6 +1,6 @@
 """LDA on an accelerator at the shapes of the New York Times corpus: 1.7 million documents, 8,000 words, K = 500,
 128 distinct words a document, 20 local iterations, float32. Seconds of a pass with the corpus on the device and
-streamed from host memory, beside the least the memory and the arithmetic of the device allow.
+streamed from host memory, beside the least that the arithmetic, the cache and the memory of the device allow.
 
     python -m benchmarks.topics_gpu [--documents N] [--batch B] [--topics K] [--width W] [--words V] [--skip-stream]
 
@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.experimental import pallas as pl
 
 import temperance as tp
 from temperance.data import Corpus
@@ -22,6 +25,7 @@ from temperance.data import Corpus
 from ._timing import seconds
 
 ITERATIONS = 20
+PIECE = 2**16  # documents of a piece of the stream
 BANDWIDTH, ARITHMETIC = 4.8e12, 67e12  # of an H200: bytes and float32 operations a second
 
 
@@ -36,14 +40,51 @@ def simulate(documents: int, words: int, width: int) -> Corpus:
     return Corpus(np.arange(documents + 1, dtype=np.int64) * width, drawn.ravel(), counts.ravel(), words)
 
 
-def roofline(documents: int, width: int, topics: int, iterations: int) -> tuple[float, float]:
-    """Seconds of a pass if only memory, or only arithmetic, counted: the gathered topics (documents × width × K) are
-    written once and read twice an iteration, and once more for the statistics; two products an iteration."""
+def roofline(documents: int, width: int, topics: int, cache: float) -> dict[str, float]:
+    """Seconds of a pass if only one thing counted: the arithmetic, two products an iteration and one for the norms; the
+    cache, if every row of the topics came from there once an iteration; or the memory, if the topics of a document's
+    words were gathered beforehand and read twice an iteration, as on plain arrays."""
     block = documents * width * topics
-    return 4.0 * block * (2 * iterations + 3) / BANDWIDTH, 4.0 * block * (iterations + 1) / ARITHMETIC
+    return {
+        "arithmetic": 4.0 * block * (ITERATIONS + 1) / ARITHMETIC,
+        "the cache": 4.0 * block * (ITERATIONS + 1) / cache,
+        "memory, if gathered": 4.0 * block * (2 * ITERATIONS + 3) / BANDWIDTH,
+    }
 
 
-def a_pass(data: object, topics: int, batch: int, passes: tuple[int, int]) -> float:
+def cache_bandwidth(words: int, topics: int) -> float:
+    """Bytes a second that a kernel which does nothing else reads of a table that fits in the second-level cache."""
+    from jax.experimental.pallas import triton
+
+    rows, rounds, programs = 8, 128, 4224
+    wide = pl.next_power_of_2(topics)
+    table = jnp.ones((words // rows * rows, wide), jnp.float32)
+
+    def read(table_ref: Any, out_ref: Any) -> None:
+        first = pl.program_id(0) * 37
+
+        def add(i: Any, total: Any) -> Any:
+            place = (first + i) % (table.shape[0] // rows) * rows
+            return total + jnp.sum(table_ref[pl.ds(place, rows), :], axis=0)
+
+        out_ref[:] = jax.lax.fori_loop(0, rounds, add, jnp.zeros((wide,), jnp.float32))
+
+    call = pl.pallas_call(
+        read,
+        out_shape=jax.ShapeDtypeStruct((programs, wide), jnp.float32),
+        grid=(programs,),
+        in_specs=[pl.BlockSpec(table.shape, lambda d: (0, 0))],
+        out_specs=pl.BlockSpec((None, wide), lambda d: (d, 0)),
+        compiler_params=triton.CompilerParams(num_warps=2, num_stages=1),
+    )
+    run = jax.jit(lambda table: jnp.sum(call(table)))
+    run(table).block_until_ready()
+    best = min(seconds(lambda: run(table).block_until_ready()) for _ in range(10))
+    return programs * rounds * rows * wide * 4 / best
+
+
+def a_pass(data: Corpus | tp.Stream, topics: int, batch: int, passes: tuple[int, int]) -> float:
+    """Seconds for as many documents as there are (what fills no minibatch is left out of a pass)."""
     model = tp.LDA(topics, engine="device", precision="single", local_tol=0.0)
 
     def run(count: int) -> float:
@@ -52,7 +93,8 @@ def a_pass(data: object, topics: int, batch: int, passes: tuple[int, int]) -> fl
 
     run(passes[0])
     few, many = (min(run(count) for _ in range(2)) for count in passes)
-    return (many - few) / (passes[1] - passes[0])
+    pieces, piece = (data.pieces_per_pass, data.piece_rows) if isinstance(data, tp.Stream) else (1, len(data))
+    return (many - few) / (passes[1] - passes[0]) * len(data) / (pieces * (piece // batch) * batch)
 
 
 def main(arguments: tuple[str, ...] | None = None) -> None:
@@ -68,12 +110,15 @@ def main(arguments: tuple[str, ...] | None = None) -> None:
     print(f"{jax.devices()[0].device_kind}: {vars(given)}", flush=True)
     corpus = simulate(given.documents, given.words, given.width)
     resident = a_pass(corpus, given.topics, given.batch, (1, 3))
-    memory, arithmetic = roofline(given.documents, given.width, given.topics, ITERATIONS)
     print(f"resident: {resident:.2f} s a pass, {given.documents / resident:,.0f} documents/s", flush=True)
-    print(f"roofline of an H200: {memory:.2f} s by memory, {arithmetic:.2f} s by arithmetic", flush=True)
+    if not on_cpu:
+        cache = cache_bandwidth(given.words, given.topics)
+        print(f"the cache was read at {cache / 1e12:.1f} TB/s", flush=True)
+        for name, least in roofline(given.documents, given.width, given.topics, cache).items():
+            print(f"roofline of an H200 by {name}: {least:.2f} s", flush=True)
     if given.skip_stream:
         return
-    piece = max(given.batch, min(given.documents // 2, 16 * given.batch))
+    piece = max(given.batch, min(given.documents // 2, PIECE))
     streamed = a_pass(tp.Stream(corpus, piece_rows=piece), given.topics, given.batch, (1, 3))
     print(f"streamed: {streamed:.2f} s a pass, {streamed / resident:.2f} times resident", flush=True)
 
