@@ -19,7 +19,7 @@ from jaxtyping import Array, ArrayLike, Float, Int, Key
 
 from ..errors import UnsupportedMethod
 from ..inference.variational.tempered_sweep import Walked, walk_with_energy
-from ..models import Data, Each, Model, Posterior, Powers
+from ..models import Data, Each, Model, Posterior, Powers, Way
 from ..models._data import make_data
 from ..models._model import Means, Terms, Walk
 from ..models.renormalised import Normaliser, log_tempered_normaliser
@@ -74,30 +74,18 @@ class Distributed(Wrapped):
 
     # ---- where the cluster comes in -----------------------------------------------------------------------
 
-    def walk(
-        self,
-        m: Means,
-        data: Data,
-        powers: Powers = Powers(),
-        local: Any = None,
-        local_steps: int = 1,
-    ) -> tuple[Terms, Any]:
-        sums, fresh = self.ask("walk", m, data, powers, local, local_steps)
+    def walk(self, m: Means, data: Data, way: Way = Way(), local: Any = None) -> tuple[Terms, Any]:
+        sums, fresh = self.ask("walk", m, data, way, local)
         return Terms(*sums), fresh
 
     def sweep(
-        self,
-        q: Posterior,
-        data: Data,
-        powers: Powers = Powers(),
-        rate: ArrayLike = 1.0,
-        local_steps: int = 1,
-        walk: Walk | None = None,
+        self, q: Posterior, data: Data, way: Way = Way(), rate: ArrayLike = 1.0, walk: Walk | None = None
     ) -> tuple[Posterior, Float[Array, ""]]:
-        return self.inner.sweep(q, data, powers, rate, local_steps, walk or self.walk)
+        return self.inner.sweep(q, data, way, rate, walk or self.walk)
 
-    def ask(self, kind: str, m: Means, data: Data, powers: Powers, local: Any, local_steps: int) -> tuple[Any, Any]:
+    def ask(self, kind: str, m: Means, data: Data, way: Way, local: Any) -> tuple[Any, Any]:
         """The sums of a walk of this kind, and the local blocks."""
+        powers, local_steps = way
         if any(jnp.ndim(power) for power in powers):
             raise UnsupportedMethod("a temperature for each datum needs the data in one place; leave out engine")
         cold = kind == "walk" and all(isinstance(power, float) and power == 1.0 for power in powers)
@@ -189,7 +177,7 @@ def _(model: Distributed, temperatures: np.ndarray, data: Data, seed: int = 0) -
 
 @walk_with_energy.register
 def _(model: Distributed, m: Means, data: Data, power: Any, local: Any, local_steps: int) -> Walked:
-    (value, messages, energy), fresh = model.ask("energy", m, data, Powers(power, power), local, local_steps)
+    (value, messages, energy), fresh = model.ask("energy", m, data, Way(Powers(power, power), local_steps), local)
     return Walked(value, messages, energy, fresh)
 
 

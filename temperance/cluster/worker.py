@@ -18,7 +18,7 @@ import numpy as np
 from ..data import Corpus
 from ..errors import PartitionFailed, TemperanceError
 from ..inference.variational.tempered_sweep import walk_with_energy
-from ..models import LDA, Data, Model, Powers
+from ..models import LDA, Data, Model, Powers, Way
 from ..models.topics_data import as_documents
 from .partitions import FromFile, FromMemory, FromShard, as_rows, row_count, take_rows
 
@@ -207,7 +207,7 @@ def walk(job: Job, part: Any, m: Any, powers: np.ndarray, model: Any, about: Wal
 def answer(kind: str, model: Model, m: Any, data: Data, powers: Any, local: Any, steps: int) -> tuple[Any, Any]:
     """(sums, local blocks) of a walk: what the client needs to know the shapes of, and a worker to carry out."""
     if kind == "walk":
-        return model.walk(m, data, Powers() if powers is None else Powers(powers[0], powers[1]), local, steps)
+        return model.walk(m, data, Way(Powers() if powers is None else Powers(powers[0], powers[1]), steps), local)
     assert kind == "energy" and powers is not None
     walked = walk_with_energy(model, m, data, powers[0], local, steps)
     return (walked.value, walked.messages, walked.energy), walked.local

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, check_non_negative, valida
 import temperance as tp
 
 from ..errors import InvalidParameter
-from ..models import Posterior
+from ..models import Posterior, Way
 from ..models._data import make_data
 from ._inference import as_method, as_seed, steps_of
 
@@ -241,7 +241,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
 @eqx.filter_jit
 def _sweep(model: tp.LDA, state: Posterior, data: Any, rate: Any, local_steps: int) -> tuple[Posterior, Any]:
-    return model.sweep(state, data, rate=rate, local_steps=local_steps)
+    return model.sweep(state, data, Way(local_steps=local_steps), rate)
 
 
 def _repeats(counts: Any) -> bool:

@@ -1,7 +1,7 @@
 """Models: each is a prior and one scalar function (see `_model.py`)."""
 
 from ._data import Data
-from ._model import Conditional, Each, Model, Posterior, Powers
+from ._model import Conditional, Each, Model, Posterior, Powers, Way
 from .dirichlet_process import DirichletProcessMixture
 from .factor_analysis import FactorAnalysis
 from .factorial import FactorialMixture
@@ -32,4 +32,5 @@ __all__ = [
     "Powers",
     "Prediction",
     "StateSpace",
+    "Way",
 ]

@@ -43,6 +43,13 @@ class Powers(NamedTuple):
     latent: ArrayLike = 1.0
 
 
+class Way(NamedTuple):
+    """How the data are walked over: to which powers, and with how many passes over their local blocks."""
+
+    powers: Powers = Powers()
+    local_steps: int = 1
+
+
 class Each(NamedTuple):
     """The slices of a stacked block along one of its batch axes, updated in turn."""
 

@@ -34,6 +34,7 @@ from ._blocks import (
     Posterior,
     Powers,
     Terms,
+    Way,
     add,
     ascend_slices,
     column,
@@ -62,6 +63,7 @@ __all__ = [
     "Powers",
     "Terms",
     "Walk",
+    "Way",
     "add",
     "column",
     "draw_posterior",
@@ -128,15 +130,10 @@ class Model(Module):
         return ()
 
     def walk(
-        self,
-        m: Means,
-        data: Data,
-        powers: Powers = Powers(),
-        local: dict[str, Family] | None = None,
-        local_steps: int = 1,
+        self, m: Means, data: Data, way: Way = Way(), local: dict[str, Family] | None = None
     ) -> tuple[Terms, dict[str, Family]]:
         """`terms` as sweeps use it; a model may override it by a closed form, with a test that they agree."""
-        return self.terms(m, data, powers, None, local, local_steps)
+        return self.terms(m, data, way, local)
 
     def gibbs_local(
         self, key: Key[Array, ""], draws: dict[str, Any], data: Data, powers: Powers, local: dict[str, Any]
@@ -240,15 +237,15 @@ class Model(Module):
         self,
         m: Means,
         data: Data,
-        powers: Powers = Powers(),
-        key: Key[Array, ""] | None = None,
+        way: Way = Way(),
         local: dict[str, Family] | None = None,
-        local_steps: int = 1,
+        key: Key[Array, ""] | None = None,
     ) -> tuple[Terms, dict[str, Family]]:
         """One walk over the data: the local value, the messages to the globals, and refreshed local blocks.
 
         Local blocks that are not given start afresh.
         """
+        powers, local_steps = way
         ready, unpack = jax.vjp(self.packed, m)
 
         def block(part: Any, index: Array) -> tuple[Terms, dict[str, Family]]:
@@ -272,17 +269,11 @@ class Model(Module):
     def bound(self, q: Posterior, data: Data, powers: Powers = Powers()) -> Float[Array, ""]:
         """The evidence lower bound, every constant kept (at temperature 1/power, the annealed bound)."""
         m = means(q.blocks)
-        terms, _ = self.walk(m, data, powers, q.locals, local_steps=0)
+        terms, _ = self.walk(m, data, Way(powers, local_steps=0), q.locals)
         return self.log_prior(m) + terms.value + entropy(q.blocks)
 
     def sweep(
-        self,
-        q: Posterior,
-        data: Data,
-        powers: Powers = Powers(),
-        rate: ArrayLike = 1.0,
-        local_steps: int = 1,
-        walk: Walk | None = None,
+        self, q: Posterior, data: Data, way: Way = Way(), rate: ArrayLike = 1.0, walk: Walk | None = None
     ) -> tuple[Posterior, Float[Array, ""]]:
         """Update every group in turn; returns the bound at the start, after the first local step.
 
@@ -296,11 +287,11 @@ class Model(Module):
             m = means(blocks)
             value, target = jax.value_and_grad(self.log_prior)(m)
             if bound is None or not (set(names) <= set(self.apart) or isinstance(group, Each)):
-                terms, local = walk(m, data, powers, local, local_steps)
+                terms, local = walk(m, data, way, local)
                 target = add(target, terms.messages)
                 bound = value + terms.value + entropy(blocks) if bound is None else bound
             if isinstance(group, Each):
-                blocks, local = self._sweep_slices(group, blocks, local, data, powers, rate, local_steps, walk)
+                blocks, local = self._sweep_slices(group, Posterior(blocks, local), data, way, rate, walk)
             else:
                 blocks |= {name: move(blocks[name], target[name], rate) for name in names}
         assert bound is not None
@@ -421,28 +412,19 @@ class Model(Module):
 
         return jax.lax.fori_loop(0, steps, step, q)
 
-    def _sweep_slices(
-        self,
-        group: Each,
-        blocks: dict[str, Family],
-        local: dict[str, Family],
-        data: Data,
-        powers: Powers,
-        rate: ArrayLike,
-        local_steps: int,
-        walk: Walk,
-    ) -> tuple[dict[str, Family], dict[str, Family]]:
+    def _sweep_slices(self, group: Each, q: Posterior, data: Data, way: Way, rate: ArrayLike, walk: Walk) -> Posterior:
+        blocks = q.blocks
         size = blocks[group.block].batch_shape[group.axis]
 
         def body(index: Array, carry: tuple[Family, dict[str, Family]]) -> tuple[Family, dict[str, Family]]:
             block, local = carry
             m = means(blocks | {group.block: block})
-            terms, local = walk(m, data, powers, local, local_steps)
+            terms, local = walk(m, data, way, local)
             target = add(jax.grad(self.log_prior)(m), terms.messages)[group.block]
             return replace_slice(block, move(block, target, rate), group.axis, index), local
 
-        block, local = jax.lax.fori_loop(0, size, body, (blocks[group.block], local))
-        return blocks | {group.block: block}, local
+        block, local = jax.lax.fori_loop(0, size, body, (blocks[group.block], q.locals))
+        return Posterior(blocks | {group.block: block}, local)
 
     def sample_local_prior(self, key: Key[Array, ""], x: Any, draws: dict[str, Any]) -> dict[str, Any]:
         """A draw of the local blocks from their prior given the globals."""

@@ -33,6 +33,7 @@ from ._model import (
     Posterior,
     Powers,
     Walk,
+    Way,
     add,
     column,
     draw_posterior,
@@ -159,18 +160,12 @@ class FactorAnalysis(Model):
         return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (d,)), noise)
 
     def sweep(
-        self,
-        q: Posterior,
-        data: Data,
-        powers: Powers = Powers(),
-        rate: ArrayLike = 1.0,
-        local_steps: int = 1,
-        walk: Walk | None = None,
+        self, q: Posterior, data: Data, way: Way = Way(), rate: ArrayLike = 1.0, walk: Walk | None = None
     ) -> tuple[Posterior, Float[Array, ""]]:
         """Coordinate ascent with a change of the factors' coordinates after the loadings: see `factor_rotation`."""
-        whole = all(isinstance(power, float) and power == 1.0 for power in (rate, *powers))
+        whole = all(isinstance(power, float) and power == 1.0 for power in (rate, *way.powers))
         if not whole or any(isinstance(block, Point) for block in q.blocks.values()):
-            return super().sweep(q, data, powers, rate, local_steps, walk)
+            return super().sweep(q, data, way, rate, walk)
         walk = walk or self.walk
         blocks, k = dict(q.blocks), self.n_factors
         m = means(blocks)

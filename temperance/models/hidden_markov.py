@@ -39,7 +39,7 @@ from ..numerics.chains import (
 from ..numerics.special import safe_log
 from ._blocks import join_powers, power_rows
 from ._data import Data, over_blocks
-from ._model import Conditional, Means, Model, Posterior, Powers, Terms, column
+from ._model import Conditional, Means, Model, Posterior, Powers, Terms, Way, column
 from .hidden_markov_answers import by_sequence, decoded, filtered, forecast, smoothed
 from .mixture import Mixture, check_choice, check_count
 from .prediction import Forecast
@@ -196,16 +196,11 @@ class HMM(Model):
     # ---- the same in closed form ----------------------------------------------------------------------------
 
     def walk(
-        self,
-        m: Means,
-        data: Data,
-        powers: Powers = Powers(),
-        local: dict[str, Any] | None = None,
-        local_steps: int = 1,
+        self, m: Means, data: Data, way: Way = Way(), local: dict[str, Any] | None = None
     ) -> tuple[Terms, dict[str, Any]]:
         if self.engine == "autodiff":
-            return self.terms(m, data, powers, None, local, local_steps)
-        x: Steps = data.values
+            return self.terms(m, data, way, local)
+        powers, x = way.powers, data.values
         ready, unpack = jax.vjp(self.packed, m)
         latent = _common(powers.latent)
         rows = power_rows(powers)

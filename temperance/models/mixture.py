@@ -26,7 +26,7 @@ from ..numerics.latents import sum_out
 from ..numerics.special import log_mix, safe_log
 from . import gaussian_walk
 from ._data import Data, make_data, over_blocks
-from ._model import Conditional, Means, Posterior, Powers, Terms, column
+from ._model import Conditional, Means, Posterior, Powers, Terms, Way, column
 from .enumerable import Enumerable
 from .likelihoods import as_pair, require_conjugate, stack_prior
 from .starts import Start, as_start, match_start, start_labels
@@ -116,17 +116,12 @@ class Mixture(Enumerable):
         return m | {"components": self.pair.packed(m["components"])}
 
     def walk(
-        self,
-        m: Means,
-        data: Data,
-        powers: Powers = Powers(),
-        local: dict[str, Family] | None = None,
-        local_steps: int = 1,
+        self, m: Means, data: Data, way: Way = Way(), local: dict[str, Family] | None = None
     ) -> tuple[Terms, dict[str, Family]]:
         plain = not local and type(self).log_joint_z is Mixture.log_joint_z
-        if plain and gaussian_walk.has_kernel(self, data, powers):
-            return gaussian_walk.walk(self, m, data, powers), {}
-        return self.terms(m, data, powers, None, local, local_steps)
+        if plain and gaussian_walk.has_kernel(self, data, way.powers):
+            return gaussian_walk.walk(self, m, data, way.powers), {}
+        return self.terms(m, data, way, local)
 
     def mean_log_weights(self, q: Posterior) -> Float[Array, " k"]:
         """log E[π]."""

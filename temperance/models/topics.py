@@ -27,7 +27,7 @@ from ..families.point import Point
 from ..numerics.special import digamma, log_gamma
 from ._blocks import join_powers, power_rows
 from ._data import Data, make_data, over_blocks
-from ._model import Conditional, Means, Model, Posterior, Powers, Terms
+from ._model import Conditional, Means, Model, Posterior, Powers, Terms, Way
 from .mixture import check_choice, check_count
 from .stochastic import Stochastic
 from .topics_data import Documents, as_documents, given_documents
@@ -218,31 +218,20 @@ class LDA(Model):
     # ---- the same in closed form ------------------------------------------------------------------------
 
     def walk(
-        self,
-        m: Means,
-        data: Data,
-        powers: Powers = Powers(),
-        local: dict[str, Any] | None = None,
-        local_steps: int = 1,
+        self, m: Means, data: Data, way: Way = Way(), local: dict[str, Any] | None = None
     ) -> tuple[Terms, dict[str, Any]]:
         if self._engine() == "autodiff":
-            return self.terms(m, data, powers, None, local, local_steps)
-        terms, proportions, _ = self.walk_with_heat(m, data, powers, local, local_steps)
+            return self.terms(m, data, way, local)
+        terms, proportions, _ = self.walk_with_heat(m, data, way, local)
         return terms, proportions
 
     def walk_with_heat(
-        self,
-        m: Means,
-        data: Data,
-        powers: Powers,
-        local: dict[str, Any] | None,
-        local_steps: int,
-        heat: Heat | None = None,
+        self, m: Means, data: Data, way: Way, local: dict[str, Any] | None, heat: Heat | None = None
     ) -> tuple[Terms, dict[str, Any], tuple[Array, Array] | None]:
         """`walk` in closed form; with `heat` documents find powers of their own, which the messages have, and
         Σ_v n_v E log β of each document and these powers come with the rest."""
         engine = "device" if self._engine() == "autodiff" else self._engine()
-        local = local or self.initial_local(m, data.values)
+        local, (powers, local_steps) = local or self.initial_local(m, data.values), way
         alpha = self.concentration(m)
 
         def block(part: Any, _: Array) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ import pytest
 import temperance as tp
 from temperance.errors import InvalidParameter, UnsupportedMethod
 from temperance.inference.variational.memoised import pass_over_parts, split, start_parts
-from temperance.models import Posterior
+from temperance.models import Posterior, Way
 from temperance.models._model import entropy, means
 
 N = 50
@@ -85,7 +85,7 @@ def test_local_blocks_that_are_not_kept_take_no_memory_and_the_bound_still_rises
     fit = tp.fit(factorial(), X, method, seed=1)
     assert fit.state.locals == {} and (np.diff(fit.history["elbo"]) > -1e-10).all()
     fresh = fit.model.initial_local(means(fit.state.blocks), fit.data.values)
-    terms, local = fit.model.walk(means(fit.state.blocks), fit.data, local=fresh, local_steps=20)
+    terms, local = fit.model.walk(means(fit.state.blocks), fit.data, Way(local_steps=20), fresh)
     bound = fit.model.bound(Posterior(fit.state.blocks, local), fit.data)
     assert bound >= fit.log_evidence - 1e-6
     assert terms.value.shape == ()

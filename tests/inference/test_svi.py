@@ -13,7 +13,7 @@ from temperance.errors import InvalidParameter
 from temperance.inference.step_sizes import as_step_size
 from temperance.inference.variational.minibatches import minibatch, rows_of_step
 from temperance.inference.variational.stochastic import stochastic_step
-from temperance.models import Posterior
+from temperance.models import Posterior, Way
 from temperance.models._model import means
 
 N = 60
@@ -130,7 +130,7 @@ def test_local_blocks_start_afresh_and_rates_touch_globals_only() -> None:
     model, data = tp.FactorialMixture(2, noise=0.5, probability=0.4, factor_variance=2.0).prepare(X)
     q = model.initial(jax.random.key(0), data)
     fresh = model.initial_local(means(q.blocks), data.values)
-    target, _ = model.sweep(Posterior(q.blocks, fresh), data, local_steps=2)
+    target, _ = model.sweep(Posterior(q.blocks, fresh), data, Way(local_steps=2))
     moved, _ = jax.jit(lambda rate: stochastic_step(model, q.blocks, data, rate, 2))(jnp.asarray(0.25))
     halfway = q.blocks["factors"].mix(target.blocks["factors"], 0.25)
     for ours, theirs in zip(leaves(moved["factors"]), leaves(halfway), strict=True):

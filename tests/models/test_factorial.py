@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal, multivariate_t, norm
 
 import temperance as tp
 from temperance.errors import InvalidData, InvalidParameter
-from temperance.models import Data, Model, Posterior, Powers
+from temperance.models import Data, Model, Posterior, Powers, Way
 from temperance.models._model import means
 
 N, K, D = 4, 2, 2
@@ -67,7 +67,7 @@ def test_bound_with_z_known_is_the_exact_evidence(kind: str) -> None:
         z = jnp.asarray(STATES[number])
         pinned = {"z": tp.BernoulliDistribution(logit=jnp.where(z > 0, jnp.inf, -jnp.inf))}
         q = model.initial(jax.random.key(0), data)
-        terms, _ = model.terms(means(q.blocks), data, local=pinned, local_steps=0)
+        terms, _ = model.terms(means(q.blocks), data, Way(local_steps=0), pinned)
         blocks = {name: p.with_natural(p.natural + terms.messages[name]) for name, p in model.prior.items()}
         bound = model.bound(Posterior(blocks, pinned), data)
         np.testing.assert_allclose(bound, log_joints(kind)[number], rtol=1e-10)

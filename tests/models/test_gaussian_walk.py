@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import temperance as tp
-from temperance.models import Model, gaussian_walk
+from temperance.models import Model, Way, gaussian_walk
 from temperance.models._blocks import Powers, means
 from temperance.models.gaussian_kernel import host_statistics
 
@@ -31,7 +31,7 @@ def problem(precision: str, kind=tp.GaussianMixture):
 def test_equals_the_derived_walk(precision: str, kind, powers: Powers, tolerance: float) -> None:
     model, data, m = problem(precision, kind)
     found = gaussian_walk.walk(model, m, data, powers)
-    expected, _ = model.terms(m, data, powers)
+    expected, _ = model.terms(m, data, Way(powers))
     assert abs(found.value - expected.value) <= tolerance * abs(expected.value)
     for ours, theirs in zip(jax.tree.leaves(found.messages), jax.tree.leaves(expected.messages), strict=True):
         assert np.allclose(ours, theirs, rtol=0.0, atol=tolerance * float(jnp.max(jnp.abs(theirs))))

@@ -14,7 +14,7 @@ import temperance as tp
 from temperance.data import as_corpus
 from temperance.errors import InvalidData, InvalidParameter, UnsupportedMethod
 from temperance.families.dirichlet import DirichletVector
-from temperance.models import Powers
+from temperance.models import Powers, Way
 from temperance.models.topics_data import Documents, as_documents
 from temperance.models.topics_local import local_step
 
@@ -86,7 +86,7 @@ def test_engines_agree_with_the_derived_sweep(counts: np.ndarray) -> None:
 @eqx.filter_jit
 def two_sweeps(model, data, powers):
     q = model.initial(jax.random.key(0), data)
-    return jax.lax.fori_loop(0, 2, lambda _, q: model.sweep(q, data, powers, local_steps=3)[0], q)
+    return jax.lax.fori_loop(0, 2, lambda _, q: model.sweep(q, data, Way(powers, 3))[0], q)
 
 
 def test_each_document_stops_when_it_has_converged(counts: np.ndarray) -> None:
@@ -263,7 +263,7 @@ def test_temperature_leaves_the_prior_of_a_document_alone(counts: np.ndarray) ->
     """At infinite temperature nothing is learned: proportions and topics are those of their priors."""
     model, data = tp.LDA(3, document_prior=0.2, topic_prior=0.1).prepare(counts)
     q = model.initial(jax.random.key(0), data)
-    q, _ = model.sweep(q, data, Powers(0.0, 0.0))
+    q, _ = model.sweep(q, data, Way(Powers(0.0, 0.0)))
     assert np.allclose(q.locals["proportions"].concentration, 0.2)
     assert np.allclose(q.blocks["topics"].concentration, 0.1)
 

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Key
 from ...errors import InvalidParameter, UnsupportedMethod
 from ...families import Point
 from ...families._family import Family
-from ...models import Conditional, Data, Model, Posterior
+from ...models import Conditional, Data, Model, Posterior, Way
 from .._method import Info, Method, Result, Run, best_restart
 from ..variational.memoised import Parts, pass_over_parts, require_additive, start_parts
 from .collapse import at_edge, collapsed
@@ -112,7 +112,7 @@ class EM(Method):
             fresh, bound = pass_over_parts(target, state, data, self.local_steps)
             blocks = state.posterior.blocks
         else:
-            fresh, bound = target.sweep(state, data, local_steps=self.local_steps)
+            fresh, bound = target.sweep(state, data, Way(local_steps=self.local_steps))
             blocks = state.blocks
         flags = {name: collapsed(block) for name, block in blocks.items()}
         lost = jnp.any(jnp.stack([jnp.any(flag) for flag in flags.values()]))

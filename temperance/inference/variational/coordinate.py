@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from jaxtyping import Array, Key
 
 from ...errors import InvalidParameter, UnsupportedMethod
-from ...models import Data, Mixture, Model, Posterior
+from ...models import Data, Mixture, Model, Posterior, Way
 from .._method import Again, Info, Method, Result, Run, best_restart
 from .memoised import Parts, pass_over_parts, require_additive, start_parts
 from .moves import KINDS, improve
@@ -82,7 +82,7 @@ class VB(Method):
         if self.batches is not None:
             state, bound = pass_over_parts(model, state, data, self.local_steps)
         else:
-            state, bound = model.sweep(state, data, local_steps=self.local_steps)
+            state, bound = model.sweep(state, data, Way(local_steps=self.local_steps))
         return state, {"elbo": bound}
 
     def result(self, model: Model, data: Data, run: Run) -> Result:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from ...models import LDA, Data, Model, Posterior, Powers
+from ...models import LDA, Data, Model, Posterior, Powers, Way
 from ._rows import some_rows
 
 _HOT, _HOTTEST = 100.0, 1e6
@@ -78,7 +78,7 @@ def _initial(model: Model, key: Key[Array, ""], data: Data) -> Posterior:
 @eqx.filter_jit
 def _melt(model: Model, q: Posterior, data: Data, power: Float[Array, ""]) -> Posterior:
     def body(_: Array, q: Posterior) -> Posterior:
-        return model.sweep(q, data, Powers(power, power), local_steps=2)[0]
+        return model.sweep(q, data, Way(Powers(power, power), local_steps=2))[0]
 
     return jax.lax.fori_loop(0, _MELT, body, q)
 
@@ -90,7 +90,7 @@ def _growth(model: Model, q: Posterior, data: Data, power: Float[Array, ""], sta
 
     def sweep(moving: Any) -> Any:
         here = Posterior(q.blocks, moving) if local else moving
-        swept = model.sweep(here, data, Powers(power, power), local_steps=1)[0]
+        swept = model.sweep(here, data, Way(Powers(power, power)))[0]
         return swept.locals if local else swept
 
     arrays, rest = eqx.partition(moving, eqx.is_inexact_array)

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float
 from scipy.special import gammaln, softmax
 
 from ...families import KnownCovarianceGaussian
-from ...models import LDA, Data, FactorialMixture, Mixture, Model, Powers
+from ...models import LDA, Data, FactorialMixture, Mixture, Model, Powers, Way
 from ...models._blocks import rows_sum
 from ...models._data import over_blocks
 from ...models._model import means
@@ -161,8 +161,8 @@ def _(model: FactorialMixture, blocks: dict[str, Any], given: Given) -> Walked:
 def _(model: LDA, blocks: dict[str, Any], given: Given) -> Walked:
     m, data, powers = means(blocks), given.data, given.powers
     heat = Heat(given.grid.powers, topic_costs(given.grid, blocks["topics"].concentration), given.hot)
-    both = Powers(powers, powers)
-    terms, fresh, own = model.walk_with_heat(m, data, both, given.local, given.local_steps, heat)
+    way = Way(Powers(powers, powers), given.local_steps)
+    terms, fresh, own = model.walk_with_heat(m, data, way, given.local, heat)
     assert own is not None
     observed, new = own
     joint = observed + document_energies(model, m, fresh, powers)

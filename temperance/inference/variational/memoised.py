@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Int
 
 from ...errors import UnsupportedMethod
 from ...families._family import Family
-from ...models import Data, Each, Mixture, Model, Posterior
+from ...models import Data, Each, Mixture, Model, Posterior, Way
 from ...models._devices import Spread, spread_over
 from ...models._model import Means, add, entropy, means
 
@@ -103,7 +103,7 @@ def refresh(
     cuts = blocks if devices == 1 else Spread(blocks, devices)
     part = Data(values, jnp.where(inside, data.weights[row], 0.0), count, cuts)
     here = {name: family[row] for name, family in local.items()}
-    terms, fresh = model.walk(m, part, local=here or None, local_steps=local_steps)
+    terms, fresh = model.walk(m, part, Way(local_steps=local_steps), here or None)
     kept = {name: fresh[name][:count] for name in local}
     return terms.messages, terms.value - _dot(terms.messages, m), kept
 

@@ -19,7 +19,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, Key, UInt32
 
 from ...errors import InvalidParameter
 from ...families._family import Family
-from ...models import Data, Model, Posterior, Powers
+from ...models import Data, Model, Posterior, Powers, Way
 from ...models._data import make_data, over_blocks
 from ...models._model import entropy, means
 from ...models.topics_steps import Steps
@@ -324,7 +324,7 @@ def stochastic_step(
 ) -> tuple[Blocks, Float[Array, ""]]:
     """One step along the natural gradient of a minibatch; returns its bound before the step too."""
     local = model.initial_local(means(blocks), batch.values)
-    posterior, bound = model.sweep(Posterior(blocks, local), batch, powers, rate, local_steps)
+    posterior, bound = model.sweep(Posterior(blocks, local), batch, Way(powers, local_steps), rate)
     return posterior.blocks, bound
 
 
@@ -342,7 +342,7 @@ def global_terms(model: Model, blocks: Blocks) -> Float[Array, ""]:
 
 def local_terms(model: Model, blocks: Blocks, data: Data) -> Float[Array, ""]:
     """What the data add to the bound, their local blocks worked out afresh and not kept."""
-    return model.walk(means(blocks), data, local_steps=_FINAL_LOCAL_STEPS)[0].value
+    return model.walk(means(blocks), data, Way(local_steps=_FINAL_LOCAL_STEPS))[0].value
 
 
 def mean_log_predictive(model: Model, blocks: Blocks, data: Data) -> Float[Array, ""]:

@@ -17,7 +17,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 from ...families import Pair
 from ...families._family import Family
-from ...models import HMM, LDA, Data, Each, Mixture, Model, Posterior, Powers
+from ...models import HMM, LDA, Data, Each, Mixture, Model, Posterior, Powers, Way
 from ...models._blocks import move, rows_sum
 from ...models._data import over_blocks
 from ...models._model import Means, add, entropy, means
@@ -90,7 +90,7 @@ def _is_linear(model: Model) -> bool:
 
 def _walk_linear(model: Any, m: Means, data: Data, power: Power, local: dict[str, Family], local_steps: int) -> Walked:
     """No second derivative is needed: by Euler's theorem ⟨messages, m⟩ / s is the energy without the base measure."""
-    terms, fresh = model.walk(m, data, Powers(power, power), local, local_steps)
+    terms, fresh = model.walk(m, data, Way(Powers(power, power), local_steps), local)
     products = jax.tree.map(lambda message, mean: jnp.sum(message * mean), terms.messages, m)
     x, blocks = (data.values.x, data.values.blocks) if isinstance(model, HMM) else (data.values, data.blocks)
 
@@ -105,7 +105,7 @@ def _walk_linear(model: Any, m: Means, data: Data, power: Power, local: dict[str
 def _walk_topics(model: LDA, m: Means, data: Data, power: Power, local: dict[str, Family], local_steps: int) -> Walked:
     """The walk in closed form has no derivative. Its energy is ⟨messages, E log β⟩ / s + Σ (γ − α) E log θ / s, exact
     where the local steps have converged."""
-    terms, fresh = model.walk(m, data, Powers(power, power), local, local_steps)
+    terms, fresh = model.walk(m, data, Way(Powers(power, power), local_steps), local)
     documents = data.weights @ document_energies(model, m, fresh, jnp.broadcast_to(power, data.weights.shape))
     words = jnp.sum(terms.messages["topics"].dot(m["topics"])) / power
     return Walked(terms.value, terms.messages, words + documents, fresh)
@@ -164,8 +164,8 @@ def tempered_sweep(
                     power = fresh
             target = add(target, messages)
         if isinstance(group, Each):
-            powers = Powers(power, power)
-            blocks, local = model._sweep_slices(group, blocks, local, data, powers, rate, local_steps, model.walk)
+            way = Way(Powers(power, power), local_steps)
+            blocks, local = model._sweep_slices(group, Posterior(blocks, local), data, way, rate, model.walk)
         else:
             blocks |= {name: move(blocks[name], target[name], rate) for name in names}
     assert first is not None
