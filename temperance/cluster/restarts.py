@@ -22,10 +22,12 @@ from ..inference._method import Method, Run
 from ..inference.progress import Progress
 from ..inference.run import _start, check, run
 from ..models import LDA, Model
+from ..models._devices import one_device
+from ..numerics.threads import kernels
 from ._dask import require_dask
 from .engine import quiet
 from .partitions import is_lazy
-from .tasks import kernels, one_device, running, threads
+from .tasks import running, threads
 
 
 def spreads_restarts(engine: Any, data: Any, method: Method, checkpoint: Any, refusal: Exception | None) -> bool:

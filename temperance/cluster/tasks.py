@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import threading
 import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import jax
-
-from ..data.stream import Stream
-from ..errors import ClusterLost, InvalidParameter
-from ..inference.progress import Progress
-from ..models import LDA
+from ..errors import ClusterLost
 from ._dask import require_client, require_dask
 from .engine import quiet
-from .partitions import is_lazy
 
 if TYPE_CHECKING:
     from ..evidence.comparison import Cell
-    from ..evidence.selection import Task
-
-kernels = threading.Lock()  # of topic models: they use all cores by themselves, and may not be entered twice
-
-
-def check(engine: Any, data: Any) -> Any:
-    """The client, if these data can be sent to its workers."""
-    client = running(engine)
-    if isinstance(data, Stream) or is_lazy(data):
-        raise InvalidParameter(
-            f"data must be in memory for compare(engine=...), where every worker fits whole models to them, got a "
-            f"{type(data).__name__}; for tp.fit(..., engine=client) they may be partitions"
-        )
-    return client
+    from ..evidence.tasks import Task
 
 
 def running(engine: Any) -> Any:
@@ -52,6 +30,8 @@ def threads(client: Any) -> int:
 
 def fit_tasks(client: Any, tasks: list[Task], data: Any, weights: Any, seed: Any) -> Iterator[tuple[Task, Cell]]:
     """Every task on any worker, in the order in which they end; their fits come back without the data."""
+    from ..evidence.tasks import fitted_elsewhere
+
     distributed = require_dask()
     run = uuid.uuid4().hex[:8]
     with quiet():
@@ -59,7 +39,7 @@ def fit_tasks(client: Any, tasks: list[Task], data: Any, weights: Any, seed: Any
         shared = client.submit(_same, (data, weights), key=f"temperance-data-{run}", pure=False)
         futures = {
             client.submit(
-                _fit, shared, task, seed, key=f"temperance-fit-{task.name}-{task.label}-{run}", pure=False
+                fitted_elsewhere, shared, task, seed, key=f"temperance-fit-{task.name}-{task.label}-{run}", pure=False
             ): task
             for task in tasks
         }
@@ -69,11 +49,6 @@ def fit_tasks(client: Any, tasks: list[Task], data: Any, weights: Any, seed: Any
     finally:
         # What nobody waits for any more is not worked out.
         client.cancel([*futures, shared])
-
-
-def one_device() -> contextlib.AbstractContextManager[Any]:
-    """One model is one device's work, on a worker as here: so the arrays of both have one shape."""
-    return jax.default_device(jax.local_devices()[0])
 
 
 def _result(distributed: Any, future: Any, task: Task) -> Cell:
@@ -90,14 +65,3 @@ def _result(distributed: Any, future: Any, task: Task) -> Cell:
 
 def _same(value: Any) -> Any:
     return value
-
-
-def _fit(shared: tuple[Any, Any], task: Task, seed: Any) -> Cell:
-    from ..evidence.selection import fitted
-
-    with one_device(), kernels if isinstance(task.model, LDA) else contextlib.nullcontext():
-        cell = fitted(task, *shared, seed, Progress(False))
-    if cell.fit is None:
-        return cell
-    bare = dataclasses.replace(cell.fit, data=None)  # type: ignore[arg-type]  # whoever asked has them
-    return dataclasses.replace(cell, fit=bare)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import Any, NamedTuple
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from typing import Any
 
 import equinox as eqx
 import jax
 
-from ..errors import InvalidParameter, NumericalFailure
-from ..fit import as_key, fit
+from ..errors import InvalidParameter
+from ..fit import as_key
 from ..inference._method import Method
-from ..inference.progress import Grid, Progress
+from ..inference.progress import Grid
 from ..models import LDA, Data, Model
 from ..models._data import gathered
+from ..models._devices import one_device
 from .comparison import NOT_REACHED, Cell, Comparison
-from .multiplicity import log_multiplicity
 from .names import Label, log_prior_of, named_methods, named_models, sized
+from .tasks import Task, firsts_first, fit_tasks, fitted, in_memory
 
 
 def compare(
@@ -41,13 +42,15 @@ def compare(
     them. `prior` is one weight a model (default: all the same). `workers` fits are made side by side: the results are
     the same, and the compiler uses more than one core. Ctrl-C ends the comparison with what there is, and `resume`
     takes over from such a result whatever belongs to the same models, methods, data and seed. `engine` is a Dask
-    client whose workers make the fits.
+    client whose workers make the fits, or a pool of processes (`concurrent.futures.ProcessPoolExecutor`).
     """
     named, size_name = named_models(models)
     by = named_methods(methods)
     log_prior = log_prior_of(prior, len(named))
     as_key(seed)
     tasks = [Task(label, name, model, method) for name, method in by.items() for label, model in named.items()]
+    if engine is not None:
+        tasks = firsts_first(in_memory(tasks, data))
     grid = Grid(progress, [task.name for task in tasks], _workers(workers, tasks))
 
     def label(task: Task) -> str:
@@ -58,7 +61,7 @@ def compare(
             return _resumed(resume, task, data, weights, seed) or fitted(task, data, weights, seed, grid)
 
     if engine is not None:
-        finished = _on_cluster(engine, tasks, data, weights, seed, resume, grid, label)
+        finished = _elsewhere(engine, tasks, data, weights, seed, resume, grid, label)
     else:
         finished = _in_turn(tasks, one) if grid.workers == 1 else _side_by_side(tasks, one, grid)
     with grid.opened(), contextlib.closing(finished):
@@ -68,13 +71,6 @@ def compare(
     )
     single = methods is None or isinstance(methods, Method)
     return Comparison(tuple(named), tuple(by), table, log_prior, seed, single, size_name)
-
-
-class Task(NamedTuple):
-    label: Label
-    name: str  # of the method
-    model: Model
-    method: Method
 
 
 Finished = Generator[tuple[Task, Cell], None, None]
@@ -112,7 +108,7 @@ def _side_by_side(tasks: list[Task], one: Callable[[Task], Cell], grid: Grid) ->
             raise
 
 
-def _on_cluster(
+def _elsewhere(
     engine: Any,
     tasks: list[Task],
     data: Any,
@@ -122,10 +118,16 @@ def _on_cluster(
     grid: Grid,
     label: Callable[[Task], str],
 ) -> Finished:
-    from ..cluster.tasks import check, fit_tasks, one_device, threads
+    send: Callable[..., Iterator[tuple[Task, Cell]]]
+    if isinstance(engine, Executor):
+        grid.left.workers = getattr(engine, "_max_workers", 1)
+        send = fit_tasks
+    else:
+        from ..cluster import tasks as cluster
 
-    client = check(engine, data)
-    grid.left.workers = threads(client)
+        engine = cluster.running(engine)
+        grid.left.workers = cluster.threads(engine)
+        send = cluster.fit_tasks
     left = []
     for task in tasks:
         with one_device():
@@ -134,7 +136,8 @@ def _on_cluster(
             left.append(task)
         else:
             yield task, cell
-    for task, cell in fit_tasks(client, left, data, weights, seed):
+    grid.wait("compiling")
+    for task, cell in send(engine, left, data, weights, seed):
         if cell.fit is not None:
             grid.elsewhere(label(task), cell.fit.seconds)
             with one_device():
@@ -148,15 +151,6 @@ def _workers(workers: Any, tasks: list[Task]) -> int:
         raise InvalidParameter(f"workers must be a whole number of at least 1, got {workers!r}")
     # The kernels of topic models use all cores by themselves, and may not be entered twice.
     return 1 if any(isinstance(task.model, LDA) for task in tasks) else min(workers, len(tasks))
-
-
-def fitted(task: Task, data: Any, weights: Any, seed: Any, progress: Progress) -> Cell:
-    """One cell; a numerical failure is one too."""
-    try:
-        done = fit(task.model, data, task.method, seed=seed, weights=weights, progress=progress)
-    except NumericalFailure as error:
-        return Cell(task.label, task.name, None, str(error))
-    return Cell(task.label, task.name, done, "", log_multiplicity(done))
 
 
 def _share_data(cells: dict[tuple[str, Label], Cell]) -> dict[tuple[str, Label], Cell]:

@@ -99,6 +99,10 @@ class Grid(Progress):
         yield
         self.left.finish(time.perf_counter() - began)
 
+    def wait(self, what: str) -> None:
+        """Nothing has come back yet."""
+        self._show(0.0, what)
+
     def elsewhere(self, label: str, seconds: float) -> None:
         """A fit that another machine has made."""
         self._label = f"{label}: done"

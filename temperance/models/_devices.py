@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import jax
@@ -13,33 +14,9 @@ from jaxtyping import Array
 _LEAST = 256  # rows a device: with fewer, the devices would wait for each other longer than they work
 
 
-class Spread(int):
-    """A number of blocks, the rows of each of which lie over several devices.
-
-    A number, because that is all that most code asks of it; other than a plain one, because compiled code differs.
-    """
-
-    devices: int
-
-    def __new__(cls, blocks: int, devices: int) -> Spread:
-        number = super().__new__(cls, blocks)
-        number.devices = devices
-        return number
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Spread) and (int(self), self.devices) == (int(other), other.devices)
-
-    def __ne__(self, other: object) -> bool:  # int has one of its own
-        return not self == other
-
-    def __hash__(self) -> int:
-        return hash((int(self), self.devices))
-
-    def __repr__(self) -> str:
-        return f"Spread({int(self)}, {self.devices})"
-
-    def __getnewargs__(self) -> tuple[int, int]:  # type: ignore[override]
-        return int(self), self.devices
+def one_device() -> contextlib.AbstractContextManager[Any]:
+    """For fits made elsewhere: one model is one device's work, there as here, so that the arrays have one shape."""
+    return jax.default_device(jax.local_devices()[0])
 
 
 def devices_for(rows: int) -> int:
@@ -48,11 +25,6 @@ def devices_for(rows: int) -> int:
         return 1
     count = jax.local_device_count()
     return count if rows >= count * _LEAST else 1
-
-
-def spread_over(blocks: int) -> int:
-    """The number of devices that the rows of a block lie over; of another machine's data, as many as are here."""
-    return min(blocks.devices, jax.local_device_count()) if isinstance(blocks, Spread) else 1
 
 
 def put_rows(rows: np.ndarray, devices: int) -> Array:

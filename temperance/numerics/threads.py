@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 _pools: dict[int, ThreadPoolExecutor] = {}
+kernels = threading.Lock()  # of topic models: they use all cores by themselves, and may not be entered twice
 
 
 def thread_count() -> int:

@@ -13,7 +13,7 @@ import pytest
 import temperance as tp
 from temperance.cli import main
 from temperance.cli.registry import METHODS, MODELS
-from temperance.evidence import selection
+from temperance.evidence import tasks
 
 TINY = "x\n-2.1\n-1.7\n-1.9\n0.9\n1.4\n1.2\n1.1\n"
 PRIOR = ["--mean", "0", "--pseudo-count", "0.01", "--dof", "2", "--scatter", "0.22"]
@@ -135,24 +135,24 @@ def test_a_failure_is_exit_code_1(tiny, capsys, monkeypatch):
     def fails(*arguments, **options):
         raise tp.errors.NumericalFailure("VB met an impossible state")
 
-    monkeypatch.setattr(selection, "fit", fails)
+    monkeypatch.setattr(tasks, "fit", fails)
     code, out, err = run(capsys, "compare", "tiny.csv", "--components", "1:2")
     assert code == 1 and out == "" and "no method has a usable log evidence" in err
 
 
 def test_ctrl_c_saves_what_was_done(tiny, capsys, monkeypatch):
-    real = selection.fit
+    real = tasks.fit
 
     def stopped(model, *arguments, **options):
         if model.n_components == 2:
             raise KeyboardInterrupt
         return real(model, *arguments, **options)
 
-    monkeypatch.setattr(selection, "fit", stopped)
+    monkeypatch.setattr(tasks, "fit", stopped)
     options = [*PRIOR, "--components", "1:2", "--restarts", "10"]
     code, out, err = run(capsys, "compare", "tiny.csv", *options, "--out", "part.tp")
     assert code == 1 and "part.tp holds what was done; go on with --resume" in err
-    monkeypatch.setattr(selection, "fit", real)
+    monkeypatch.setattr(tasks, "fit", real)
     code, out, _ = run(capsys, "compare", "tiny.csv", *options, "--resume", "part.tp")
     assert code == 0 and json.loads(out)["best"] == 2
     assert json.loads(out)["models"][0]["seconds"] == tp.load("part.tp").fit(1).seconds  # not fitted again

@@ -1,7 +1,9 @@
 """Comparing models: against exact evidence, known choices, and what must never decide."""
 
 import dataclasses
+from concurrent.futures import ProcessPoolExecutor
 from math import factorial, log
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -9,8 +11,9 @@ from scipy.special import logsumexp
 
 import temperance as tp
 from temperance.errors import InvalidParameter, NumericalFailure, UnsupportedMethod
-from temperance.evidence import selection
+from temperance.evidence import tasks
 from temperance.evidence.multiplicity import _group_sizes, log_arrangements, log_multiplicity
+from temperance.evidence.tasks import Task, firsts_first
 from temperance.inference.progress import TimeLeft
 
 X = np.array([-2.1, -1.7, -1.9, 0.9, 1.4, 1.2, 1.1])[:, None]
@@ -76,13 +79,29 @@ def test_side_by_side_is_the_same(tiny):
         tp.compare(mixtures(1), X, method, workers=0)
 
 
+def test_a_pool_of_processes_is_the_same(tiny):
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        again = tp.compare(mixtures(1, 2), X, tp.VB(restarts=10, tol=1e-10), engine=pool)
+        np.testing.assert_allclose(again.log_evidence, tiny.log_evidence[:2], rtol=1e-12)
+        assert again.fit(1).data is again.fit(2).data
+        with pytest.raises(InvalidParameter, match="data must be in memory"):
+            tp.compare(mixtures(1), tp.Stream(X), engine=pool)
+
+
+def test_the_first_of_each_method_goes_first():
+    model, vb = mixtures(1)[0], tp.VB()
+    names = [(label, name) for name in ("VB", "EP") for label in (1, 2, 3)]
+    order = firsts_first([Task(label, name, model, vb) for label, name in names])
+    assert [task[:2] for task in order] == [(1, "EP"), (1, "VB"), (3, "EP"), (2, "EP"), (3, "VB"), (2, "VB")]
+
+
 def test_an_error_beside_other_fits_ends_them_all(tiny, monkeypatch):
     def fails(model, *arguments, **options):
         if model.n_components == 1:
             raise UnsupportedMethod("not this one")
         return tiny.fit(2)
 
-    monkeypatch.setattr(selection, "fit", fails)
+    monkeypatch.setattr(tasks, "fit", fails)
     with pytest.raises(UnsupportedMethod, match="not this one"):
         tp.compare(mixtures(1, 2, 3), X, workers=2)
 
@@ -132,7 +151,7 @@ def test_a_failed_cell_is_named_and_the_rest_goes_on(tiny, monkeypatch):
             raise NumericalFailure("VB met an impossible state")
         return tiny.fit(model.n_components)
 
-    monkeypatch.setattr(selection, "fit", fails)
+    monkeypatch.setattr(tasks, "fit", fails)
     hill = tp.compare(mixtures(1, 2, 3), X)
     assert hill.best == 2 and hill.complete
     assert hill.rows()[2]["failure"] == "VB met an impossible state" and hill.rows()[2]["log_evidence"] is None
@@ -150,12 +169,12 @@ def test_an_interrupted_comparison_keeps_what_it_has_and_resumes(tiny, monkeypat
         return tiny.fit(model.n_components)
 
     method = tp.VB(restarts=10, tol=1e-10)
-    monkeypatch.setattr(selection, "fit", interrupted)
+    monkeypatch.setattr(tasks, "fit", interrupted)
     part = tp.compare(mixtures(1, 2, 3), X, method)
     assert fitted == [1, 2] and not part.complete and part.best == 1
     assert "interrupted" in part.rows()[1]["failure"]
 
-    monkeypatch.setattr(selection, "fit", lambda model, *a, **o: fitted.append(model.n_components) or tiny.fit(2))
+    monkeypatch.setattr(tasks, "fit", lambda model, *a, **o: fitted.append(model.n_components) or tiny.fit(2))
     tp.compare(mixtures(1, 2), X, method, resume=part)
     assert fitted == [1, 2, 2]  # the first was taken over
     for changed in ({"data": X + 1}, {"seed": 1}, {"method": tp.VB(restarts=9, tol=1e-10)}):
@@ -176,7 +195,7 @@ def test_wrong_arguments_are_named():
 
 
 def test_models_of_one_size_are_named_or_numbered(tiny, monkeypatch):
-    monkeypatch.setattr(selection, "fit", lambda *a, **o: tiny.fit(2))
+    monkeypatch.setattr(tasks, "fit", lambda *a, **o: tiny.fit(2))
     two = mixtures(2, 2)
     assert tp.compare(two, X).models == ("GaussianMixture(2) #1", "GaussianMixture(2) #2")
     assert tp.compare({"wide": two[0], "narrow": two[1]}, X).models == ("wide", "narrow")

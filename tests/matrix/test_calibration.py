@@ -42,9 +42,15 @@ def parameters() -> list[Any]:
     ]
 
 
+# Chains start with the centres of k-means++, the first of which is in the largest group: with holes in the data
+# components change places so seldom that this is still seen after a hundred sweeps (|z| = 10 with 4,000 chains).
+SLOW = ("mixture, diagonal with holes", "Gibbs")
+
+
 @pytest.mark.parametrize(("entry", "method"), parameters())
 def test_posteriors_average_to_the_prior(entry: Entry, method: Method) -> None:
-    scores = examine(*entry.problem(np.random.default_rng(5)), method)
+    slow = (entry.name, method) == (SLOW[0], METHODS[SLOW[1]])
+    scores = examine(*entry.problem(np.random.default_rng(5)), method, warmup=1500 if slow else 64)
     assert scores.worst < LIMIT, scores
 
 

@@ -74,14 +74,17 @@ def test_a_saved_fit_comes_back(tmp_path: Path) -> None:
     ],
     ids=lambda options: "-".join(map(str, options.values())),
 )
-def test_estimates_are_calibrated_over_fifty_ensembles(options: dict[str, Any]) -> None:
-    """Whatever the path starts from and however states are swapped, the same evidence with an honest error."""
+def test_estimates_are_calibrated(options: dict[str, Any]) -> None:
+    """Whatever the path starts from and however states are swapped, the same evidence with an honest error.
+
+    The variance of 50 scores is itself uncertain by a fifth, so a right one leaves its interval now and then.
+    """
     if options.get("reference") == "fit":
         options = {"reference": tp.fit(tiny.MODEL, tiny.X, tp.VB(restarts=5), seed=0)}
-    method = tp.ParallelTempering(**({"draws": 2000, "warmup": 256, "replicas": 10, "chains": 50} | options))
+    method = tp.ParallelTempering(**({"draws": 2000, "warmup": 256, "replicas": 10, "chains": 150} | options))
     fit = tp.fit(tiny.MODEL, tiny.X, method, seed=5)
     start = fit.details["log_start"]
-    ladders = [ladder(fit.history, chain, start) for chain in range(50)]
+    ladders = [ladder(fit.history, chain, start) for chain in range(150)]
     for estimator in (bar, stepping_stone):
         found = [estimator(one) for one in ladders]
         z = np.array([(one.log_evidence - tiny.LOG_EVIDENCE) / one.standard_error for one in found])
