@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import temperance as tp
+from temperance.inference.variational import pilot
 from temperance.inference.variational.annealed import Annealed
 from temperance.inference.variational.critical import critical_temperature
 
@@ -66,6 +67,45 @@ def test_without_one_a_pilot_decides_and_says_so() -> None:
     assert any("no critical temperature" in note for note in fit.notes)
     chosen = fit.history["temperature"][0]
     assert chosen == 1.0 if "not annealed" in fit.notes[-1] else chosen in (1.5, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("gains", "temperatures"),
+    [
+        ({"linear from 1.5": [0.1, 0.2, 0.15], "linear from 3": [0.3, -0.2, 0.2]}, [1.5, 1.4, 1.3, 1.2, 1.1]),
+        ({"linear from 1.5, a fifth as long": [0.1, 0.2, 0.15]}, [1.5]),
+        ({"linear from 3": [0.3, 0.0, 0.3]}, []),  # not two standard errors
+        ({}, []),
+    ],
+)
+def test_the_best_schedule_of_a_pilot_is_taken_if_it_gains_more_than_its_error(
+    gains: dict[str, list[float]], temperatures: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cold = np.array([-7.0, -8.0, -7.5])
+    tried = {"cold": cold} | {name: cold + np.array(gains.get(name, [-0.1, 0.1, -0.2])) for name in pilot._SCHEDULES}
+    monkeypatch.setattr(pilot, "critical_temperature", lambda *_: None)
+    monkeypatch.setattr(pilot, "_pilot", lambda *_: tried)
+    found = pilot.choose(*mixture(1.0).prepare(np.zeros((4, 1))), tp.VB(), 5, 1)
+    np.testing.assert_allclose(found.temperatures, temperatures)
+    assert found.pilot is tried and found.steps == len(temperatures)
+
+
+@pytest.mark.slow
+def test_minibatches_are_judged_by_documents_left_out() -> None:
+    """What the pilot takes predicts new documents at least as well as plain SVI; and its scores are nats a document,
+    far below what the documents that were fitted would give."""
+    many = np.random.default_rng(6)
+    topics, shares = many.dirichlet(np.full(200, 0.05), 10), many.dirichlet(np.full(10, 0.1), 500)
+    counts = np.array([many.multinomial(60, share @ topics) for share in shares])
+    svi = tp.SVI(batch_size=40, passes=8)
+    gains = []
+    for seed in range(4):
+        fits = [tp.fit(tp.LDA(10), counts[:400], method, seed=seed) for method in (Annealed(svi), svi)]
+        one, plain = (np.mean(fit.log_predictive(counts[400:])) for fit in fits)
+        gains.append(one - plain)
+        assert all((-60 * np.log(200) < scores).all() for scores in fits[0].details["pilot"].values())
+        assert np.mean(fits[0].details["pilot"]["cold"]) == pytest.approx(plain, rel=0.05)
+    assert np.mean(gains) > -2 * np.std(gains, ddof=1) / 2
 
 
 def test_figure_1_has_one_one_two_and_two_optima() -> None:
