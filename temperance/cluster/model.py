@@ -167,7 +167,7 @@ class Distributed(Wrapped):
 
 
 def block_rows(data: Data) -> int:
-    return max(1, data.weights.shape[0] // int(data.blocks))
+    return max(1, data.weights.shape[0] // data.blocks)
 
 
 @log_tempered_normaliser.register

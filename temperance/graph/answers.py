@@ -325,7 +325,7 @@ def _bound_terms(model: GraphModel, q: Posterior, data: Data) -> dict[str, Array
             found[together] = found.get(together, jnp.zeros(())) + rest
         return found, ()
 
-    local_terms, _ = over_blocks(block, (data.values, data.weights, q.locals), data.blocks)
+    local_terms, _ = over_blocks(block, (data.values, data.weights, q.locals), *data.cuts)
     return terms | local_terms
 
 

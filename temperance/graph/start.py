@@ -127,7 +127,7 @@ def _messages(model: GraphModel, m: Means, data: Data, shares: dict[str, Array],
 
         return jax.grad(total)(m), ()
 
-    return over_blocks(block, (data.values, data.weights, shares, local), data.blocks)[0]
+    return over_blocks(block, (data.values, data.weights, shares, local), *data.cuts)[0]
 
 
 def _rows(p: Any, m: Means, name: str) -> Array:

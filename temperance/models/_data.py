@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,9 +13,16 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._module import Module
-from ._devices import Spread, cut, devices_for, keep_spread, put_rows, rejoin, spread_over
+from ._devices import cut, devices_for, keep_spread, put_rows, rejoin
 
 _PIECE = 2**16  # rows
+
+
+class Cuts(NamedTuple):
+    """Into how many blocks rows are cut, and over how many devices each of them lies."""
+
+    blocks: int
+    devices: int
 
 
 class Data(Module):
@@ -25,16 +32,22 @@ class Data(Module):
     weights: Float[Array, " n"]
     size: int = eqx.field(static=True)  # the number of data without the padding
     blocks: int = eqx.field(static=True, default=1)
+    devices: int = eqx.field(static=True, default=1)  # over which the rows of each block lie
+
+    @property
+    def cuts(self) -> Cuts:
+        """As `over_blocks` wants them; of another machine's data, over as many devices as are here."""
+        return Cuts(self.blocks, min(self.devices, jax.local_device_count()) if self.devices > 1 else 1)
 
     @property
     def block_size(self) -> int:
         """The rows of a block, on one device."""
-        return max(1, self.weights.shape[0] // (self.blocks * spread_over(self.blocks)))
+        return max(1, self.weights.shape[0] // (self.blocks * self.cuts.devices))
 
     @property
     def is_spread(self) -> bool:
         """Whether the rows lie over several devices."""
-        return spread_over(self.blocks) > 1
+        return self.cuts.devices > 1
 
     @property
     def total_weight(self) -> Float[Array, ""]:
@@ -70,8 +83,7 @@ def make_data(
 
     padded = np.zeros(size)
     padded[:n] = 1.0 if weights is None else weights
-    cuts = blocks if devices == 1 else Spread(blocks, devices)
-    return Data(jax.tree.map(place, values), put_rows(padded, devices), n, cuts)
+    return Data(jax.tree.map(place, values), put_rows(padded, devices), n, blocks, devices)
 
 
 def gathered(data: Data) -> Data:
@@ -79,15 +91,16 @@ def gathered(data: Data) -> Data:
     if not data.is_spread:
         return data
     here = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)), data)
-    return dataclasses.replace(here, blocks=int(data.blocks))
+    return dataclasses.replace(here, devices=1)
 
 
-def over_blocks(function: Callable[[Any, Array], tuple[Any, Any]], data: Any, blocks: int) -> tuple[Any, Any]:
+def over_blocks(
+    function: Callable[[Any, Array], tuple[Any, Any]], data: Any, blocks: int = 1, devices: int = 1
+) -> tuple[Any, Any]:
     """Apply `function(block, number) → (sums, rows)` to each block of rows; add the sums, join the rows.
 
     Peak memory is that of one block: nothing of size N × K is ever held.
     """
-    devices, blocks = spread_over(blocks), int(blocks)
     if blocks == 1:
         sums, rows = function(keep_spread(data, devices), jnp.asarray(0))
         return sums, keep_spread(rows, devices)

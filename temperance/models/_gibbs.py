@@ -33,7 +33,7 @@ def conditional(
         return jax.grad(total)(m), ()
 
     rows = (data.values, data.weights, power_rows(powers), m_local)
-    messages, _ = over_blocks(block, rows, data.blocks)
+    messages, _ = over_blocks(block, rows, *data.cuts)
     return add(jax.grad(model.log_prior)(m), messages)
 
 

@@ -263,7 +263,7 @@ class Model(Module):
             return Terms(value + jnp.sum(weights * entropy), messages), q_local
 
         rows = (data.values, data.weights, power_rows(powers), local or {})
-        terms, refreshed = over_blocks(block, rows, data.blocks)
+        terms, refreshed = over_blocks(block, rows, *data.cuts)
         return Terms(terms.value, unpack(terms.messages)[0]), refreshed
 
     def bound(self, q: Posterior, data: Data, powers: Powers = Powers()) -> Float[Array, ""]:
@@ -366,7 +366,7 @@ class Model(Module):
             return jnp.sum(weights * self.log_evidence(m | here, x, join_powers(powers, rows))), ()
 
         rows = (data.values, data.weights, power_rows(powers), m_local)
-        return over_blocks(block, rows, data.blocks)[0]
+        return over_blocks(block, rows, *data.cuts)[0]
 
     def log_joint(
         self, draws: dict[str, Any], data: Data, powers: Powers = Powers(), local: dict[str, Any] | None = None

@@ -28,7 +28,7 @@ def principal_loadings(
 
     def times(axes: Float[Array, "d k"]) -> tuple[Float[Array, "d k"], Float[Array, " d"]]:
         rows = (data.values, data.weights)
-        (product, count), _ = over_blocks(lambda part, number: block(part, number, axes), rows, data.blocks)
+        (product, count), _ = over_blocks(lambda part, number: block(part, number, axes), rows, *data.cuts)
         return product, count
 
     axes = jnp.linalg.qr(jax.random.normal(key_start, (scale.shape[0], size)))[0]

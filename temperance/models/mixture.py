@@ -174,7 +174,7 @@ class Mixture(Enumerable):
 
             return jax.grad(total)(m), ()
 
-        return over_blocks(block, (data.values, data.weights, labels), data.blocks)[0]
+        return over_blocks(block, (data.values, data.weights, labels), *data.cuts)[0]
 
     # ---- data in, answers out -----------------------------------------------------------------------------
 
@@ -300,7 +300,7 @@ class Mixture(Enumerable):
             x, weights = part
             return weights @ jax.nn.softmax(self.log_joint_z(m, x), axis=-1), ()
 
-        return over_blocks(block, (data.values, data.weights), data.blocks)[0]
+        return over_blocks(block, (data.values, data.weights), *data.cuts)[0]
 
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
         """The components that hold data, the heaviest first."""

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, Key
 from .._module import Module
 from ..errors import InvalidParameter
 from ..families._parameters import show
-from ._data import Data, over_blocks
+from ._data import Cuts, Data, over_blocks
 
 _KINDS = ("kmeans++", "random", "prior")
 
@@ -84,9 +84,9 @@ def start_labels(
     unit = _inverse_deviation(rows, data)
     if start.kind == "means":
         assert start.values is not None
-        return _nearest(rows, start.values, unit, data.blocks)
+        return _nearest(rows, start.values, unit, data.cuts)
     # No k-means after the seeds: it would bring many restarts to the same place.
-    return _nearest(rows, kmeans_plus_plus(key, rows, data.weights, size, unit), unit, data.blocks)
+    return _nearest(rows, kmeans_plus_plus(key, rows, data.weights, size, unit), unit, data.cuts)
 
 
 def _inverse_deviation(rows: Float[Array, "n c"], data: Data) -> Float[Array, "1 c"]:
@@ -96,13 +96,13 @@ def _inverse_deviation(rows: Float[Array, "n c"], data: Data) -> Float[Array, "1
         here, weights = part
         return jnp.stack([weights @ here, weights @ jnp.square(here)]), ()
 
-    first, second = over_blocks(block, (rows, data.weights), data.blocks)[0] / data.total_weight
+    first, second = over_blocks(block, (rows, data.weights), *data.cuts)[0] / data.total_weight
     variance = second - jnp.square(first)
     return jax.lax.rsqrt(jnp.where(variance > 1e-12 * second, variance, 1.0))[None]
 
 
 def _nearest(
-    rows: Float[Array, "n c"], centres: Float[Array, "k c"], unit: Float[Array, "1 c"], blocks: int
+    rows: Float[Array, "n c"], centres: Float[Array, "k c"], unit: Float[Array, "1 c"], cuts: Cuts
 ) -> Int[Array, " n"]:
     scaled = centres * unit
 
@@ -111,7 +111,7 @@ def _nearest(
         scores = (part * unit) @ scaled.T - 0.5 * jnp.sum(jnp.square(scaled), axis=1)[None]
         return (), jnp.argmax(scores, axis=1)
 
-    return over_blocks(block, rows, blocks)[1]
+    return over_blocks(block, rows, *cuts)[1]
 
 
 def kmeans_plus_plus(

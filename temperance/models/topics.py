@@ -245,7 +245,7 @@ class LDA(Model):
             return sums, (found.gamma, None if heat is None else (found.observed, found.powers))
 
         rows = (data.values, data.weights, power_rows(powers), local["proportions"].concentration)
-        sums, (gamma, own) = over_blocks(block, rows, 1 if engine == "host" else data.blocks)
+        sums, (gamma, own) = over_blocks(block, rows, *(() if engine == "host" else data.cuts))
         value, topics, log_theta, total = sums
         messages = jax.tree.map(jnp.zeros_like, m) | {"topics": DirichletVector(topics)}
         if "document_prior" in m:
@@ -264,7 +264,7 @@ class LDA(Model):
             return jnp.sum(weights * mean_energies(topics, gamma, x, engine, self.single)), ()
 
         rows = (data.values, data.weights, local["proportions"].concentration)
-        return over_blocks(block, rows, 1 if engine == "host" else data.blocks)[0]
+        return over_blocks(block, rows, *(() if engine == "host" else data.cuts))[0]
 
     @property
     def quick(self) -> bool:

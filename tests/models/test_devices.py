@@ -1,18 +1,20 @@
 """Rows over several devices: the numbers of one device, and every device at work on its own rows."""
 
+import dataclasses
 import json
 import os
-import pickle
 import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from temperance.models._devices import Spread
+from temperance.models import Data
 
 ROOT = Path(__file__).resolve().parents[2]
 FOUR = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_NUMPY_RANK_PROMOTION": "raise"}
@@ -75,7 +77,7 @@ def test_sampling_on_four_devices(more: dict[str, Any]) -> None:
     assert abs(one.mean() - many.mean()) < 5 * (one.std() + many.std()) / np.sqrt(one.size / 10)
 
 
-def test_a_number_of_spread_blocks_is_a_number_of_its_own() -> None:
-    blocks = Spread(3, 4)
-    assert blocks + 1 == 4 and blocks != 3 and blocks == Spread(3, 4) != Spread(3, 2)
-    assert pickle.loads(pickle.dumps(blocks)) == blocks
+def test_data_of_a_machine_with_more_devices_lie_over_those_that_are_here() -> None:
+    data = Data(jnp.zeros((12, 1)), jnp.ones(12), 12, 3, devices=4)
+    assert data.cuts == (3, 1) and data.block_size == 4 and not data.is_spread
+    assert jax.tree.structure(data) != jax.tree.structure(dataclasses.replace(data, devices=1))

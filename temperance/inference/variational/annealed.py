@@ -146,7 +146,7 @@ class Annealed(Method):
             return dataclasses.replace(arranged, sample=sample, wrap=cooled)
         if isinstance(arranged, Batches):
             return dataclasses.replace(arranged, cooling=cooling)
-        return Cooled(arranged.values, arranged.weights, arranged.size, arranged.blocks, cooling)
+        return Cooled(arranged.values, arranged.weights, arranged.size, arranged.blocks, arranged.devices, cooling)
 
     # ---- the run ------------------------------------------------------------------------------------------
 

@@ -128,6 +128,7 @@ class CVB0(Method):
             weights=data.weights,
             size=data.size,
             blocks=data.blocks,
+            devices=data.devices,
             bounds=jnp.asarray(bounds),
             words=jnp.asarray(rows.words[place]),
             counts=jnp.asarray(rows.counts[place], dtype=kind),

@@ -137,7 +137,7 @@ class LVT(Method):
             arranged = self.method.arrange(key, model, data)
             # One temperature is none to find: the plain method, with its bits.
             return arranged if not self.hot else dataclasses.replace(arranged, cooling=own)
-        return LocallyTempered(data.values, data.weights, data.size, data.blocks, own)
+        return LocallyTempered(data.values, data.weights, data.size, *data.cuts, own)
 
     def init(self, key: Key[Array, ""], model: Model, data: Any) -> Any:
         if isinstance(self.method, SVI):

@@ -114,7 +114,7 @@ def _(model: Mixture, blocks: dict[str, Any], given: Given) -> Walked:
         messages = back(((weights * fresh / norm)[None] * parts).T)[0]
         return (jnp.sum(weights * (top + jnp.log(norm))), messages), (weights * joint, fresh)
 
-    (value, messages), (energy, fresh) = over_blocks(block, (data.values, data.weights, given.powers), data.blocks)
+    (value, messages), (energy, fresh) = over_blocks(block, (data.values, data.weights, given.powers), *data.cuts)
     return Walked(value, unpack(messages)[0], energy, {}, fresh)
 
 
@@ -153,7 +153,7 @@ def _(model: FactorialMixture, blocks: dict[str, Any], given: Given) -> Walked:
         return (jnp.sum(weights * (value + spread)), messages), (q_local, energy, fresh)
 
     rows = (data.values, data.weights, given.powers, given.local)
-    (value, messages), (kept, energy, fresh) = over_blocks(block, rows, data.blocks)
+    (value, messages), (kept, energy, fresh) = over_blocks(block, rows, *data.cuts)
     return Walked(value, messages, energy, kept, fresh)
 
 

@@ -21,7 +21,6 @@ from jaxtyping import Array, Float, Int
 from ...errors import UnsupportedMethod
 from ...families._family import Family
 from ...models import Data, Each, Mixture, Model, Posterior, Way
-from ...models._devices import Spread, spread_over
 from ...models._model import Means, add, entropy, means
 
 Locals = dict[str, Family]
@@ -95,13 +94,12 @@ def refresh(
 ) -> tuple[Means, Float[Array, ""], Locals]:
     """The messages of some rows at m, what is left of their value, and their local blocks if any are kept."""
     size, count = data.weights.shape[0], index.shape[0]
-    blocks, devices = -(-count // max(1, size // data.blocks)), spread_over(data.blocks)
+    blocks, devices = -(-count // max(1, size // data.blocks)), data.cuts.devices
     index = jnp.concatenate([index, jnp.full(-count % (blocks * devices), size)])
     inside = index < size
     row = jnp.where(inside, index, 0)
     values = jax.tree.map(lambda leaf: leaf[row], data.values)
-    cuts = blocks if devices == 1 else Spread(blocks, devices)
-    part = Data(values, jnp.where(inside, data.weights[row], 0.0), count, cuts)
+    part = Data(values, jnp.where(inside, data.weights[row], 0.0), count, blocks, devices)
     here = {name: family[row] for name, family in local.items()}
     terms, fresh = model.walk(m, part, Way(local_steps=local_steps), here or None)
     kept = {name: fresh[name][:count] for name in local}

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from ...models import Data
-from ...models._devices import Spread, spread_over
 from ...numerics.shuffle import shuffled
 from ..cooling import Cooling
 from ..step_sizes import StepSize
@@ -50,7 +49,7 @@ def minibatch(data: Data, rows: Int[Array, " b"], stands_for: Float[Array, ""]) 
     """These rows, weighted to stand for all, in blocks no larger than those of the data."""
     size = rows.shape[0]
     block = max(1, data.weights.shape[0] // data.blocks)
-    blocks, devices = -(-size // block), spread_over(data.blocks)
+    blocks, devices = -(-size // block), data.cuts.devices
     padding = -(-size // (blocks * devices)) * blocks * devices - size
     chosen = jnp.concatenate([rows, jnp.broadcast_to(rows[-1:], (padding,))])
     weights = jnp.take(data.weights, rows) * (stands_for / size)
@@ -58,5 +57,6 @@ def minibatch(data: Data, rows: Int[Array, " b"], stands_for: Float[Array, ""]) 
         values=jax.tree.map(lambda leaf: jnp.take(leaf, chosen, axis=0), data.values),
         weights=jnp.concatenate([weights, jnp.zeros(padding)]),
         size=size,
-        blocks=blocks if devices == 1 else Spread(blocks, devices),
+        blocks=blocks,
+        devices=devices,
     )

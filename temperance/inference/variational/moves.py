@@ -171,7 +171,7 @@ def _study(key: Key[Array, ""], model: Mixture, q: Posterior, data: Data) -> Stu
             x, weights = part
             return function(model.pair.coordinates(x), weights, _share(model, m, x)), ()
 
-        return over_blocks(block, rows, data.blocks)[0]
+        return over_blocks(block, rows, *data.cuts)[0]
 
     def moments(x: Array, weights: Array, share: Array) -> Any:
         weighted = weights[:, None] * share
@@ -224,7 +224,7 @@ def _apply(model: Mixture, q: Posterior, data: Data, study: Study, moves: Move) 
 
             return jax.grad(total)(m), ()
 
-        messages = over_blocks(block, (data.values, data.weights), data.blocks)[0]
+        messages = over_blocks(block, (data.values, data.weights), *data.cuts)[0]
         natural = add(prior, messages)
         # What the data do not reach (a concentration) stays as it is.
         fresh = {name: block.with_natural(natural[name]) for name, block in q.blocks.items() if name in direct}

@@ -187,7 +187,7 @@ class SVI(Method):
         total = jnp.asarray(float(stands_for))
         # Cold, but by the same compiled steps as when annealed: T = 1 throughout gives the same bits.
         cold = make_cooling(np.ones(0))
-        return Batches(data.values, data.weights, data.size, data.blocks, plan, total, held_out, cold)
+        return Batches(data.values, data.weights, data.size, *data.cuts, plan, total, held_out, cold)
 
     # ---- the run --------------------------------------------------------------------------------------------
 
@@ -280,7 +280,7 @@ class SVI(Method):
         assert self.batch_size is not None and data.stands_for is not None
         if self._whole(model, data):
             whole = data.weights * (data.stands_for / data.size)
-            return Data(data.values, whole, data.size, data.blocks)
+            return Data(data.values, whole, data.size, *data.cuts)
         rows = self._rows(model, seed, step, data)
         if not model.independent_rows:
             return model.minibatch(data, rows, data.stands_for, self._rows(model, seed, step + 1, data))
@@ -352,7 +352,7 @@ def mean_log_predictive(model: Model, blocks: Blocks, data: Data) -> Float[Array
         x, weights = part
         return jnp.sum(weights * model.log_predictive(q, x)), ()
 
-    return over_blocks(block, (data.values, data.weights), data.blocks)[0] / data.total_weight
+    return over_blocks(block, (data.values, data.weights), *data.cuts)[0] / data.total_weight
 
 
 @eqx.filter_jit

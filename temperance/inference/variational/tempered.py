@@ -157,7 +157,7 @@ class VT(Method):
             arranged = self.method.arrange(key, model, data)
             # One temperature is none to find: the plain method, with its bits.
             return arranged if not self.hot else dataclasses.replace(arranged, cooling=grid)
-        return Tempered(data.values, data.weights, data.size, data.blocks, grid)
+        return Tempered(data.values, data.weights, data.size, *data.cuts, grid)
 
     def init(self, key: Key[Array, ""], model: Model, data: Any) -> Any:
         if isinstance(self.method, SVI):

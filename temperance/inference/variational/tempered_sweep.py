@@ -76,7 +76,7 @@ def walk_with_energy(
         return sums, (q_local, {"energy": energy} if each else {})
 
     rows = (data.values, data.weights, {"power": power} if each else {}, local)
-    (value, messages, of_all), (fresh, by_row) = over_blocks(block, rows, data.blocks)
+    (value, messages, of_all), (fresh, by_row) = over_blocks(block, rows, *data.cuts)
     return Walked(value, unpack(messages)[0], (by_row | of_all)["energy"], fresh)
 
 
@@ -92,13 +92,13 @@ def _walk_linear(model: Any, m: Means, data: Data, power: Power, local: dict[str
     """No second derivative is needed: by Euler's theorem ⟨messages, m⟩ / s is the energy without the base measure."""
     terms, fresh = model.walk(m, data, Way(Powers(power, power), local_steps), local)
     products = jax.tree.map(lambda message, mean: jnp.sum(message * mean), terms.messages, m)
-    x, blocks = (data.values.x, data.values.blocks) if isinstance(model, HMM) else (data.values, data.blocks)
+    x, cuts = (data.values.x, (data.values.blocks,)) if isinstance(model, HMM) else (data.values, data.cuts)
 
     def base(part: Any, _: Array) -> tuple[Float[Array, ""], tuple[()]]:
         rows, weights = part
         return jnp.sum(weights * model.pair.log_base(rows)), ()
 
-    constant = over_blocks(base, (x, data.weights), blocks)[0]
+    constant = over_blocks(base, (x, data.weights), *cuts)[0]
     return Walked(terms.value, terms.messages, sum(jax.tree.leaves(products)) / power + constant, fresh)
 
 
