@@ -15,11 +15,13 @@ import numpy as np
 from numba import njit
 
 from ..data import Corpus
-from ..numerics.host import FAST, exp, exp_digamma
+from ..numerics.host import FAST, exp, exp_digamma, log
 from ..numerics.threads import in_threads
+from .topics_powers import gather_powers
 
 OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": FAST}
 TINY = 1e-300  # a word that no topic can explain: its ratio stays finite
+_FEW = 128  # topics are gathered as soon as no more are left, or half of all
 
 
 class Rows(NamedTuple):
@@ -82,6 +84,7 @@ def step_documents(
     its words are assigned to."""
     n, n_topics = gamma.shape
     observed = np.empty(0) if observed is None else observed
+    prior = np.array(prior)  # whether it may be written to or not: compiled once
     found = Found(
         np.empty(len(rows.words)),
         np.empty((n, n_topics)),
@@ -90,135 +93,191 @@ def step_documents(
     )
 
     def documents(start: int, stop: int) -> None:
-        given = (rows.starts, rows.ends, rows.observation, rows.latent, gamma, evidence, observed, *found[1:])
-        these = tuple(array[start:stop] for array in given)
-        _documents(*these, rows.words, rows.counts, found.ratios, *layout, prior, steps, tolerance)
+        _documents(start, stop, rows, layout, gamma, evidence, observed, found, prior, steps, tolerance)
 
     in_threads(documents, n, 64)
     return found
 
 
+class _Document(NamedTuple):
+    """One document: its words, and rows of what is found."""
+
+    words: np.ndarray
+    counts: np.ndarray
+    observation: float  # powers
+    latent: float
+    gamma: np.ndarray
+    ratio: np.ndarray
+    share: np.ndarray  # of the active topics, in their order
+    active: np.ndarray
+
+
+class _Room(NamedTuple):
+    """Memory that documents use one after the other: topics × words of the document, and what goes with topics."""
+
+    block: np.ndarray
+    place: np.ndarray  # where the block has each of the active topics
+    total: np.ndarray
+
+
 @njit(**OPTIONS)
 def _documents(  # type: ignore[no-untyped-def]
-    starts, ends, observation, latent, gammas, evidence, observed, shares, actives, n_active,
-    words, counts, ratios, spread, topics, widths, shift, column, common, prior, steps, tolerance,
+    start, stop, rows, layout, gammas, evidence, observed, found, prior, steps, tolerance,
 ):  # fmt: skip
-    n_topics = len(prior)
-    longest = 1
-    for d in range(len(starts)):
-        longest = max(longest, ends[d] - starts[d])
-    block = np.empty((n_topics, longest))
-    total, kept = np.empty(n_topics), np.empty(n_topics, dtype=np.int32)
-    for d in range(len(starts)):
-        here, count = words[starts[d] : ends[d]], counts[starts[d] : ends[d]]
-        ratio, size = ratios[starts[d] : ends[d]], ends[d] - starts[d]
-        gamma, share, active = gammas[d], shares[d], actives[d]
-        power = latent[d]
-        length, full = 0.0, True
-        for i in range(size):
-            length += count[i]
-            full &= widths[here[i]] == n_topics
-        # What is dropped must stay far below what a further iteration could change.
-        negligible = max(1e-12 * length, 1e-2 * tolerance)
-        for k in range(n_topics):
-            active[k] = k
-        width, done = n_topics, False
-        _set_shares(gamma, active, width, column, power, common, share)
-        # The first iteration reads topics where they are; from then on those left are in a block of this
-        # document, topic by topic, so that inner loops run along its words.
-        gathered = False
-        if not common:
-            _gather_powers(spread, here, observation[d], block)
-            gathered = True
-        for step in range(steps + 1):
-            change = 0.0
-            if step > 0:
-                # The next update would bring these topics to their prior.
-                left = 0
-                for j in range(width):
-                    kept[left] = j
-                    stays = share[j] * total[j] >= negligible
-                    left += stays
-                    if not stays and step < steps and not done:
-                        change += gamma[active[j]] - prior[active[j]]
-                        gamma[active[j]] = prior[active[j]]
-            else:
-                left = width
-                for j in range(width):
-                    kept[j] = j
-            if not gathered and (step > 0 or steps == 0):
-                _gather(spread, topics, widths, here, kept, left, full, active, block)
-                gathered = True
-            elif left < width:
-                for j in range(left):
-                    if kept[j] > j:
-                        for i in range(size):
-                            block[j, i] = block[kept[j], i]
-            if left < width:
-                for j in range(left):
-                    active[j] = active[kept[j]]
-                    share[j] = share[kept[j]]
-                width = left
-            if gathered:
-                _explain_block(block, share, count, width, ratio, total)
-            elif full:
-                _explain_full(spread, here, share, count, total)
-            else:
-                _explain_sparse(spread, topics, widths, here, share, count, total)
-            if step == steps or done:
-                break
-            for j in range(width):
-                k = active[j]
-                fresh = prior[k] + power * share[j] * total[j]
-                change += abs(fresh - gamma[k])
-                gamma[k] = fresh
-            _set_shares(gamma, active, width, column, power, common, share)
-            done = change <= tolerance * n_topics
-        n_active[d] = width
+    n_topics, longest = len(prior), 1
+    for d in range(start, stop):
+        longest = max(longest, rows.ends[d] - rows.starts[d])
+    room = _Room(np.empty((n_topics, longest)), np.empty(n_topics, dtype=np.int32), np.empty(n_topics))
+    for d in range(start, stop):
+        first, last = rows.starts[d], rows.ends[d]
+        x = _Document(
+            rows.words[first:last], rows.counts[first:last], rows.observation[d], rows.latent[d],
+            gammas[d], found.ratios[first:last], found.shares[d], found.active[d],
+        )  # fmt: skip
+        width = _ascend(x, layout, room, prior, steps, tolerance)
+        found.n_active[d] = width
         if len(evidence) > 0:
-            value = -power * length * math.log(exp_digamma(gamma.sum()))
-            for i in range(size):
-                value += count[i] * (math.log(count[i] / ratio[i]) + observation[d] * shift[here[i]])
-            evidence[d] = value
+            evidence[d] = _evidence(x, layout)
         if len(observed) > 0:
-            observed[d] = _observed(
-                block, spread, here, ratio, share, active, width, shift, column, observation[d], common
-            )
+            observed[d] = _observed(x, layout, room, width)
 
 
 @njit(**OPTIONS)
-def _set_shares(gamma, active, width, column, power, common, share):  # type: ignore[no-untyped-def]
+def _ascend(x, layout, room, prior, steps, tolerance):  # type: ignore[no-untyped-def]
+    """At most `steps` updates of γ, until they change it by less; then the responsibilities that go with it. Returns
+    how many topics are left.
+
+    At first topics are read where they are. Once few of them are left, these are gathered in a block, topic by topic,
+    so that inner loops run along the words of the document.
+    """
+    n_topics = len(prior)
+    length, full = _look(x, layout.widths, n_topics)
+    # What is dropped must stay far below what a further iteration could change.
+    negligible = max(1e-12 * length, 1e-2 * tolerance)
+    few = max(_FEW, n_topics // 2) if full else n_topics
+    width, dropped = n_topics, 0.0
+    last, gathered = steps == 0, not layout.common
+    for k in range(n_topics):
+        x.active[k] = room.place[k] = k
+    if not layout.common:
+        gather_powers(layout.spread, x.words, x.observation, room.block)
+    for step in range(steps + 1):
+        _set_shares(x, layout, width)
+        narrow = gathered or last or (step > 0 and _count_left(x.share, room.total, negligible, width) <= few)
+        if narrow and step > 0:
+            width, dropped = _drop(x, prior, room, negligible, width, last)
+        if narrow and not gathered:
+            _gather(x, layout, full, width, room)
+            gathered = True
+        if gathered:
+            _explain_block(room.block, room.place, x.share, x.counts, width, x.ratio, room.total)
+        elif full:
+            _explain_full(layout.spread, x.words, x.share, x.counts, room.total)
+        else:
+            _explain_sparse(layout.spread, layout.topics, layout.widths, x.words, x.share, x.counts, room.total)
+        if last:
+            break
+        change = dropped + _update(x, prior, room.total, width)
+        last = change <= tolerance * n_topics or step == steps - 1
+    return width
+
+
+@njit(**OPTIONS)
+def _look(x, widths, n_topics):  # type: ignore[no-untyped-def]
+    """The number of tokens, and whether all of the words have all topics."""
+    length, full = 0.0, True
+    for i in range(len(x.words)):
+        length += x.counts[i]
+        full &= widths[x.words[i]] == n_topics
+    return length, full
+
+
+@njit(**OPTIONS)
+def _update(x, prior, total, width):  # type: ignore[no-untyped-def]
+    """γ = α + power · counts of the active topics; returns by how much it changes."""
+    change = 0.0
+    for j in range(width):
+        k = x.active[j]
+        fresh = prior[k] + x.latent * x.share[j] * total[j]
+        change += abs(fresh - x.gamma[k])
+        x.gamma[k] = fresh
+    return change
+
+
+@njit(**OPTIONS)
+def _count_left(share, total, negligible, width):  # type: ignore[no-untyped-def]
+    left = 0
+    for j in range(width):
+        left += share[j] * total[j] >= negligible
+    return left
+
+
+@njit(**OPTIONS)
+def _drop(x, prior, room, negligible, width, last):  # type: ignore[no-untyped-def]
+    """Leave out topics that the next update would bring to their prior, and bring them there unless there is none.
+
+    Returns how many are left, and by how much γ changes.
+    """
+    left, change = 0, 0.0
+    for j in range(width):
+        k = x.active[j]
+        if x.share[j] * room.total[j] >= negligible:
+            x.active[left], x.share[left], room.place[left] = k, x.share[j], room.place[j]
+            left += 1
+        elif not last:
+            change += x.gamma[k] - prior[k]
+            x.gamma[k] = prior[k]
+    return left, change
+
+
+@njit(**OPTIONS)
+def _evidence(x, layout):  # type: ignore[no-untyped-def]
+    """Σ_v n_v log Σ_k …, of which the ratios have the sums."""
+    length, value = 0.0, 0.0
+    for i in range(len(x.words)):
+        length += x.counts[i]
+        value += x.counts[i] * (math.log(x.counts[i] / x.ratio[i]) + x.observation * layout.shift[x.words[i]])
+    return value - x.latent * length * math.log(exp_digamma(x.gamma.sum()))
+
+
+@njit(**OPTIONS)
+def _set_shares(x, layout, width):  # type: ignore[no-untyped-def]
     """exp{power · ψ(γ)} of the active topics, times their column's factor."""
+    gamma, active, share, column, power = x.gamma, x.active, x.share, layout.column, x.latent
     for j in range(width):
         share[j] = gamma[active[j]]
     for j in range(width):
         share[j] = exp_digamma(share[j])
-    if not common:
+    if not layout.common:
         for j in range(width):
             share[j] *= column[active[j]]
     if power != 1.0:
         for j in range(width):
-            share[j] = exp(power * math.log(share[j]))
-    if common:
+            share[j] = exp(power * log(share[j]))
+    if layout.common:
         for j in range(width):
             share[j] *= column[active[j]]
 
 
 @njit(**OPTIONS)
-def _observed(  # type: ignore[no-untyped-def]
-    block, spread, here, ratio, share, active, width, shift, column, power, common,
-):  # fmt: skip
+def _observed(x, layout, room, width):  # type: ignore[no-untyped-def]
     """Σ_i Σ_j responsibility · E log β."""
-    size, value = len(here), 0.0
+    value = 0.0
     for j in range(width):
-        k = active[j]
-        level = math.log(column[k])
-        for i in range(size):
-            part = ratio[i] * share[j] * block[j, i]
-            if common:
-                value += part * ((math.log(max(block[j, i], TINY)) + level) / power + shift[here[i]])
-            else:
-                value += part * (spread[here[i], k] + level + shift[here[i]])
+        room.total[j] = math.log(layout.column[x.active[j]])
+    if layout.common:
+        for j in range(width):
+            line, share, level = room.block[room.place[j]], x.share[j], room.total[j]
+            for i in range(len(x.words)):
+                part = x.ratio[i] * share * line[i]
+                value += part * ((log(max(line[i], TINY)) + level) / x.observation + layout.shift[x.words[i]])
+        return value
+    # Words outside, as in `_gather`: those of a topic are far from each other.
+    for i in range(len(x.words)):
+        row, shift, sum_ = layout.spread[x.words[i]], layout.shift[x.words[i]], 0.0
+        for j in range(width):
+            sum_ += x.share[j] * room.block[room.place[j], i] * (row[x.active[j]] + room.total[j] + shift)
+        value += x.ratio[i] * sum_
     return value
 
 
@@ -243,24 +302,25 @@ def mean_energy(  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def _explain_block(block, share, count, width, ratio, total):  # type: ignore[no-untyped-def]
+def _explain_block(block, place, share, count, width, ratio, total):  # type: ignore[no-untyped-def]
     """ratio_i = count_i / Σ_j block_ji share_j and total_j = Σ_i ratio_i block_ji, four topics at a time."""
     size = len(count)
     whole = width - width % 4
     for i in range(size):
         ratio[i] = TINY
     for j in range(0, whole, 4):
-        a, b, c, d = block[j], block[j + 1], block[j + 2], block[j + 3]
+        a, b, c, d = block[place[j]], block[place[j + 1]], block[place[j + 2]], block[place[j + 3]]
         of_a, of_b, of_c, of_d = share[j], share[j + 1], share[j + 2], share[j + 3]
         for i in range(size):
             ratio[i] += (a[i] * of_a + b[i] * of_b) + (c[i] * of_c + d[i] * of_d)
     for j in range(whole, width):
+        a, of_a = block[place[j]], share[j]
         for i in range(size):
-            ratio[i] += block[j, i] * share[j]
+            ratio[i] += a[i] * of_a
     for i in range(size):
         ratio[i] = count[i] / ratio[i]
     for j in range(0, whole, 4):
-        a, b, c, d = block[j], block[j + 1], block[j + 2], block[j + 3]
+        a, b, c, d = block[place[j]], block[place[j + 1]], block[place[j + 2]], block[place[j + 3]]
         of_a, of_b, of_c, of_d = 0.0, 0.0, 0.0, 0.0
         for i in range(size):
             of_a += ratio[i] * a[i]
@@ -269,9 +329,9 @@ def _explain_block(block, share, count, width, ratio, total):  # type: ignore[no
             of_d += ratio[i] * d[i]
         total[j], total[j + 1], total[j + 2], total[j + 3] = of_a, of_b, of_c, of_d
     for j in range(whole, width):
-        of_a = 0.0
+        a, of_a = block[place[j]], 0.0
         for i in range(size):
-            of_a += ratio[i] * block[j, i]
+            of_a += ratio[i] * a[i]
         total[j] = of_a
 
 
@@ -320,45 +380,36 @@ def _explain_sparse(spread, topics, widths, here, share, count, total):  # type:
 
 
 @njit(**OPTIONS)
-def _gather(spread, topics, widths, here, kept, left, full, place, block):  # type: ignore[no-untyped-def]
-    """block_ji = the spread of word i in the topic kept_j; `place` is overwritten and restored."""
-    size = len(here)
+def _gather(x, layout, full, width, room):  # type: ignore[no-untyped-def]
+    """block_ji = the spread of word i in the j-th of the active topics."""
+    spread, words, block, active, size = layout.spread, x.words, room.block, x.active, len(x.words)
     if full:
         # Eight words at a time: their entries of a topic are one line of the cache.
         whole = size - size % 8
         for i in range(0, whole, 8):
-            a, b, c, d = spread[here[i]], spread[here[i + 1]], spread[here[i + 2]], spread[here[i + 3]]
-            e, f, g, h = spread[here[i + 4]], spread[here[i + 5]], spread[here[i + 6]], spread[here[i + 7]]
-            for j in range(left):
-                k, line = kept[j], block[j, i : i + 8]
+            a, b, c, d = spread[words[i]], spread[words[i + 1]], spread[words[i + 2]], spread[words[i + 3]]
+            e, f, g, h = spread[words[i + 4]], spread[words[i + 5]], spread[words[i + 6]], spread[words[i + 7]]
+            for j in range(width):
+                k, line = active[j], block[j, i : i + 8]
                 line[0], line[1], line[2], line[3] = a[k], b[k], c[k], d[k]
                 line[4], line[5], line[6], line[7] = e[k], f[k], g[k], h[k]
         for i in range(whole, size):
-            row = spread[here[i]]
-            for j in range(left):
-                block[j, i] = row[kept[j]]
-        return
-    place[:] = -1
-    for j in range(left):
-        place[kept[j]] = j
+            row = spread[words[i]]
+            for j in range(width):
+                block[j, i] = row[active[j]]
+    else:
+        room.place[:] = -1
+        for j in range(width):
+            room.place[active[j]] = j
+            block[j, :size] = 0.0
         for i in range(size):
-            block[j, i] = 0.0
-    for i in range(size):
-        v = here[i]
-        for j in range(widths[v]):
-            at = place[topics[v, j]]
-            if at >= 0:
-                block[at, i] = spread[v, j]
-    for k in range(len(place)):
-        place[k] = k
-
-
-@njit(**OPTIONS)
-def _gather_powers(spread, here, power, block):  # type: ignore[no-untyped-def]
-    for i in range(len(here)):
-        row = spread[here[i]]
-        for k in range(len(row)):
-            block[k, i] = exp(power * row[k])
+            v = words[i]
+            for j in range(layout.widths[v]):
+                at = room.place[layout.topics[v, j]]
+                if at >= 0:
+                    block[at, i] = spread[v, j]
+    for j in range(width):
+        room.place[j] = j
 
 
 @njit(**OPTIONS)
