@@ -12,9 +12,9 @@ from collections.abc import Callable
 import numpy as np
 from numba import njit
 
-from ..numerics.host import exp, exp_digamma, log
+from ..numerics.host import digamma, exp, exp_digamma
 from ..numerics.threads import in_threads
-from .topics_documents import OPTIONS, TINY, Found, Layout, Rows, add_word, mean_energy, sort_by_word, step_documents
+from .topics_documents import OPTIONS, Found, Layout, Rows, add_word, mean_energy, sort_by_word, step_documents
 from .topics_powers import add_powers
 
 Minibatch = tuple[float, Callable[[], Rows]]  # step size, and what brings the documents
@@ -171,31 +171,27 @@ def _lengths(starts, ends, counts):  # type: ignore[no-untyped-def]
 @njit(**OPTIONS)
 def _spread_all(start, stop, lam, spread, power, logarithm):  # type: ignore[no-untyped-def]
     for v in range(start, stop):
-        _spread_row(lam[v], spread[v])
         if logarithm:
-            _take_log(spread[v])
+            _level_row(lam[v], spread[v])
         else:
-            _temper_row(spread[v], power)
+            _spread_row(lam[v], spread[v], power)
 
 
 @njit(**OPTIONS)
-def _take_log(spread):  # type: ignore[no-untyped-def]
-    for k in range(len(spread)):
-        spread[k] = log(max(spread[k], TINY))
+def _level_row(lam, levels):  # type: ignore[no-untyped-def]
+    for k in range(len(lam)):
+        levels[k] = digamma(lam[k])
 
 
 @njit(**OPTIONS)
-def _temper_row(spread, power):  # type: ignore[no-untyped-def]
-    if power != 1.0:
-        for k in range(len(spread)):
-            spread[k] = exp(power * log(max(spread[k], TINY)))
-
-
-@njit(**OPTIONS)
-def _spread_row(lam, spread):  # type: ignore[no-untyped-def]
-    """exp ψ(λ), divided by a power of e where it would be too small for a number."""
+def _spread_row(lam, spread, power):  # type: ignore[no-untyped-def]
+    """exp{power · ψ(λ)}, divided by a power of e where it would be too small for a number."""
     top = lam.max()
-    if top > 0.005:
+    if power != 1.0:
+        level = 0.0 if top > 0.005 else digamma(top)
+        for k in range(len(lam)):
+            spread[k] = exp(power * (digamma(lam[k]) - level))
+    elif top > 0.005:
         for k in range(len(lam)):
             spread[k] = exp_digamma(lam[k])
     else:
@@ -228,8 +224,7 @@ def _step_all(  # type: ignore[no-untyped-def]
             gained[0, k] += row[k]
             known += here[k] >= _FORGOTTEN
         seen[0] += known
-        _spread_row(here, here_spread)
-        _temper_row(here_spread, power)
+        _spread_row(here, here_spread, power)
 
 
 @njit(**OPTIONS)
@@ -251,8 +246,7 @@ def _step_each(  # type: ignore[no-untyped-def]
             eta = prior[v, 0] if prior.shape[1] == 1 else prior[v, k]
             here[k] = (1.0 - rate) * here[k] + rate * (eta + row[k])
             gained[0, k] += row[k]
-        _spread_row(here, here_spread)
-        _take_log(here_spread)
+        _level_row(here, here_spread)
 
 
 @njit(**OPTIONS)
@@ -272,7 +266,7 @@ def _list_row(lam, spread, topics, width):  # type: ignore[no-untyped-def]
             place += 1
     if place == 0:
         place = len(lam)
-        _spread_row(lam, spread)
+        _spread_row(lam, spread, 1.0)
         for k in range(place):
             topics[k] = k
     width[0] = place

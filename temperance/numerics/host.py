@@ -1,4 +1,4 @@
-"""exp, log and exp ∘ digamma for Numba kernels, as straight-line arithmetic that the compiler can vectorise.
+"""exp, log, digamma and exp ∘ digamma for Numba kernels, as straight-line arithmetic that the compiler can vectorise.
 
 Import this module only from a kernel: it imports Numba.
 """
@@ -49,12 +49,23 @@ def exp(x: float) -> float:
 
 
 @njit(**_EXACT)
+def _exponent(x: float) -> int:
+    """n with √½ ≤ x / 2ⁿ < √2."""
+    return (_bits(x) - _ROOT_HALF) >> 52  # type: ignore[call-arg]
+
+
+@njit(**_EXACT)
+def _scaled(x: float, n: int) -> float:
+    """x / 2ⁿ."""
+    return _double(_bits(x) - (n << 52))  # type: ignore[call-arg]
+
+
+@njit(**_EXACT)
 def log(x: float) -> float:
     """log x for positive x that is not subnormal, to 3e-16 |log x| and 2e-16: `math.log` would be called for one
     number at a time, and so would all that is in the same loop."""
-    bits: Any = _bits(x)  # type: ignore[call-arg]
-    n = (bits - _ROOT_HALF) >> 52
-    m = _double(bits - (n << 52))  # type: ignore[call-arg]
+    n = _exponent(x)
+    m = _scaled(x, n)
     # For √½ ≤ m < √2, log m = 2 artanh s, of which |s| < 0.172.
     s = (m - 1.0) / (m + 1.0)
     z = s * s
@@ -69,11 +80,22 @@ def log(x: float) -> float:
 
 @njit(**_EXACT)
 def exp_digamma(x: float) -> float:
-    """exp ψ(x) for x > 0, to 1e-12 (relative); below about 1.4e-3 it is the smallest value exp can give.
+    """exp ψ(x) for x > 0, to 1e-12 (relative); below about 1.4e-3 it is the smallest value exp can give."""
+    factor, recurrence = _digamma(x)
+    return factor * exp(-recurrence)
 
-    It is exp ψ(x + 8) by its asymptotic series, times exp of −Σ_{i<8} 1/(x + i), whose terms are added in pairs
-    with the denominators u, u + 6, u + 10 and u + 12: no logarithm, and one division in all.
-    """
+
+@njit(**_EXACT)
+def digamma(x: float) -> float:
+    """ψ(x) for x > 0, to 1e-12."""
+    factor, recurrence = _digamma(x)
+    return log(factor) - recurrence
+
+
+@njit(**_EXACT)
+def _digamma(x: float) -> tuple[float, float]:
+    """exp ψ(x + 8) by its asymptotic series, and Σ_{i<8} 1/(x + i), whose terms are added in pairs with the
+    denominators u, u + 6, u + 10 and u + 12: no logarithm, and one division in all."""
     u = x * (x + 7.0)
     a = u * (u + 6.0)
     b = (u + 10.0) * (u + 12.0)
@@ -85,4 +107,4 @@ def exp_digamma(x: float) -> float:
     # exp ψ(y + ½) = y + 1/(24 y) − 37/(5760 y³) + …
     z = inverse * ab
     tail = (-37 / 5760 + z * (10313 / 2903040)) + z * z * (-5509121 / 1393459200 + z * (2709398569 / 367873228800))
-    return y * ((1.0 + z * (1 / 24)) + z * z * tail) * exp(-recurrence)
+    return y * ((1.0 + z * (1 / 24)) + z * z * tail), recurrence

@@ -132,7 +132,8 @@ def test_powers_of_documents_written_out() -> None:
     for engine in ("host", "device"):
         model, data = tp.LDA(3, engine=engine, local_tol=0.0).prepare(x)
         own = make_grid(model, data, grid)
-        np.testing.assert_allclose(topic_costs(own, jnp.asarray(topics)), costs, rtol=1e-5, atol=1e-5)
+        found = topic_costs(own, jnp.asarray(topics), engine == "host")
+        np.testing.assert_allclose(found, costs, rtol=1e-5, atol=1e-5)
         walked = jax.jit(
             lambda s, own=own, model=model, data=data: walk_locally(
                 model, blocks, Given(data, s, jnp.asarray(True), {}, 40, own)

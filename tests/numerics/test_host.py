@@ -27,12 +27,18 @@ def apply():
         for i in range(len(x)):
             out[i] = host.log(x[i])
 
+    @njit(error_model="numpy", fastmath=host.FAST)
+    def digammas(x, out):
+        for i in range(len(x)):
+            out[i] = host.digamma(x[i])
+
     def call(function, x):
         out = np.empty_like(x)
         function(x, out)
         return out
 
-    return lambda x: call(exps, x), lambda x: call(exp_digammas, x), lambda x: call(logs, x)
+    functions = (exps, exp_digammas, logs, digammas)
+    return [lambda x, function=function: call(function, x) for function in functions]
 
 
 def test_exponential(apply) -> None:
@@ -44,6 +50,11 @@ def test_exponential(apply) -> None:
 def test_exponential_of_digamma(apply) -> None:
     x = np.logspace(-2.5, 12, 100_001)
     assert np.allclose(apply[1](x), np.exp(digamma(x)), rtol=1e-12)
+
+
+def test_digamma(apply) -> None:
+    x = np.logspace(-8, 12, 100_001)
+    np.testing.assert_allclose(apply[3](x), digamma(x), rtol=1e-12, atol=1e-12)
 
 
 def test_logarithm(apply) -> None:

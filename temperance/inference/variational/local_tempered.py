@@ -65,7 +65,7 @@ class Own(Thermostat):
         self, model: Model, blocks: Blocks, heat: Any, x: Any, steps: topics.Steps, local_steps: int
     ) -> tuple[Blocks, Any]:
         assert isinstance(model, LDA)
-        costs = topic_costs(self.grid, blocks["topics"].concentration)  # type: ignore[attr-defined]
+        costs = topic_costs(self.grid, blocks["topics"].concentration, model.on_host)  # type: ignore[attr-defined]
         own = topics.Own(heat, steps.rows, Heat(self.grid.powers, costs, jnp.asarray(True)))
         return model.tempered_steps(blocks, x, steps, local_steps, own)
 

@@ -26,18 +26,19 @@ from ...models.topics_local import Heat
 from ...numerics.linalg import cholesky, log_det
 from .tempered_sweep import Walked, document_energies
 
-_ENTRIES = 4096  # of a table of concentrations
+_ENTRIES = 8192  # of a table of concentrations
 _PLACES, _MIDDLE = 8192, 8.0  # and of one of distances, with the one (for each number) in the middle of it
 _FARTHEST = 1e15  # distance that is told from infinity
 _NODES = 9  # powers at which a sum over all words is worked out
 _LAMBDAS = (1e-8, 1e10)  # concentrations that a table holds
+_STEP = np.log(_LAMBDAS[1] / _LAMBDAS[0]) / (_ENTRIES - 1)  # of their logarithms
 
 
 class LocalGrid(eqx.Module):
     """Powers that each datum may have."""
 
     powers: Float[Array, " m"]
-    table: Float[Array, " e"]  # E[s] of a Gaussian by its distance; or E log Γ(λ + s) − log Γ(λ) at nodes
+    table: Float[Array, " e"]  # E[s] of a Gaussian by its distance; or Γ(λ + s)/Γ(λ + 1) at nodes
     nodes: Float[Array, "j m"] | None = None  # from values at a few powers to all of them
 
 
@@ -50,9 +51,8 @@ def make_grid(model: Model, data: Data, powers: np.ndarray) -> LocalGrid:
         spread = np.linalg.solve(fit.T, here.T)
         lam = np.geomspace(*_LAMBDAS, _ENTRIES)[:, None]
         # The pole at 0 is that of 1/λ, which a power takes away: log Γ(λ + s) − log Γ(λ + 1), smooth in log λ.
-        return LocalGrid(
-            jnp.asarray(powers), jnp.asarray(gammaln(lam + nodes) - gammaln(lam + 1.0)), jnp.asarray(spread)
-        )
+        table = np.exp(gammaln(lam + nodes) - gammaln(lam + 1.0))
+        return LocalGrid(jnp.asarray(powers), jnp.asarray(table), jnp.asarray(spread))
     width = data.values.shape[1]
     # Equal steps of t/(8 + t), with t the distance for each number: far out E[s] is as 1/t, a straight line there.
     place = np.linspace(0.0, 1.0, _PLACES)[:-1]
@@ -160,7 +160,7 @@ def _(model: FactorialMixture, blocks: dict[str, Any], given: Given) -> Walked:
 @walk_locally.register
 def _(model: LDA, blocks: dict[str, Any], given: Given) -> Walked:
     m, data, powers = means(blocks), given.data, given.powers
-    heat = Heat(given.grid.powers, topic_costs(given.grid, blocks["topics"].concentration), given.hot)
+    heat = Heat(given.grid.powers, topic_costs(given.grid, blocks["topics"].concentration, model.on_host), given.hot)
     way = Way(Powers(powers, powers), given.local_steps)
     terms, fresh, own = model.walk_with_heat(m, data, way, given.local, heat)
     assert own is not None
@@ -169,27 +169,29 @@ def _(model: LDA, blocks: dict[str, Any], given: Given) -> Walked:
     return Walked(terms.value, terms.messages, data.weights * joint, fresh, new)
 
 
-def topic_costs(grid: LocalGrid, concentration: Float[Array, "k v"]) -> Float[Array, "k m"]:
+def topic_costs(grid: LocalGrid, concentration: Float[Array, "k v"], on_host: bool) -> Float[Array, "k m"]:
     """c_k(s) = log Σ_v E β_kv^s of each topic at each power, for β ~ Dirichlet(λ):
     E β_v^s = Γ(λ_v + s) Γ(Λ) / (Γ(λ_v) Γ(Λ + s))."""
     assert grid.nodes is not None
-    place = (jnp.log(concentration) - np.log(_LAMBDAS[0])) * ((_ENTRIES - 1) / np.log(_LAMBDAS[1] / _LAMBDAS[0]))
-    place = jnp.clip(place, 0.0, _ENTRIES - 1.001)
-    low = jnp.floor(place).astype(jnp.int32)
-    share = place - low
     total = jnp.sum(concentration, axis=1)
-    whole = share_of_table(grid.table, total)
-    columns = []
-    for node in range(_NODES):
-        column = grid.table[:, node]
-        logs = column[low] + share * (column[low + 1] - column[low])
-        # The factor λ/Λ of both is what the table leaves out.
-        columns.append(jnp.log(jnp.sum(concentration * jnp.exp(logs), axis=1) / total) - whole[:, node])
-    return jnp.stack(columns, axis=1) @ grid.nodes
+    if on_host:
+        shape = jax.ShapeDtypeStruct((len(total), _NODES), jnp.float64)
+        sums = jax.pure_callback(_sums_on_host, shape, concentration, grid.table, vmap_method="sequential")
+    else:
+        columns = [jnp.sum(concentration * _look_up(grid.table[:, j], concentration), axis=1) for j in range(_NODES)]
+        sums = jnp.stack(columns, axis=1)
+    whole = jnp.stack([_look_up(grid.table[:, j], total) for j in range(_NODES)], axis=1)
+    # The factor λ/Λ of both is what the table leaves out.
+    return jnp.log(sums / (total[:, None] * whole)) @ grid.nodes
 
 
-def share_of_table(table: Float[Array, "e j"], value: Float[Array, " k"]) -> Float[Array, "k j"]:
-    place = (jnp.log(value) - np.log(_LAMBDAS[0])) * ((_ENTRIES - 1) / np.log(_LAMBDAS[1] / _LAMBDAS[0]))
-    place = jnp.clip(place, 0.0, _ENTRIES - 1.001)
+def _look_up(column: Float[Array, " e"], value: Float[Array, "..."]) -> Float[Array, "..."]:
+    place = jnp.clip((jnp.log(value) - np.log(_LAMBDAS[0])) / _STEP, 0.0, _ENTRIES - 1.001)
     low = jnp.floor(place).astype(jnp.int32)
-    return table[low] + (place - low)[:, None] * (table[low + 1] - table[low])
+    return column[low] + (place - low) * (column[low + 1] - column[low])
+
+
+def _sums_on_host(concentration: Array, table: Array) -> np.ndarray:
+    from ...models.topics_powers import weighted_sums
+
+    return weighted_sums(np.asarray(concentration), np.asarray(table), _LAMBDAS[0], _STEP)

@@ -103,7 +103,13 @@ def _pilot(model: Model, data: Data, method: VB | SVI) -> dict[str, np.ndarray]:
         watched = model.independent_rows and data.size >= 2 * _BATCHES
         batch = max(1, min(method.batch_size or data.size, data.size // _BATCHES))
         steps = min(method.steps or data.size, _PASSES * (data.size // batch))
-        named = {"steps": steps, "passes": None, "report": None, "patience": steps + 1, "restarts": _RESTARTS}
+        named: dict[str, Any] = {
+            "steps": steps,
+            "passes": None,
+            "report": None,
+            "patience": steps + 1,
+            "restarts": _RESTARTS,
+        }
         short = dataclasses.replace(method, batch_size=batch, held_out=_WATCHED if watched else None, **named)
     hot = {
         name: spaced("linear", each.start, max(1, round(each.share * steps / 2))) for name, each in _SCHEDULES.items()
