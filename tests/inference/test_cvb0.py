@@ -10,6 +10,7 @@ import temperance as tp
 from temperance.data import as_corpus
 from temperance.errors import InvalidParameter, UnsupportedMethod
 from temperance.models import topics_collapsed as kernel
+from temperance.models.topics_start import add_documents
 
 ALPHA, ETA = np.array([0.3, 0.7, 0.5]), 0.2
 
@@ -33,21 +34,30 @@ def start(size: int, n_topics: int) -> np.ndarray:
     return phi
 
 
+def owners(x: kernel.Entries) -> np.ndarray:
+    """The document of each entry."""
+    owner = np.full(len(x.words), -1)
+    for d, g in np.ndindex(x.bounds.shape[:2]):
+        owner[slice(*x.bounds[d, g])] = d
+    assert (owner >= 0).all()
+    return owner
+
+
 def reference_pass(x: kernel.Entries, phi: np.ndarray, alpha: np.ndarray, eta: np.ndarray) -> float:
     """Equation 18 of Asuncion and others (2009), an entry at a time with all sums worked out afresh."""
-    owner = np.repeat(np.arange(len(x.weights)), x.bounds[:, -1] - x.bounds[:, 0])
+    owner = owners(x)
     weight, score = x.weights[owner], 0.0
     for shift in range(kernel.GROUPS):
         old = (weight * x.counts) @ phi  # of all groups, as they were when the shift began
         mine = np.zeros((kernel.GROUPS, phi.shape[1]))
         for group in range(kernel.GROUPS):
             for d in range(group, len(x.weights), kernel.GROUPS):
-                words = (group + shift) % kernel.GROUPS
-                for i in range(x.bounds[d, words], x.bounds[d, words + 1]):
+                before = mine[group].copy()  # as the document begins
+                for i in range(*x.bounds[d, (group + shift) % kernel.GROUPS]):
                     of_document = x.counts[owner == d] @ phi[owner == d]
                     same = x.words == x.words[i]
                     of_word = (weight * x.counts)[same] @ phi[same]
-                    of_topic = old + mine[group] + eta.sum(axis=1)
+                    of_topic = old + before + eta.sum(axis=1)
                     own = weight[i] * phi[i]
                     value = (of_document - phi[i] + alpha) * (of_word - own + eta[:, x.words[i]]) / (of_topic - own)
                     total = x.counts[owner == d].sum() - 1 + alpha.sum()
@@ -73,6 +83,49 @@ def test_passes_agree_with_a_plain_reference(counts: np.ndarray, own_prior: bool
     assert np.isclose(score, truth, rtol=1e-8)
     afresh = kernel.count(x, phi, ALPHA, eta)
     assert all(np.allclose(kept, new, rtol=1e-10) for kept, new in zip(sums, afresh, strict=True))
+
+
+def reference_start(x: kernel.Entries, alpha: np.ndarray, eta: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """Documents added in turn, every sum worked out afresh; N_k is that at the beginning of a document, or after it
+    was drawn."""
+    owner, phi = owners(x), np.zeros((len(x.words), len(alpha)))
+    weight = x.weights[owner]
+
+    def expect(i: int, others: np.ndarray, of_topics: np.ndarray, taken: np.ndarray) -> np.ndarray:
+        of_document = (x.counts * others * (owner == owner[i])) @ phi + alpha
+        of_word = (weight * x.counts * others * (x.words == x.words[i])) @ phi + eta[:, x.words[i]]
+        value = of_document * of_word / (of_topics + eta.sum(axis=1) - taken)
+        return value / value.sum()
+
+    def visit(d: int, new: bool) -> None:
+        every = np.arange(len(x.words))
+        mine = [i for g in range(kernel.GROUPS) for i in range(*x.bounds[d, g])]
+        of_topics = (weight * x.counts) @ phi
+        for i in mine if new else []:
+            phi[i, np.searchsorted(np.cumsum(expect(i, every >= 0, of_topics, np.zeros(len(alpha)))), draws[i])] = 1.0
+        of_topics = (weight * x.counts) @ phi
+        for i in mine:
+            phi[i] = expect(i, every != i, of_topics, weight[i] * x.counts[i] * phi[i])
+
+    n, added = len(x.weights), 0
+    for last, times in ((n // 16, 8), (n // 4, 2), (n, 0)):
+        for d in range(added, last):
+            visit(d, True)
+        for d in list(range(last)) * times:
+            visit(d, False)
+        added = last
+    return phi
+
+
+@pytest.mark.parametrize("own_prior", [False, True], ids=["one prior", "a prior for each topic"])
+def test_the_start_agrees_with_a_plain_reference(counts: np.ndarray, own_prior: bool) -> None:
+    generator = np.random.default_rng(5)
+    x = entries(counts, generator.uniform(0.5, 2.0, 30))
+    eta, draws = generator.uniform(0.1, 0.5, (3 if own_prior else 1, 22)), generator.random(len(x.words))
+    width = kernel.padded_width(3)
+    phi = add_documents(x, width, ALPHA, kernel.as_prior(eta, width, np.dtype(np.float64)), draws)
+    truth = reference_start(x, ALPHA, np.broadcast_to(eta, (3, 22)), draws)
+    assert np.allclose(phi[:, :3], truth, rtol=1e-8, atol=1e-10) and (phi[:, 3:] == 0).all()
 
 
 def test_documents_given_topics_agree_with_a_plain_reference(counts: np.ndarray) -> None:

@@ -8,9 +8,11 @@ steps of SVI with collapsed responsibilities of a minibatch.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,20 +22,22 @@ from ...errors import InvalidParameter, UnsupportedMethod
 from ...families.concentration import Concentration
 from ...families.dirichlet import Dirichlet, DirichletVector
 from ...families.point import Point
-from ...models import LDA, Data, Model, Posterior
+from ...models import LDA, Data, Model, Posterior, Way
+from ...models._model import means
 from ...models.topics_data import find_rows
 from .._method import Info, Method, Result, Run
 from ..streamed import Streamed
 from .minibatches import Batches, rows_of_step
-from .stochastic import SVI, Walk, bound_of_all
+from .stochastic import SVI, Walk, global_terms
 
 _TOGETHER = 64  # minibatches taken at once
+_FINAL_LOCAL_STEPS = 20  # for the bound
 
 
 class Entries(Data):
     """A corpus as the kernels want it: entries of each document sorted by groups of words."""
 
-    bounds: Int[Array, "d g"] | None = None
+    bounds: Int[Array, "d g 2"] | None = None
     words: Int[Array, " e"] | None = None
     counts: Float[Array, " e"] | None = None
     plan: Int[Array, " 2"] | None = None  # passes in all, and from one report to the next
@@ -137,14 +141,16 @@ class CVB0(Method):
         )
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Assignments:
-        """Every word of a document given to one topic at random."""
+        """Documents added one after the other, topics of their words drawn given those before."""
         from ...models.topics_collapsed import padded_width
 
         assert isinstance(model, LDA) and isinstance(data, Entries) and data.counts is not None
-        size = data.counts.shape[0]
-        topic = jax.random.randint(key, (size,), 0, model.n_topics)
-        phi = (topic[:, None] == jnp.arange(padded_width(model.n_topics))[None]).astype(data.counts.dtype)
+        size, kind = data.counts.shape[0], data.counts.dtype
         eta = jnp.broadcast_to(model.eta, (1, model.n_words)) if model.eta.ndim < 2 else model.eta
+        shape = jax.ShapeDtypeStruct((size, padded_width(model.n_topics)), kind)
+        corpus = (data.bounds, data.words, data.counts, data.weights[: data.size].astype(kind))
+        draws = jax.random.uniform(key, (size,), dtype=jnp.float32)
+        phi = jax.pure_callback(_add_documents, shape, draws, model.alpha, eta, *corpus, vmap_method="expand_dims")
         worst = jnp.full((), -jnp.inf, dtype=jnp.float64)
         return Assignments(phi, model.alpha, eta, jnp.zeros((), dtype=jnp.int64), worst)
 
@@ -166,8 +172,8 @@ class CVB0(Method):
         assert isinstance(model, LDA) and isinstance(data, Entries)
         scores = np.asarray(run.states.score)
         best = int(np.argmax(scores))
-        blocks = _posterior(model, data, jax.tree.map(lambda leaf: np.asarray(leaf[best]), run.states))
-        bound = float(bound_of_all(model, jax.tree.map(lambda leaf: leaf[None], blocks), data)[0])
+        blocks, gamma = _posterior(model, data, jax.tree.map(lambda leaf: np.asarray(leaf)[best], run.states))
+        bound = float(_bound(model, blocks, data, gamma))
         taken = run.history["passes"][:, best] <= np.asarray(run.states.passes)[best]
         history = {name: values[taken, best] for name, values in run.history.items()}
         return Result(
@@ -178,14 +184,39 @@ class CVB0(Method):
         )
 
 
+def _add_documents(*given: Array) -> np.ndarray:
+    arrays = [np.asarray(value) for value in given]
+    if arrays[0].ndim == 1:
+        return _added_to_one(*arrays)
+    return _stack([_added_to_one(*one) for one in _restarts(arrays)])
+
+
+def _added_to_one(draws: np.ndarray, alpha: np.ndarray, eta: np.ndarray, *corpus: np.ndarray) -> np.ndarray:
+    from ...models import topics_collapsed as kernel
+    from ...models.topics_start import add_documents
+
+    x = kernel.Entries(*corpus)
+    width = kernel.padded_width(len(alpha))
+    return add_documents(x, width, alpha, kernel.as_prior(eta, width, x.counts.dtype), draws)
+
+
 def _take_passes(learn: tuple[str, ...], *given: Array) -> tuple[np.ndarray, ...]:
     """Passes on the host, of one restart or of several (along the first axis)."""
     arrays = [np.asarray(value) for value in given]
     if arrays[0].ndim == 2:
         return _passes_of_one(learn, *arrays)
-    each = (tuple(array[min(r, len(array) - 1)] for array in arrays) for r in range(len(arrays[0])))
-    found = [_passes_of_one(learn, *one) for one in each]
-    return tuple(values[0][None] if len(found) == 1 else np.stack(values) for values in zip(*found, strict=True))
+    found = [_passes_of_one(learn, *one) for one in _restarts(arrays)]
+    return tuple(_stack(list(values)) for values in zip(*found, strict=True))
+
+
+def _restarts(arrays: list[np.ndarray]) -> Iterator[tuple[np.ndarray, ...]]:
+    """What each has; an axis of length one is shared by all."""
+    for r in range(len(arrays[0])):
+        yield tuple(array[min(r, len(array) - 1)] for array in arrays)
+
+
+def _stack(values: list[np.ndarray]) -> np.ndarray:
+    return values[0][None] if len(values) == 1 else np.stack(values)
 
 
 def _passes_of_one(
@@ -210,12 +241,13 @@ def _passes_of_one(
         eta = np.full_like(eta, fresh)
     if "document_prior" in learn:
         alpha = kernel.learn_document_prior(x, phi, sums, alpha)
-    tokens = np.repeat(weights, bounds[:, -1] - bounds[:, 0]) @ counts.astype(np.float64)
+    before = np.concatenate([[0.0], np.cumsum(counts, dtype=np.float64)])
+    tokens = weights @ (before[bounds[:, :, 1]] - before[bounds[:, :, 0]]).sum(axis=1)
     return phi, alpha, eta, np.asarray(value / max(float(tokens), 1e-300))
 
 
-def _posterior(model: LDA, data: Entries, state: Assignments) -> dict[str, Any]:
-    """The topics as if the expected counts had been seen."""
+def _posterior(model: LDA, data: Entries, state: Assignments) -> tuple[dict[str, Any], Float[Array, "n k"]]:
+    """The topics, and the proportions of each document, as if the expected counts had been seen."""
     from ...models import topics_collapsed as kernel
 
     given = (np.asarray(part) for part in (data.bounds, data.words, data.counts, data.weights[: data.size]))
@@ -229,7 +261,17 @@ def _posterior(model: LDA, data: Entries, state: Assignments) -> dict[str, Any]:
         blocks["document_prior"] = Point(Concentration(state.document_prior))
     if "topic_prior" in model.prior:
         blocks["topic_prior"] = Point(Concentration(state.topic_prior[0, :1], size=model.n_words))
-    return blocks
+    gamma = np.broadcast_to(state.document_prior, (len(data.weights), model.n_topics)).copy()
+    gamma[: data.size] = np.maximum(sums.documents[:, : model.n_topics], gamma[: data.size])
+    return blocks, jnp.asarray(gamma)
+
+
+@eqx.filter_jit
+def _bound(model: LDA, blocks: dict[str, Any], data: Data, gamma: Float[Array, "n k"]) -> Float[Array, ""]:
+    """The variational bound, documents beginning where collapsed updates left them."""
+    local = {"proportions": Dirichlet.from_natural(DirichletVector(gamma - 1.0))}
+    walked, _ = model.walk(means(blocks), data, Way(local_steps=_FINAL_LOCAL_STEPS), local)
+    return global_terms(model, blocks) + walked.value
 
 
 @dataclasses.dataclass(frozen=True)
