@@ -15,9 +15,9 @@ import numpy as np
 from numba import njit
 
 from ..data import Corpus
-from ..numerics.host import FAST, exp, exp_digamma, log
+from ..numerics.host import FAST, digamma, exp, exp_digamma, log
 from ..numerics.threads import in_threads
-from .topics_powers import gather_powers
+from .topics_powers import gather_powers, mean_level
 
 OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": FAST}
 TINY = 1e-300  # a word that no topic can explain: its ratio stays finite
@@ -246,38 +246,40 @@ def _set_shares(x, layout, width):  # type: ignore[no-untyped-def]
     gamma, active, share, column, power = x.gamma, x.active, x.share, layout.column, x.latent
     for j in range(width):
         share[j] = gamma[active[j]]
-    for j in range(width):
-        share[j] = exp_digamma(share[j])
-    if not layout.common:
+    if power == 1.0:
+        for j in range(width):
+            share[j] = exp_digamma(share[j])
+    else:
+        for j in range(width):
+            share[j] = exp(power * digamma(share[j]))
+    if layout.common or power == 1.0:
         for j in range(width):
             share[j] *= column[active[j]]
-    if power != 1.0:
+    else:
         for j in range(width):
-            share[j] = exp(power * log(share[j]))
-    if layout.common:
-        for j in range(width):
-            share[j] *= column[active[j]]
+            share[j] *= exp(power * log(column[active[j]]))
 
 
 @njit(**OPTIONS)
 def _observed(x, layout, room, width):  # type: ignore[no-untyped-def]
     """Σ_i Σ_j responsibility · E log β."""
-    value = 0.0
+    value, size = 0.0, len(x.words)
     for j in range(width):
-        room.total[j] = math.log(layout.column[x.active[j]])
+        line, part = room.block[room.place[j]], 0.0
+        for i in range(size):
+            part += x.ratio[i] * line[i]
+        value += x.share[j] * part * math.log(layout.column[x.active[j]])
+        if layout.common:
+            part = 0.0
+            for i in range(size):
+                part += x.ratio[i] * line[i] * log(max(line[i], TINY))
+            value += x.share[j] * part
     if layout.common:
-        for j in range(width):
-            line, share, level = room.block[room.place[j]], x.share[j], room.total[j]
-            for i in range(len(x.words)):
-                part = x.ratio[i] * share * line[i]
-                value += part * ((log(max(line[i], TINY)) + level) / x.observation + layout.shift[x.words[i]])
-        return value
-    # Words outside, as in `_gather`: those of a topic are far from each other.
-    for i in range(len(x.words)):
-        row, shift, sum_ = layout.spread[x.words[i]], layout.shift[x.words[i]], 0.0
-        for j in range(width):
-            sum_ += x.share[j] * room.block[room.place[j], i] * (row[x.active[j]] + room.total[j] + shift)
-        value += x.ratio[i] * sum_
+        value /= x.observation
+    else:
+        value += mean_level(layout.spread, x.words, x.ratio, x.share, x.active, room.place, width, room.block)
+    for i in range(size):
+        value += x.counts[i] * layout.shift[x.words[i]]
     return value
 
 

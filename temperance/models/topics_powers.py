@@ -42,6 +42,27 @@ def gather_powers(levels, words, power, block):  # type: ignore[no-untyped-def]
 
 
 @njit(**_OPTIONS)
+def mean_level(levels, words, ratio, share, active, place, width, block):  # type: ignore[no-untyped-def]
+    """Σ_i Σ_j responsibility · level, word by word: the levels of a topic are far from each other."""
+    value, whole = 0.0, len(words) - len(words) % 4
+    for i in range(0, whole, 4):
+        a, b, c, d = levels[words[i]], levels[words[i + 1]], levels[words[i + 2]], levels[words[i + 3]]
+        of_a, of_b, of_c, of_d = 0.0, 0.0, 0.0, 0.0
+        for j in range(width):
+            k, line = active[j], block[place[j], i : i + 4]
+            of_a += share[j] * line[0] * a[k]
+            of_b += share[j] * line[1] * b[k]
+            of_c += share[j] * line[2] * c[k]
+            of_d += share[j] * line[3] * d[k]
+        value += (ratio[i] * of_a + ratio[i + 1] * of_b) + (ratio[i + 2] * of_c + ratio[i + 3] * of_d)
+    for i in range(whole, len(words)):
+        row = levels[words[i]]
+        for j in range(width):
+            value += ratio[i] * share[j] * block[place[j], i] * row[active[j]]
+    return value
+
+
+@njit(**_OPTIONS)
 def add_powers(levels, share, active, width, factor, power, parts, row):  # type: ignore[no-untyped-def]
     """row_k += factor · share_j · exp(power · level_k) of the active topics k; `parts` is to work in."""
     for j in range(width):
