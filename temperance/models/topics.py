@@ -336,13 +336,6 @@ class LDA(Model):
         """The model as CVB0 sees it."""
         return self._with(collapsed=True)
 
-    def _with(self, **changed: Any) -> Self:
-        model = object.__new__(type(self))
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        for name, value in (fields | changed).items():
-            object.__setattr__(model, name, value)
-        return model
-
     def new_corpus(self, data: Any) -> Corpus:
         """New documents over the words the model was fitted to."""
         words = None if self.vocabulary is None else self.vocabulary.words
