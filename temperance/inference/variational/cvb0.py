@@ -8,7 +8,6 @@ steps of SVI with collapsed responsibilities of a minibatch.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,7 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key, UInt32
 
 from ...errors import InvalidParameter, UnsupportedMethod
 from ...families.concentration import Concentration
@@ -47,11 +46,12 @@ class Entries(Data):
 class Assignments(NamedTuple):
     """Where one restart stands."""
 
-    phi: Float[Array, "e k"]  # the last axis filled up with topics that stay empty
+    phi: Float[Array, "e k"]  # from the first pass on
     document_prior: Float[Array, " k"]
     topic_prior: Float[Array, "_ v"]
     passes: Int[Array, ""]
     score: Float[Array, ""]
+    seed: UInt32[Array, " s"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,30 +141,24 @@ class CVB0(Method):
         )
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Assignments:
-        """Documents added one after the other, topics of their words drawn given those before."""
-        from ...models.topics_collapsed import padded_width
-
+        """Documents are added just before the first pass: large arrays are slow to go in and out."""
         assert isinstance(model, LDA) and isinstance(data, Entries) and data.counts is not None
-        size, kind = data.counts.shape[0], data.counts.dtype
         eta = jnp.broadcast_to(model.eta, (1, model.n_words)) if model.eta.ndim < 2 else model.eta
-        shape = jax.ShapeDtypeStruct((size, padded_width(model.n_topics)), kind)
-        corpus = (data.bounds, data.words, data.counts, data.weights[: data.size].astype(kind))
-        draws = jax.random.uniform(key, (size,), dtype=jnp.float32)
-        phi = jax.pure_callback(_add_documents, shape, draws, model.alpha, eta, *corpus, vmap_method="expand_dims")
+        phi = jnp.zeros((data.counts.shape[0], model.n_topics), dtype=data.counts.dtype)
         worst = jnp.full((), -jnp.inf, dtype=jnp.float64)
-        return Assignments(phi, model.alpha, eta, jnp.zeros((), dtype=jnp.int64), worst)
+        return Assignments(phi, model.alpha, eta, jnp.zeros((), dtype=jnp.int64), worst, jax.random.key_data(key))
 
     def step(self, key: Key[Array, ""], model: Model, state: Assignments, data: Data) -> tuple[Assignments, Info]:
         """The passes from one report to the next."""
         assert isinstance(model, LDA) and isinstance(data, Entries) and data.plan is not None
         passes = jnp.minimum(data.plan[1], data.plan[0] - state.passes)
         weights = data.weights[: data.size].astype(state.phi.dtype)
-        given = (*state[:3], passes, data.bounds, data.words, data.counts, weights)
+        given = (*state[:4], state.seed, passes, data.bounds, data.words, data.counts, weights)
         shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), (*state[:3], state.score))
         call = partial(_take_passes, model.learn)
         # Restarts come together: taking them apart would copy every φ twice.
         phi, alpha, eta, score = jax.pure_callback(call, shapes, *given, vmap_method="expand_dims")
-        fresh = Assignments(phi, alpha, eta, state.passes + passes, score)
+        fresh = Assignments(phi, alpha, eta, state.passes + passes, score, state.seed)
         done = score - state.score < data.tol
         return fresh, {"passes": fresh.passes, "log_predictive": score, "done": done}
 
@@ -184,39 +178,15 @@ class CVB0(Method):
         )
 
 
-def _add_documents(*given: Array) -> np.ndarray:
-    arrays = [np.asarray(value) for value in given]
-    if arrays[0].ndim == 1:
-        return _added_to_one(*arrays)
-    return _stack([_added_to_one(*one) for one in _restarts(arrays)])
-
-
-def _added_to_one(draws: np.ndarray, alpha: np.ndarray, eta: np.ndarray, *corpus: np.ndarray) -> np.ndarray:
-    from ...models import topics_collapsed as kernel
-    from ...models.topics_start import add_documents
-
-    x = kernel.Entries(*corpus)
-    width = kernel.padded_width(len(alpha))
-    return add_documents(x, width, alpha, kernel.as_prior(eta, width, x.counts.dtype), draws)
-
-
 def _take_passes(learn: tuple[str, ...], *given: Array) -> tuple[np.ndarray, ...]:
     """Passes on the host, of one restart or of several (along the first axis)."""
     arrays = [np.asarray(value) for value in given]
     if arrays[0].ndim == 2:
         return _passes_of_one(learn, *arrays)
-    found = [_passes_of_one(learn, *one) for one in _restarts(arrays)]
-    return tuple(_stack(list(values)) for values in zip(*found, strict=True))
-
-
-def _restarts(arrays: list[np.ndarray]) -> Iterator[tuple[np.ndarray, ...]]:
-    """What each has; an axis of length one is shared by all."""
-    for r in range(len(arrays[0])):
-        yield tuple(array[min(r, len(array) - 1)] for array in arrays)
-
-
-def _stack(values: list[np.ndarray]) -> np.ndarray:
-    return values[0][None] if len(values) == 1 else np.stack(values)
+    # An axis of length one is shared by all.
+    each = (tuple(array[min(r, len(array) - 1)] for array in arrays) for r in range(len(arrays[0])))
+    found = [_passes_of_one(learn, *one) for one in each]
+    return tuple(values[0][None] if len(found) == 1 else np.stack(values) for values in zip(*found, strict=True))
 
 
 def _passes_of_one(
@@ -224,15 +194,21 @@ def _passes_of_one(
     phi: np.ndarray,
     alpha: np.ndarray,
     eta: np.ndarray,
+    taken: np.ndarray,
+    seed: np.ndarray,
     passes: np.ndarray,
     *corpus: np.ndarray,
 ) -> tuple[np.ndarray, ...]:
     """The last pass is scored, and followed by a look at the priors that are learned."""
     from ...models import topics_collapsed as kernel
+    from ...models.topics_start import add_documents
 
-    bounds, words, counts, weights = corpus
-    x, phi = kernel.Entries(bounds, words, counts, weights), phi.copy()
-    prior = kernel.as_prior(eta, phi.shape[1], phi.dtype)
+    x, width = kernel.Entries(*corpus), kernel.padded_width(len(alpha))
+    prior = kernel.as_prior(eta, width, phi.dtype)
+    if taken == 0:
+        phi = add_documents(x, width, alpha, prior, np.random.default_rng(seed).random(len(phi)))
+    else:
+        phi = np.pad(phi, ((0, 0), (0, width - len(alpha))))
     sums, value = kernel.count(x, phi, alpha, eta), 0.0
     for remaining in reversed(range(int(passes))):
         value = kernel.collapsed_pass(x, phi, sums, prior, scored=remaining == 0)
@@ -241,9 +217,9 @@ def _passes_of_one(
         eta = np.full_like(eta, fresh)
     if "document_prior" in learn:
         alpha = kernel.learn_document_prior(x, phi, sums, alpha)
-    before = np.concatenate([[0.0], np.cumsum(counts, dtype=np.float64)])
-    tokens = weights @ (before[bounds[:, :, 1]] - before[bounds[:, :, 0]]).sum(axis=1)
-    return phi, alpha, eta, np.asarray(value / max(float(tokens), 1e-300))
+    before = np.concatenate([[0.0], np.cumsum(x.counts, dtype=np.float64)])
+    tokens = x.weights @ (before[x.bounds[:, :, 1]] - before[x.bounds[:, :, 0]]).sum(axis=1)
+    return phi[:, : len(alpha)], alpha, eta, np.asarray(value / max(float(tokens), 1e-300))
 
 
 def _posterior(model: LDA, data: Entries, state: Assignments) -> tuple[dict[str, Any], Float[Array, "n k"]]:
