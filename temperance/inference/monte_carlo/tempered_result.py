@@ -16,6 +16,7 @@ from .._method import Result, Run
 from .gibbs import MIXED, kept
 
 CROWDED = 0.75  # neighbours that reject more often than this need more replicas between them
+TORN = 0.9  # and where this does not change and nobody comes through, the states on the two sides are of two kinds
 
 
 def tempered_result(run: Run, warmup: int, log_start: float) -> Result:
@@ -39,7 +40,8 @@ def tempered_result(run: Run, warmup: int, log_start: float) -> Result:
         log_evidence=best.log_evidence,
         history=history,
         converged=not run.interrupted and trips > 0 and split_r_hat(history["log_joint"].T) < MIXED,
-        bracket=bracket(ladders),
+        # Sums over the path bound the evidence only if every temperature has its own states, and not its start's.
+        bracket=None if torn(rejection, trips) else bracket(ladders),
         details={
             "standard_error": best.standard_error,
             "log_start": log_start,
@@ -79,13 +81,26 @@ def round_trips(identity: np.ndarray) -> int:
     return int(trips)
 
 
+def torn(rejection: np.ndarray, trips: int) -> bool:
+    """Whether the path is in two pieces: then nothing that was measured tells where one should go over to the other."""
+    return trips == 0 and bool(rejection.max() > TORN)
+
+
 def _advice(rejection: np.ndarray, barrier: float, trips: int) -> list[str]:
+    # Non-reversible swaps are most efficient near 2Λ + 1 replicas (Syed et al., 2022).
+    wanted = int(np.ceil(2 * barrier + 1))
     notes = []
+    if torn(rejection, trips) and wanted <= len(rejection) + 1:
+        notes.append(
+            f"two neighbouring temperatures reject {rejection.max():.0%} of their swaps and no replica came through: "
+            "the posterior forms abruptly there, and the evidence may be off by more than its standard error; begin "
+            "the path nearer to it (reference=a fit by tp.VB, widen=1.5)"
+        )
+        return notes
     if rejection.max() > CROWDED:
-        # Non-reversible swaps are most efficient near 2Λ + 1 replicas (Syed et al., 2022).
         notes.append(
             f"neighbouring temperatures reject {rejection.max():.0%} of their swaps and the communication barrier is "
-            f"{barrier:.1f}: use about {int(np.ceil(2 * barrier + 1))} replicas"
+            f"{barrier:.1f}: use about {wanted} replicas"
         )
     if trips == 0:
         notes.append("no replica went from the prior to the posterior and back: run longer or with more replicas")

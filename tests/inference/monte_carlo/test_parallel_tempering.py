@@ -13,7 +13,7 @@ from temperance.errors import InvalidParameter
 from temperance.evidence.reweighting import bar
 from temperance.evidence.stepping_stone import stepping_stone
 from temperance.inference.monte_carlo import parallel_tempering
-from temperance.inference.monte_carlo.tempered_result import ladder, round_trips
+from temperance.inference.monte_carlo.tempered_result import ladder, round_trips, torn
 from temperance.inference.schedules import equal_rejection, power_ladder
 from tests.inference.monte_carlo import tiny
 
@@ -107,6 +107,23 @@ def test_evidence_of_the_tiny_case_of_the_thesis(k: int, exact: float) -> None:
     fit = tp.fit(tp.GaussianMixture(k, prior=prior), x, tp.ParallelTempering(draws=5000, replicas=10), seed=0)
     assert fit.standard_error < 0.08
     assert fit.log_evidence == pytest.approx(exact, abs=4 * fit.standard_error)
+
+
+@pytest.mark.slow
+def test_a_torn_path_claims_nothing() -> None:
+    """Two clear groups in 272 eruptions: one component or two, and no temperature at which both are seen."""
+    fit = tp.fit(tp.GaussianMixture(2), tp.datasets.load("faithful"), tp.ParallelTempering(draws=1000), seed=0)
+    assert fit.details["round_trips"] == 0
+    assert not fit.converged
+    assert fit.bracket is None
+    assert "reference=a fit by tp.VB, widen=1.5" in " ".join(fit.notes)
+
+
+def test_a_path_is_torn_where_more_replicas_do_not_help() -> None:
+    open_, closed = np.full(9, 0.3), np.array([0.3, 0.3, 0.1, 0.96, 0.3, 0.3, 0.3, 0.3, 0.3])
+    assert torn(closed, 0)
+    assert not torn(closed, 1)
+    assert not torn(open_, 0)
 
 
 def test_equal_rejections() -> None:
