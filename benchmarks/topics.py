@@ -164,9 +164,12 @@ def collapsed(k: int) -> None:
         lda = tp.LDA(k, document_prior=0.1, topic_prior=0.01, precision="single", learn=learn)
         tp.fit(lda, train, tp.CVB0(passes=10, tol=0.0), progress=False)
         for passes in (1, 2, 4, 8, 12, 20, 40, 80, 160):
-            began = time.process_time()
-            fit = tp.fit(lda, train, tp.CVB0(passes=passes, tol=0.0, report=_report(passes, learn)), progress=False)
-            mine = time.process_time() - began
+            mine = float("inf")
+            for _ in range(3):  # of a second, a half may be the system finding memory
+                began = time.process_time()
+                method = tp.CVB0(passes=passes, tol=0.0, report=_report(passes, learn))
+                fit = tp.fit(lda, train, method, progress=False)
+                mine = min(mine, time.process_time() - began)
             lam = np.asarray(fit.posterior["topics"].concentration)
             alpha = np.asarray(fit.posterior["document_prior"].mode()) if learn else np.full(k, 0.1)
             score = held_out(lam / lam.sum(axis=1, keepdims=True), alpha, test)
