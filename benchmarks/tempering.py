@@ -3,8 +3,8 @@ and what is worked out before.
 
     python -m benchmarks.tempering [name …]
 
-CPU seconds of one thread, from runs of different length in turn, so that set-up cancels and others on the machine
-matter little; medians over rounds, and their range.
+CPU seconds of one thread, from runs of different length in turn, the least of several rounds of each: set-up cancels,
+and others on the machine matter little.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from temperance.models.renormalised import log_tempered_normaliser
 
 Run = Callable[[int], object]
 
-ROUNDS = 4
+ROUNDS = 6
 GRID = np.geomspace(1, 10, 8)
 
 
@@ -45,7 +45,7 @@ def problems() -> dict[str, tuple[tp.models.Model, np.ndarray, int, int]]:
             5,
             20,
         ),
-        "LDA (3000, 5000, 50), SVI": (tp.LDA(50), words, 1, 4),
+        "LDA (3000, 5000, 50), SVI": (tp.LDA(50), words, 2, 12),
     }
 
 
@@ -100,18 +100,15 @@ def compare(name: str, model: tp.models.Model, x: np.ndarray, few: int, many: in
     plain = next(iter(runs))
     for run in runs.values():
         run(few)  # compilation is left out
-    taken = {label: np.empty(ROUNDS) for label in runs}
-    for number in range(ROUNDS):
+    lengths = (few, many)
+    taken = {label: np.full(2, np.inf) for label in runs}
+    for _ in range(ROUNDS):
         for label, run in runs.items():
-            short, long = cpu_seconds(lambda run=run: run(few)), cpu_seconds(lambda run=run: run(many))
-            taken[label][number] = (long - short) / (many - few)
-    for label in runs:
-        ratio = taken[label] / taken[plain]
-        print(
-            f"{name:34s} {label:9s} {1e3 * np.median(taken[label]):8.1f} ms   "
-            f"{np.median(ratio):.2f} ({ratio.min():.2f} to {ratio.max():.2f}) times {plain}",
-            flush=True,
-        )
+            here = [cpu_seconds(lambda run=run, length=length: run(length)) for length in lengths]
+            taken[label] = np.minimum(taken[label], here)
+    each = {label: (long - short) / (many - few) for label, (short, long) in taken.items()}
+    for label, seconds in each.items():
+        print(f"{name:34s} {label:9s} {1e3 * seconds:8.1f} ms   {seconds / each[plain]:.2f} times {plain}", flush=True)
     if not isinstance(model, tp.LDA):
         critical_temperature(complete, data)
         took = cpu_seconds(lambda: critical_temperature(complete, data))
