@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 import jax
@@ -48,16 +48,25 @@ _LONG = {"vb": "VB", "hellinger": "Hellinger", "ep": "EP", "pt": "parallel tempe
 @contextlib.contextmanager
 def _two_processes() -> Iterator[Executor]:
     """Tracing and compiling hold the interpreter's lock: two threads would share one core for half of the time."""
-    pool = ProcessPoolExecutor(2, mp_context=get_context("spawn"), initializer=_begin)
+    pool = ProcessPoolExecutor(2, mp_context=get_context("spawn"), initializer=_compile_quickly)
+    # Ctrl-C is for us alone: who is started while it is ignored goes on ignoring it.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        for _ in range(2):
+            pool.submit(int)
+    finally:
+        signal.signal(signal.SIGINT, before)
     try:
         yield pool
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+        time.sleep(0.3)  # what waits is dropped first, so that only what runs is lost
+        for process in active_children():
+            process.terminate()
 
 
-def _begin() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches all of us, and one who asked will tell
-    # Nearly all of the time goes to the compiler: for 82 data, code that is made sooner is done sooner.
+def _compile_quickly() -> None:
+    """Nearly all of the time goes to the compiler: for 82 data, code that is made sooner is done sooner."""
     jax.config.update("jax_disable_most_optimizations", True)
 
 
