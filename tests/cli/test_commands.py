@@ -195,9 +195,9 @@ def test_the_known_choices(name, capsys):
     if name == "galaxy":
         assert set(found["choices"].values()) == {3}
     else:
-        # Two or three is 0.4 nats apart for EP, which prefers three; no replica comes through for tempering.
+        # EP prefers three by 0.4 nats; for tempering no replica comes through, so that it may not decide.
         assert found["best"] == found["choices"]["vb"] == found["choices"]["hellinger"] == 2
-        assert "pt" not in found["choices"]
+        assert found["decided_by"] == "vb"
 
 
 def test_in_a_process_of_its_own(tiny):
