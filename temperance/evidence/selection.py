@@ -20,7 +20,7 @@ from ..models._data import gathered
 from ..models._devices import one_device
 from .comparison import NOT_REACHED, Cell, Comparison
 from .names import Label, log_prior_of, named_methods, named_models, sized
-from .tasks import Task, firsts_first, fit_tasks, fitted, in_memory
+from .tasks import Task, firsts_first, fit_tasks, fitted, require_in_memory
 
 
 def compare(
@@ -50,7 +50,8 @@ def compare(
     as_key(seed)
     tasks = [Task(label, name, model, method) for name, method in by.items() for label, model in named.items()]
     if engine is not None:
-        tasks = firsts_first(in_memory(tasks, data))
+        require_in_memory(data)
+        tasks = firsts_first(tasks)
     grid = Grid(progress, [task.name for task in tasks], _workers(workers, tasks))
 
     def label(task: Task) -> str:

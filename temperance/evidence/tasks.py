@@ -47,14 +47,13 @@ def fitted_elsewhere(shared: tuple[Any, Any], task: Task, seed: Any) -> Cell:
     return dataclasses.replace(cell, fit=dataclasses.replace(cell.fit, data=None))  # type: ignore[arg-type]
 
 
-def in_memory(tasks: list[Task], data: Any) -> list[Task]:
-    """The tasks, if their data can be sent to whoever fits them."""
+def require_in_memory(data: Any) -> None:
+    """Data that can be sent to whoever fits them."""
     if isinstance(data, Stream) or is_lazy(data):
         raise InvalidParameter(
             f"data must be in memory for compare(engine=...), where every worker fits whole models to them, got a "
             f"{type(data).__name__}; for tp.fit(..., engine=client) they may be partitions"
         )
-    return tasks
 
 
 def fit_tasks(pool: Executor, tasks: list[Task], data: Any, weights: Any, seed: Any) -> Iterator[tuple[Task, Cell]]:
