@@ -50,12 +50,12 @@ def test_topics_by_name(inference: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("inference", ["annealed", "lvt"])
-def test_gaussian_mixtures_by_name(inference: str) -> None:
-    """The same two clusters as by VB; learned covariances have no VT (`test_estimators`)."""
+def test_gaussian_mixtures_by_name() -> None:
+    """The same two clusters as by VB. Learned covariances have no VT (`test_estimators`), and by LVT one component may
+    stay broad enough for all data (docs/methods/tempering.md)."""
     found, plain = (
         estimators.BayesianGaussianMixture(n_components=2, inference=name, max_iter=200, random_state=0).fit(X)
-        for name in (inference, "vb")
+        for name in ("annealed", "vb")
     )
     labels = found.predict(X)
     assert len(set(labels[:25])) == len(set(labels[25:])) == 1 and labels[0] != labels[-1]
