@@ -48,6 +48,7 @@ _LONG = {"vb": "VB", "hellinger": "Hellinger", "ep": "EP", "pt": "parallel tempe
 @contextlib.contextmanager
 def _two_processes() -> Iterator[Executor]:
     """Tracing and compiling hold the interpreter's lock: two threads would share one core for half of the time."""
+    others = active_children()
     pool = ProcessPoolExecutor(2, mp_context=get_context("spawn"), initializer=_compile_quickly)
     # Ctrl-C is for us alone: who is started while it is ignored goes on ignoring it.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -62,7 +63,8 @@ def _two_processes() -> Iterator[Executor]:
         pool.shutdown(wait=False, cancel_futures=True)
         time.sleep(0.3)  # what waits is dropped first, so that only what runs is lost
         for process in active_children():
-            process.terminate()
+            if process not in others:
+                process.terminate()
 
 
 def _compile_quickly() -> None:
