@@ -10,16 +10,14 @@ time where they are needed, once for E log p(x, z) and once for the statistics: 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
 
-from ..numerics.host import FAST, exp
+from ..numerics.host import OPTIONS, exp
 from ..numerics.threads import in_threads
 from ..numerics.tiles import TALL, WIDE, add_inner, add_outer, lanes, multiply
 
-_OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": FAST}
 _TILE = 450_000  # bytes of a tile of rows (measured)
 _DEPTH = 128  # products of columns formed at a time for the first sum
 _PRODUCTS = 2 * WIDE  # and for the second
@@ -72,7 +70,7 @@ def _pairs(d: int) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([np.arange(d), first, spare]), np.concatenate([ones, second, spare])
 
 
-@njit(**_OPTIONS)
+@njit(**OPTIONS)
 def _walk(  # type: ignore[no-untyped-def]
     x, row_weights, bias, weights, first, second, width, rows, value, counts, sums,
 ):  # fmt: skip
@@ -117,7 +115,7 @@ def _walk(  # type: ignore[no-untyped-def]
                     add_inner(shares, c * stride, stride, products, at, stride, sums, c * wide + f, wide, used)
 
 
-@njit(**_OPTIONS)
+@njit(**OPTIONS)
 def _respond(logits, stride, k, used, scale, top, total, shares, counts):  # type: ignore[no-untyped-def]
     """Weighted responsibilities and their sums; returns Σ_n w_n log Σ_k exp(logits_nk)."""
     top[:used] = logits[:used]

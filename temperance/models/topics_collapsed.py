@@ -23,8 +23,9 @@ import numpy as np
 from numba import njit
 from scipy.special import digamma
 
+from ..numerics.host import OPTIONS
 from ..numerics.threads import in_threads
-from .topics_documents import OPTIONS, Rows, sort_by_word
+from .topics_documents import Rows, sort_by_word
 
 GROUPS = 8
 _TINY = 1e-30  # keeps a division finite

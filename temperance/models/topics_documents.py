@@ -15,11 +15,10 @@ import numpy as np
 from numba import njit
 
 from ..data import Corpus
-from ..numerics.host import FAST, digamma, exp, exp_digamma, log
+from ..numerics.host import OPTIONS, digamma, exp, exp_digamma, log
 from ..numerics.threads import in_threads
 from .topics_powers import gather_powers, mean_level
 
-OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": FAST}
 TINY = 1e-300  # a word that no topic can explain: its ratio stays finite
 _FEW = 128  # topics are gathered as soon as no more are left, or half of all
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 from numba import njit
 
-from ..numerics.host import exp
+from ..numerics.host import OPTIONS, exp
 from ..numerics.threads import in_threads
-from .topics_documents import OPTIONS, Found, Layout, Rows, add_word, sort_by_word, step_documents
+from .topics_documents import Found, Layout, Rows, add_word, sort_by_word, step_documents
 from .topics_powers import add_powers
 
 _LANES = 16  # words transposed together: two cache lines

@@ -12,9 +12,9 @@ from collections.abc import Callable
 import numpy as np
 from numba import njit
 
-from ..numerics.host import digamma, exp, exp_digamma
+from ..numerics.host import OPTIONS, digamma, exp, exp_digamma
 from ..numerics.threads import in_threads
-from .topics_documents import OPTIONS, Found, Layout, Rows, add_word, mean_energy, sort_by_word, step_documents
+from .topics_documents import Found, Layout, Rows, add_word, mean_energy, sort_by_word, step_documents
 from .topics_powers import add_powers
 
 Minibatch = tuple[float, Callable[[], Rows]]  # step size, and what brings the documents

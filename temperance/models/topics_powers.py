@@ -7,18 +7,15 @@ own words, in loops that the compiler can vectorise.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
 
-from ..numerics.host import FAST, exp, log
+from ..numerics.host import OPTIONS, exp, log
 from ..numerics.threads import in_threads
 
-_OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": FAST}
 
-
-@njit(**_OPTIONS)
+@njit(**OPTIONS)
 def gather_powers(levels, words, power, block):  # type: ignore[no-untyped-def]
     """block_ki = exp(power · level of topic k in word i)."""
     size, n_topics = len(words), levels.shape[1]
@@ -41,7 +38,7 @@ def gather_powers(levels, words, power, block):  # type: ignore[no-untyped-def]
                     block[k, i + word] = lines[word, k]
 
 
-@njit(**_OPTIONS)
+@njit(**OPTIONS)
 def mean_level(levels, words, ratio, share, active, place, width, block):  # type: ignore[no-untyped-def]
     """Σ_i Σ_j responsibility · level, word by word: the levels of a topic are far from each other."""
     value, whole = 0.0, len(words) - len(words) % 4
@@ -62,7 +59,7 @@ def mean_level(levels, words, ratio, share, active, place, width, block):  # typ
     return value
 
 
-@njit(**_OPTIONS)
+@njit(**OPTIONS)
 def add_powers(levels, share, active, width, factor, power, parts, row):  # type: ignore[no-untyped-def]
     """row_k += factor · share_j · exp(power · level_k) of the active topics k; `parts` is to work in."""
     for j in range(width):
@@ -81,7 +78,7 @@ def weighted_sums(values: np.ndarray, table: np.ndarray, least: float, step: flo
     return shares @ table
 
 
-@njit(**_OPTIONS)
+@njit(**OPTIONS)
 def _share_out(start, stop, values, origin, scale, shares):  # type: ignore[no-untyped-def]
     last = shares.shape[1] - 2
     places = np.empty(values.shape[1])

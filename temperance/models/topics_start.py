@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ..numerics.host import OPTIONS
 from .topics_collapsed import GROUPS, Counts, Entries, refresh_entry
-from .topics_documents import OPTIONS
 
 _STAGES = ((16, 8), (4, 2), (1, 0))  # one part in so many, and how often it is gone over again
 

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .host import FAST, exp
+from .host import OPTIONS, exp
 from .threads import in_threads
 
-OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": FAST}
 PLAIN: dict[str, Any] = OPTIONS | {"fastmath": False}  # infinities are meant in log space
 _LOWEST = -600.0
 _GRAIN = 8192  # steps treated together by one thread

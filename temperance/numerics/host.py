@@ -15,6 +15,8 @@ from numba.extending import intrinsic
 # Without nnan and ninf: a NaN or an infinity must stay one.
 FAST = {"reassoc", "nsz", "arcp", "contract"}
 
+# Of kernels that several threads enter at a time.
+OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": FAST}
 _EXACT: dict[str, Any] = {"forceinline": True, "error_model": "numpy", "fastmath": {"contract"}}
 _LOG2E = 1.4426950408889634
 _ROOT_HALF = 0x3FE6A09E667F3BCD  # the bits of √½
