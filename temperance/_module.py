@@ -16,10 +16,9 @@ class Module(eqx.Module):
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
-        fields = {
-            field.name: getattr(self, field.name) for field in dataclasses.fields(self) if hasattr(self, field.name)
-        }
-        return _again, (type(self), fields)
+        # What is stored: a field may be a property of a subclass, and Equinox stores marks of its own beside them.
+        stored = {field.name: vars(self)[field.name] for field in dataclasses.fields(self) if field.name in vars(self)}
+        return _again, (type(self), stored)
 
 
 def _again(kind: type[Module], fields: dict[str, Any]) -> Module:

@@ -6,8 +6,10 @@ import weakref
 
 import jax
 import numpy as np
+import pytest
 
 import temperance as tp
+from tests.matrix.registry import ENTRIES, Entry
 
 
 def test_a_copy_from_a_pickle_is_freed() -> None:
@@ -22,3 +24,13 @@ def test_a_copy_from_a_pickle_is_freed() -> None:
     del again, old, new
     gc.collect()
     assert all(reference() is None for reference in gone)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_a_copy_of_every_model_and_its_data_is_the_same(entry: Entry) -> None:
+    model, rows = entry.problem(np.random.default_rng(0))
+    whole = model.prepare(rows)
+    again = pickle.loads(pickle.dumps(whole))
+    assert jax.tree.structure(again) == jax.tree.structure(whole)
+    for old, new in zip(jax.tree.leaves(whole), jax.tree.leaves(again), strict=True):
+        np.testing.assert_array_equal(old, new)
