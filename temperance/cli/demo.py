@@ -84,6 +84,8 @@ def run_demo(folder: Path, quick: bool = False) -> tp.Comparison:
     models = [tp.GaussianMixture(k, prior=prior) for k in sizes]
     with _two_processes() as pool:
         hill = tp.compare(models, x, methods, seed=0, engine=pool)
+    if not hill.complete:
+        raise KeyboardInterrupt  # a conclusion from a part of the sizes would mislead
     folder.mkdir(parents=True, exist_ok=True)
     shown = "\n".join(f"    {name!r}: tp.{method!r}," for name, method in methods.items())
     code = CODE.format(sizes=f"range({sizes[0]}, {sizes[-1] + 1})", methods=shown)
