@@ -90,32 +90,32 @@ def device_local_step(
     shift = jnp.max(rows, axis=1)
     words, whole_counts = x.padded()
     counts = whole_counts.astype(kind)
-    one_power = jnp.ndim(observation) == 0
+    one_power = jnp.ndim(observation) == 0 and heat is None
     power = jnp.broadcast_to(observation, weights.shape)
     levels = rows - shift[:, None]
     table = jnp.exp(observation.astype(kind) * levels) if one_power else None
     block = table[words] if table is not None else jnp.exp(power.astype(kind)[:, None, None] * levels[words])
     # A word that no topic can explain: its ratio stays finite.
     floor = float(jnp.finfo(kind).tiny) * 2.0**30
-    if fused is None:
-        fused = one_power and heat is None and _fused_suits(log_topics.shape[0])
-    if fused:
+    level = None  # Σ_k φ log β of each word, without its shift
+    if _fused_suits(log_topics.shape[0]) if fused is None else fused:
         from .topics_pallas import fused_step
 
-        assert table is not None and heat is None
-        interpret = jax.default_backend() == "cpu"
-        found = fused_step(table, words, counts, prior, gamma, latent, steps, tolerance, floor, interpret)
-        gamma, share, norm = found.gamma.astype(jnp.float64), found.share, found.norm
+        given = (words, counts, prior, gamma, latent, steps, tolerance, floor)
+        own = None if one_power else power
+        found = fused_step(levels if table is None else table, *given, own, jax.default_backend() == "cpu")
+        gamma, share, norm, level = found.gamma.astype(jnp.float64), found.share, found.norm, found.level
         top = found.top.astype(jnp.float64)
     else:
         gamma, share, norm, top = _ascend(block, counts, prior, gamma, latent, steps, tolerance, floor)
+        if heat is not None:
+            # The logarithm of the block is at hand.
+            logs = jnp.log(jnp.maximum(block, jnp.finfo(kind).tiny))
+            level = jnp.einsum("nlk,nk->nl", block * logs, share, precision="highest") / norm / power[:, None]
     observed, powers = None, power
     if heat is not None:
-        # Σ_k φ log β, without its shift: the logarithm of the block is at hand.
-        logs = jnp.log(jnp.maximum(block, jnp.finfo(kind).tiny))
-        each_word = jnp.einsum("nlk,nk->nl", block * logs, share, precision="highest") / norm
-        level = each_word.astype(jnp.float64) / power[:, None] + shift[words].astype(jnp.float64)
-        observed = jnp.sum(whole_counts * level, axis=1)
+        assert level is not None
+        observed = jnp.sum(whole_counts * (level.astype(jnp.float64) + shift[words]), axis=1)
         powers = heat.respond(observed, (gamma - prior[None]) / latent[:, None], power)
     ratios = (weights * powers).astype(kind)[:, None] * counts / norm
     messages = _collect(words, ratios, share, block, rows.shape)
@@ -245,9 +245,14 @@ def respond_on_host(grid: np.ndarray, costs: np.ndarray, observed: np.ndarray, c
 
 
 def mean_energies(
-    topics: Float[Array, "k v"], gamma: Float[Array, "n k"], x: Documents, engine: str, single: bool = False
+    topics: Float[Array, "k v"],
+    gamma: Float[Array, "n k"],
+    x: Documents,
+    engine: str,
+    single: bool = False,
+    fused: bool | None = None,
 ) -> Float[Array, " n"]:
-    """Σ_v n_v log Σ_k E[θ_k] E[β_kv] of each document, from concentrations."""
+    """Σ_v n_v log Σ_k E[θ_k] E[β_kv] of each document, from concentrations; `fused` as in `device_local_step`."""
     if engine == "host":
         documents = x.padded() if x.rows is None else (x.rows,)
         shape = jax.ShapeDtypeStruct(gamma.shape[:1], jnp.float64)
@@ -256,7 +261,12 @@ def mean_energies(
     words, counts = x.padded()
     mean = (topics / jnp.sum(topics, axis=1, keepdims=True)).T.astype(kind)
     share = (gamma / jnp.sum(gamma, axis=1, keepdims=True)).astype(kind)
-    mixed = jnp.einsum("nlk,nk->nl", mean[words], share, precision="highest")
+    if _fused_suits(topics.shape[0]) if fused is None else fused:
+        from .topics_pallas import fused_norms
+
+        mixed = fused_norms(mean, words, counts.astype(kind), share, jax.default_backend() == "cpu")
+    else:
+        mixed = jnp.einsum("nlk,nk->nl", mean[words], share, precision="highest")
     return jnp.sum(counts * jnp.log(jnp.maximum(mixed, jnp.finfo(kind).tiny)).astype(jnp.float64), axis=1)
 
 

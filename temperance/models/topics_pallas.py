@@ -3,7 +3,8 @@
 What bounds the step on plain arrays is the memory: the topics of a document's words, gathered beforehand, are read
 twice an iteration. Here a few rows of the table of topics at a time are loaded from where they are (the table stays
 in the second-level cache), and both products are made while they are in registers; so is γ, from the first iteration
-to the last. Documents end when they have converged, and after their own last word.
+to the last. Documents end when they have converged, and after their own last word. Where each has a power of its own
+the table holds logarithms, and what is loaded of it is exponentiated in registers.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class Fused(NamedTuple):
     gamma: Float[Array, "n k"]
     share: Float[Array, "n k"]  # exp{power · (ψ(γ) − max ψ(γ))}
     top: Float[Array, " n"]  # power · max ψ(γ)
-    norm: Float[Array, "n width"]  # Σ_k share · table, of words with a count
+    norm: Float[Array, "n width"]  # Σ_k share · topic, of words with a count
+    level: Float[Array, "n width"] | None  # with powers of their own: Σ_k share · topic^power · log topic / norm
 
 
 def fused_step(
@@ -42,59 +44,113 @@ def fused_step(
     steps: ArrayLike,
     tolerance: ArrayLike,
     floor: float,
+    own: Float[Array, " n"] | None = None,
     interpret: bool = False,
 ) -> Fused:
-    """At most `steps` updates γ ← prior + power · share ⊙ Σ_v (count_v / norm_v) table_v of each document, all in the
-    precision of the table; zeros of the counts are at the ends."""
-    if not interpret:
-        # Said at every compilation, to users who can do nothing about it: without Triton plain arrays take over.
-        warnings.filterwarnings("ignore", "The Pallas Triton backend is deprecated", DeprecationWarning)
+    """At most `steps` updates γ ← prior + power · share ⊙ Σ_v (count_v / norm_v) topic_v of each document, all in the
+    precision of the table; zeros of the counts are at the ends. The topics are the table; or with powers that words
+    have in each document, `own`, the table holds their logarithms."""
     n, width = words.shape
     topics, kind = table.shape[1], table.dtype
+    tile = _tile(topics, width, kind)
+    given = (
+        (_whole, jnp.asarray(steps, jnp.int32)[None]),
+        (_whole, jnp.asarray(tolerance, kind)[None]),
+        (_whole, _rounds(counts, tile.rows)),
+        (_whole, latent.astype(kind)),
+        (_whole, jnp.ones(n, kind) if own is None else own.astype(kind)),
+        (_mine, jnp.pad(words, ((0, 0), tile.more))),
+        (_mine, jnp.pad(counts, ((0, 0), tile.more))),
+        (_whole, jnp.pad(prior.astype(kind), tile.spare, constant_values=1.0)),
+        (_mine, jnp.pad(gamma.astype(kind), ((0, 0), tile.spare), constant_values=1.0)),
+        (_whole, jnp.pad(table, ((0, 0), tile.spare))),
+    )
+    by_topic, by_word = (n, topics + tile.spare[1]), (n, width + tile.more[1])
+    out = [(_mine, by_topic), (_mine, by_topic), (_whole, (n,)), (_mine, by_word)]
+    if own is not None:
+        out.append((_mine, by_word))
+    kernel = functools.partial(_document, topics=topics, rows=tile.rows, floor=floor, own=own is not None)
+    found = _call(kernel, n, given, out, tile, interpret)
+    # Beyond the last word of a document the kernel has written nothing.
+    seen = counts > 0
+    norm = jnp.where(seen, found[3][:, :width], 1.0)
+    level = None if own is None else jnp.where(seen, found[4][:, :width], 0.0)
+    return Fused(found[0][:, :topics], found[1][:, :topics], found[2], norm, level)
+
+
+def fused_norms(
+    table: Float[Array, "v k"],
+    words: Int[Array, "n width"],
+    counts: Float[Array, "n width"],
+    share: Float[Array, "n k"],
+    interpret: bool = False,
+) -> Float[Array, "n width"]:
+    """Σ_k share · table of the words that have a count, and 1 of the others."""
+    n, width = words.shape
+    tile = _tile(table.shape[1], width, table.dtype)
+    given = (
+        (_whole, _rounds(counts, tile.rows)),
+        (_mine, jnp.pad(words, ((0, 0), tile.more))),
+        (_mine, jnp.pad(share.astype(table.dtype), ((0, 0), tile.spare))),
+        (_whole, jnp.pad(table, ((0, 0), tile.spare))),
+    )
+    out = [(_mine, (n, width + tile.more[1]))]
+    found = _call(functools.partial(_mixed, rows=tile.rows), n, given, out, tile, interpret)
+    return jnp.where(counts > 0, found[0][:, :width], 1.0)
+
+
+class _Tile(NamedTuple):
+    """How much of the table is held at a time, and what fills up the axes of topics and words."""
+
+    rows: int
+    warps: int
+    spare: tuple[int, int]
+    more: tuple[int, int]
+
+
+def _tile(topics: int, width: int, kind: Any) -> _Tile:
     filled = pl.next_power_of_2(topics)
     warps = 2 if filled >= _WIDE else 1
     rows = _NUMBERS * 4 // kind.itemsize * _LANES * warps // filled
     rows = max(1, min(rows, pl.next_power_of_2(width)))
-    spare, more = (0, filled - topics), (0, -width % rows)
-    entries = jnp.max(jnp.where(counts > 0, 1 + jnp.arange(width)[None], 0), axis=1)
-    given = (
-        jnp.asarray(steps, jnp.int32)[None],
-        jnp.asarray(tolerance, kind)[None],
-        -(-entries // rows).astype(jnp.int32),
-        latent.astype(kind),
-        jnp.pad(words, ((0, 0), more)),
-        jnp.pad(counts, ((0, 0), more)),
-        jnp.pad(prior.astype(kind), spare, constant_values=1.0),
-        jnp.pad(gamma.astype(kind), ((0, 0), spare), constant_values=1.0),
-        jnp.pad(table, ((0, 0), spare)),
-    )
+    return _Tile(rows, warps, (0, filled - topics), (0, -width % rows))
 
-    def mine(array: Any) -> pl.BlockSpec:
-        return pl.BlockSpec((None, array.shape[1]), lambda d: (d, 0))
 
-    def whole(array: Any) -> pl.BlockSpec:
-        return pl.BlockSpec(array.shape, lambda d: (0,) * len(array.shape))
+def _rounds(counts: Float[Array, "n width"], rows: int) -> Int[Array, " n"]:
+    """How often so many rows, until a document's last word."""
+    entries = jnp.max(jnp.where(counts > 0, 1 + jnp.arange(counts.shape[1])[None], 0), axis=1)
+    return -(-entries // rows).astype(jnp.int32)
 
-    out = tuple(jax.ShapeDtypeStruct(shape, kind) for shape in ((n, filled), (n, filled), (n,), (n, width + more[1])))
-    each = (whole, whole, whole, whole, mine, mine, whole, mine, whole), (mine, mine, whole, mine)
-    found = pl.pallas_call(
-        functools.partial(_document, topics=topics, rows=rows, floor=floor),
-        out_shape=out,
+
+def _mine(shape: tuple[int, ...]) -> pl.BlockSpec:
+    return pl.BlockSpec((None, shape[1]), lambda d: (d, 0))
+
+
+def _whole(shape: tuple[int, ...]) -> pl.BlockSpec:
+    return pl.BlockSpec(shape, lambda d: (0,) * len(shape))
+
+
+def _call(kernel: Any, n: int, given: Any, out: Any, tile: _Tile, interpret: bool) -> Any:
+    """The kernel for each document; arrays are given, and shapes asked for, with the part of them it sees."""
+    if not interpret:
+        # Said at every compilation, to users who can do nothing about it: without Triton plain arrays take over.
+        warnings.filterwarnings("ignore", "The Pallas Triton backend is deprecated", DeprecationWarning)
+    kind = given[-1][1].dtype
+    return pl.pallas_call(
+        kernel,
+        out_shape=tuple(jax.ShapeDtypeStruct(shape, kind) for _, shape in out),
         grid=(n,),
-        in_specs=[spec(array) for spec, array in zip(each[0], given, strict=True)],
-        out_specs=tuple(spec(array) for spec, array in zip(each[1], out, strict=True)),
-        compiler_params=triton.CompilerParams(num_warps=warps, num_stages=1),
+        in_specs=[spec(array.shape) for spec, array in given],
+        out_specs=tuple(spec(shape) for spec, shape in out),
+        compiler_params=triton.CompilerParams(num_warps=tile.warps, num_stages=1),
         interpret=interpret,
         name="topics_of_documents",
-    )(*given)
-    # Beyond the last word of a document the kernel has written nothing.
-    norm = jnp.where(counts > 0, found[3][:, :width], 1.0)
-    return Fused(found[0][:, :topics], found[1][:, :topics], found[2], norm)
+    )(*(array for _, array in given))
 
 
 def _document(  # type: ignore[no-untyped-def]
-    steps_ref, tolerance_ref, rounds_ref, latent_ref, words_ref, counts_ref, prior_ref, gamma_ref, table_ref,
-    gamma_out, share_out, top_out, norm_out, *, topics, rows, floor,
+    steps_ref, tolerance_ref, rounds_ref, latent_ref, own_ref, words_ref, counts_ref, prior_ref, gamma_ref, table_ref,
+    gamma_out, share_out, top_out, norm_out, *level_out, topics, rows, floor, own,
 ):  # fmt: skip
     d = pl.program_id(0)
     steps, tolerance, rounds, power, prior = steps_ref[0], tolerance_ref[0], rounds_ref[d], latent_ref[d], prior_ref[:]
@@ -107,15 +163,16 @@ def _document(  # type: ignore[no-untyped-def]
 
     def load(i, share):  # type: ignore[no-untyped-def]
         here = pl.ds(i * rows, rows)
-        block = table_ref[words_ref[here], :]
-        return here, block, jnp.maximum(jnp.sum(block * share[None], axis=1), floor)
+        level = table_ref[words_ref[here], :]
+        block = jnp.exp(own_ref[d] * level) if own else level
+        return here, level, block, jnp.maximum(jnp.sum(block * share[None], axis=1), floor)
 
     def update(carry):  # type: ignore[no-untyped-def]
         count, gamma, _ = carry
         share, _ = spread(gamma)
 
         def visit(i, total):  # type: ignore[no-untyped-def]
-            here, block, norm = load(i, share)
+            here, _, block, norm = load(i, share)
             return total + jnp.sum((counts_ref[here] / norm)[:, None] * block, axis=0)
 
         fresh = prior + power * share * jax.lax.fori_loop(0, rounds, visit, jnp.zeros_like(gamma))
@@ -130,8 +187,21 @@ def _document(  # type: ignore[no-untyped-def]
     gamma_out[:], share_out[:], top_out[d] = gamma, share, top
 
     def write(i, carry):  # type: ignore[no-untyped-def]
-        here, _, norm = load(i, share)
+        here, level, block, norm = load(i, share)
         norm_out[here] = norm
+        if own:
+            level_out[0][here] = jnp.sum(block * share[None] * level, axis=1) / norm
         return carry
 
     jax.lax.fori_loop(0, rounds, write, jnp.zeros((), jnp.int32))
+
+
+def _mixed(rounds_ref, words_ref, share_ref, table_ref, norm_out, *, rows):  # type: ignore[no-untyped-def]
+    share = share_ref[:]
+
+    def write(i, carry):  # type: ignore[no-untyped-def]
+        here = pl.ds(i * rows, rows)
+        norm_out[here] = jnp.sum(table_ref[words_ref[here], :] * share[None], axis=1)
+        return carry
+
+    jax.lax.fori_loop(0, rounds_ref[pl.program_id(0)], write, jnp.zeros((), jnp.int32))

@@ -10,7 +10,7 @@ from scipy.special import digamma
 
 from temperance.data import as_corpus
 from temperance.models.topics_data import Documents, as_documents
-from temperance.models.topics_local import device_local_step, local_step
+from temperance.models.topics_local import Heat, device_local_step, local_step, mean_energies
 
 pytest.importorskip("jax.experimental.pallas.triton")
 
@@ -62,6 +62,58 @@ def test_kernel_in_single_precision(problem: tuple) -> None:
     found = step(problem, 4, 0.0, True, True)
     for one, other in zip(truth[:3], found[:3], strict=True):
         assert np.allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+@functools.partial(jax.jit, static_argnames=("single", "fused"))
+def hot_step(problem, powers, costs, single, fused):
+    """Two sets of topics and of powers; the documents find new ones on a grid of five."""
+    log_topics, x, each, prior, gamma = problem
+    heat = Heat(jnp.linspace(1.0, 0.2, 5), costs, jnp.asarray(True))
+    return jax.vmap(
+        lambda topics, power: device_local_step(
+            topics, x, (each[0], power, power), prior, gamma, 4, 0.0, single, heat, fused
+        )
+    )(log_topics, powers)
+
+
+@pytest.fixture(scope="module")
+def heated() -> tuple:
+    generator = np.random.default_rng(2)
+    return jnp.asarray(generator.random((2, N)) * 0.8 + 0.2), jnp.asarray(generator.random((K, 5)))
+
+
+def test_kernel_with_a_power_for_each_document(problem: tuple, heated: tuple) -> None:
+    plain, fused = (hot_step(problem, *heated, False, fused) for fused in (False, True))
+    for one, other in zip(plain, fused, strict=True):
+        assert one.shape == other.shape
+        assert np.allclose(one, other, rtol=1e-10, atol=1e-10)
+    assert np.ptp(fused.powers, axis=1).min() > 0.01  # they did find powers of their own
+    # The truth, word by word: what topics of tokens say of their words at γ.
+    log_topics, x, _, _, _ = problem
+    words, counts = (np.asarray(array) for array in x.padded())
+    for r, d in np.ndindex(2, N):
+        power, log_beta = float(heated[0][r, d]), np.asarray(log_topics)[r].T[words[d]]
+        phi = np.exp(power * (digamma(np.asarray(fused.gamma)[r, d]) + log_beta))
+        level = (phi * log_beta).sum(axis=1) / phi.sum(axis=1)
+        assert np.isclose(fused.observed[r, d], counts[d] @ level, rtol=1e-9)
+
+
+def test_kernel_with_a_power_for_each_document_in_single_precision(problem: tuple, heated: tuple) -> None:
+    truth, found = hot_step(problem, *heated, False, False), hot_step(problem, *heated, True, True)
+    for one, other in zip(truth, found, strict=True):
+        assert np.allclose(one, other, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize(("single", "error"), [(False, 1e-12), (True, 1e-6)])
+def test_energies_of_mean_parameters_by_the_kernel(problem: tuple, single: bool, error: float) -> None:
+    log_topics, x, _, _, gamma = problem
+    concentration, gamma = np.exp(np.asarray(log_topics)[0]), np.asarray(gamma) + np.arange(K)
+    found = mean_energies(jnp.asarray(concentration), jnp.asarray(gamma), x, "device", single, fused=True)
+    words, counts = (np.asarray(array) for array in x.padded())
+    beta = concentration / concentration.sum(axis=1, keepdims=True)
+    theta = gamma / gamma.sum(axis=1, keepdims=True)
+    truth = [counts[d] @ np.log(theta[d] @ beta[:, words[d]]) for d in range(N)]
+    assert np.allclose(found, truth, rtol=error, atol=error)
 
 
 @pytest.mark.parametrize("fused", [False, True])
