@@ -70,24 +70,44 @@ def test_without_one_a_pilot_decides_and_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gains", "temperatures"),
+    ("gains", "temperatures", "runs"),
     [
-        ({"linear from 1.5": [0.1, 0.2, 0.15], "linear from 3": [0.3, -0.2, 0.2]}, [1.5, 1.4, 1.3, 1.2, 1.1]),
-        ({"linear from 1.5, a fifth as long": [0.1, 0.2, 0.15]}, [1.5]),
-        ({"linear from 3": [0.3, 0.0, 0.3]}, []),  # not two standard errors
-        ({}, []),
+        (
+            {"linear from 1.5": [0.1, 0.2, 0.15], "linear from 3": [0.3, -0.2, 0.2]},
+            [1.5, 1.4, 1.3, 1.2, 1.1],
+            4 + 3 + 3,
+        ),
+        ({"linear from 1.5, a fifth as long": [0.1, 0.2, 0.15]}, [1.5], 4 + 2 + 2),
+        ({"linear from 1.5, a fifth as long": [0.2, 0.21, 0.0]}, [1.5], 4 + 2),  # clear from two starts
+        ({"linear from 3": [0.3, -0.05, 0.3]}, [], 4 + 2 + 2),  # not two standard errors
+        ({name: [-0.1, -0.2, 0.9] for name in pilot._SCHEDULES}, [], 4 + 2),  # nothing to gain
     ],
 )
-def test_the_best_schedule_of_a_pilot_is_taken_if_it_gains_more_than_its_error(
-    gains: dict[str, list[float]], temperatures: list[float], monkeypatch: pytest.MonkeyPatch
+def test_schedules_race_and_the_best_is_taken_if_it_gains_more_than_its_error(
+    gains: dict[str, list[float]], temperatures: list[float], runs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cold = np.array([-7.0, -8.0, -7.5])
-    tried = {"cold": cold} | {name: cold + np.array(gains.get(name, [-0.1, 0.1, -0.2])) for name in pilot._SCHEDULES}
+    cold, done = np.array([-7.0, -8.0, -7.5]), []
+
+    def score(name: str, start: int) -> float:
+        done.append((name, start))
+        return float(cold[start] + (0.0 if name == "cold" else gains.get(name, [-0.1, 0.1, -0.2])[start]))
+
     monkeypatch.setattr(pilot, "critical_temperature", lambda *_: None)
-    monkeypatch.setattr(pilot, "_pilot", lambda *_: tried)
+    monkeypatch.setattr(pilot, "_pilot", lambda *_: score)
     found = pilot.choose(*mixture(1.0).prepare(np.zeros((4, 1))), tp.VB(), 5, 1)
     np.testing.assert_allclose(found.temperatures, temperatures)
-    assert found.pilot is tried and found.steps == len(temperatures)
+    assert found.steps == len(temperatures) and len(done) == len(set(done)) == runs
+    assert found.pilot is not None and sum(len(scores) for scores in found.pilot.values()) == runs
+
+
+def test_few_steps_have_no_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heat only costs some of them."""
+    tried = []
+    monkeypatch.setattr(pilot, "_pilot", lambda *_: lambda name, start: tried.append(name) or 1.0 - start)
+    model, data = tp.LDA(2).prepare(np.eye(6, dtype=int))
+    few, enough = (pilot.choose(model, data, tp.SVI(batch_size=2, steps=steps), 5, 1) for steps in (19, 20))
+    assert len(few.temperatures) == 0 and few.pilot is None and "19 steps are too few" in few.notes[0]
+    assert enough.pilot is not None and set(tried) == set(enough.pilot)
 
 
 @pytest.mark.slow

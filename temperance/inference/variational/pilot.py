@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -20,10 +21,16 @@ from .stochastic import SVI
 
 _ABOVE = 1.1  # times the critical temperature: where a schedule begins
 _ROWS = 2000  # of the sample: with a quarter of a small corpus nothing is gained that all of it would gain
-_RESTARTS = 3
+_FEW = 20  # steps of SVI: over 7 to 14 of them heat cost topics up to 0.08 nats a token, over 35 and more it gained
+_RESTARTS = 3  # at most
+_CLEAR = {2: 4.0, 3: 2.0}  # standard errors that so many starts gain by chance in one of twelve pilots (Student's t)
+_BEATEN = 0.25  # of what the best schedule gains: with less another one is out of the race
 _SWEEPS = 60  # of VB
 _PASSES, _BATCHES = 10, 5  # the most of SVI, and the least batches of a pass: half the passes would show half the gain
 _WATCHED = 0.2  # of the rows of the sample, that SVI is judged by
+
+
+Score = Callable[[str, int], float]  # of a schedule by its name, from one of the starts
 
 
 class Linear(NamedTuple):
@@ -70,12 +77,14 @@ def choose(model: Model, data: Data | Streamed, method: VB | SVI, steps: int, un
     critical = critical_temperature(model, rows)
     if critical is not None:
         return Found(np.repeat(spaced("geometric", _ABOVE * critical, steps), unit), critical)
-    scores = _pilot(model, rows, method)
-    gains = {name: scores[name] - scores[_COLD] for name in _SCHEDULES}
-    best = max(gains, key=lambda name: gains[name].mean())
-    # From the same starts over the same rows: their differences vary less than they do.
-    error = np.std(gains[best], ddof=1) / np.sqrt(_RESTARTS)
-    if gains[best].mean() <= 2.0 * error:
+    if isinstance(method, SVI) and method.steps is not None and method.steps < _FEW:
+        note = (
+            f"no critical temperature was found, and {method.steps} steps are too few for heat: the run is not annealed"
+        )
+        return Found(np.ones(0), None, None, (note,))
+    scores = race(_pilot(model, rows, method))
+    best, gains = _leader(scores)
+    if not _worth_it(gains):
         note = (
             "no critical temperature was found, and no schedule tried on a sample beat T = 1: the run is not annealed"
         )
@@ -86,8 +95,47 @@ def choose(model: Model, data: Data | Streamed, method: VB | SVI, steps: int, un
     return Found(np.repeat(temperatures, unit), None, scores, (note,))
 
 
-def _pilot(model: Model, data: Data, method: VB | SVI) -> dict[str, np.ndarray]:
-    """The scores of a few short runs of each schedule, on the same rows from the same starts.
+def race(score: Score) -> dict[str, np.ndarray]:
+    """The scores of runs from one start after the other, until it is clear whether the best schedule beats T = 1.
+
+    A schedule that gains nothing, or far less than the best one, is left out from then on.
+    """
+    scores = {name: np.zeros(0) for name in (_COLD, *_SCHEDULES)}
+    left = list(_SCHEDULES)
+    for start in range(_RESTARTS):
+        for name in (_COLD, *left):
+            scores[name] = np.append(scores[name], score(name, start))
+        best, gains = _leader(scores)
+        if _worth_it(gains) is not None:
+            break
+        least = _BEATEN * max(gains.mean(), 0.0)
+        left = [name for name in left if name == best or (scores[name] - scores[_COLD]).mean() > least]
+    return scores
+
+
+def _leader(scores: dict[str, np.ndarray]) -> tuple[str, np.ndarray]:
+    """The best schedule of those still in the race, and what it gained from each start.
+
+    From the same starts over the same rows: differences vary less than the scores do.
+    """
+    cold = scores[_COLD]
+    gains = {name: scores[name] - cold for name in _SCHEDULES if len(scores[name]) == len(cold)}
+    best = max(gains, key=lambda name: gains[name].mean())
+    return best, gains[best]
+
+
+def _worth_it(gains: np.ndarray) -> bool | None:
+    """Whether these are more than chance, or None as long as another start may tell."""
+    if len(gains) < 2:
+        return None
+    mean, error = gains.mean(), np.std(gains, ddof=1) / np.sqrt(len(gains))
+    if mean <= 0.0 or mean > _CLEAR[len(gains)] * error:
+        return bool(mean > 0.0)
+    return None if len(gains) < _RESTARTS else False
+
+
+def _pilot(model: Model, data: Data, method: VB | SVI) -> Score:
+    """What scores a short run of a schedule, on the same rows from the same starts, all by the same compiled steps.
 
     Of VB the bound at T = 1, which it is there to raise. Of SVI the predictive density of rows left out: by the bound
     of rows it was fitted to, cold runs of topic models win by far, and predict worse.
@@ -106,19 +154,25 @@ def _pilot(model: Model, data: Data, method: VB | SVI) -> dict[str, np.ndarray]:
         named: dict[str, Any] = {
             "steps": steps,
             "passes": None,
-            "report": None,
+            "report": steps,  # one look at the rows left out: at each pass it took longer than the steps
             "patience": steps + 1,
+            "elbo": False,
             "restarts": _RESTARTS,
         }
         short = dataclasses.replace(method, batch_size=batch, held_out=_WATCHED if watched else None, **named)
-    hot = {
+    key, cold = jax.random.key(0), {_COLD: np.ones(1)}
+    tried = cold | {
         name: spaced("linear", each.start, max(1, round(each.share * steps / 2))) for name, each in _SCHEDULES.items()
     }
-    scores = {}
-    for name, temperatures in ({_COLD: np.ones(1)} | hot).items():
-        here = Annealed(short, temperatures).complete(model, data)
-        arranged = here.arrange(jax.random.key(0), model, data)
-        done = run(here, model, arranged, jax.random.key(0), Progress(False))
-        bounds = here.result(model, arranged, done).history["restarts"]
-        scores[name] = np.asarray(done.history["held_out"][-1] if watched else bounds)
-    return scores
+
+    def score(name: str, start: int) -> float:
+        here = Annealed(short, tried[name]).complete(model, data)
+        arranged = here.arrange(key, model, data)
+        done = run(here, model, arranged, key, Progress(False), which=slice(start, start + 1))
+        if done.interrupted:  # nothing of the fit is there yet that could be kept
+            raise KeyboardInterrupt
+        if watched:
+            return float(done.history["held_out"][-1, 0])
+        return float(here.result(model, arranged, done).history["restarts"][0])
+
+    return score
