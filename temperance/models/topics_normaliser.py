@@ -4,16 +4,20 @@
 
 by Monte Carlo, the same draws at every temperature. Topics are drawn from their prior. A power N_d over proportions
 is led by the few that mix many topics, which a sparse prior hardly ever gives; so proportions are drawn from Dirichlet
-distributions of several concentrations, and weighted.
+distributions of several concentrations, and weighted. Draws are made one after the other, and worked on in threads:
+the result does not depend on how many there are.
 """
 
 from __future__ import annotations
 
+import threading
 from typing import NamedTuple
 
 import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.special import gammaln, logsumexp
+
+from ..numerics.threads import in_threads, one_blas_thread
 
 _PROPORTIONS = 256  # draws for each draw of the topics
 _LEVELS = 8  # of concentration
@@ -35,15 +39,45 @@ class Prior(NamedTuple):
 def log_normalisers(prior: Prior, powers: np.ndarray, samples: int, seed: int) -> np.ndarray:
     """Σ_d log E_θ(…)^(N_d) for each power and each of `samples` draws of the topics."""
     nodes = powers if len(powers) <= _NODES else np.linspace(powers.min(), powers.max(), _NODES)
-    rng = np.random.default_rng(seed)
-    logs = np.stack([_given_topics(prior, nodes, rng) for _ in range(samples)], axis=1)
+    rng, turns, lock = np.random.default_rng(seed), iter(range(samples)), threading.Lock()
+    few = prior._replace(**dict(zip(("lengths", "weights"), _few_lengths(prior.lengths, prior.weights), strict=True)))
+    logs = np.empty((len(nodes), samples))
+
+    def work(*_: int) -> None:
+        with lock:
+            turn, drawn = next(turns), _draw(prior, rng)
+        logs[:, turn] = _given_topics(few, nodes, drawn)
+
+    with one_blas_thread():
+        in_threads(work, samples, 1)
     return logs if nodes is powers else CubicSpline(nodes, logs)(powers)
 
 
-def _given_topics(prior: Prior, powers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+class Drawn(NamedTuple):
+    """Gamma and exponential variates, of which Dirichlet ones are made."""
+
+    topics: tuple[np.ndarray, np.ndarray]
+    proportions: list[tuple[np.ndarray, np.ndarray]]  # one for each concentration
+
+
+def _draw(prior: Prior, rng: np.random.Generator) -> Drawn:
+    def variates(concentration: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return rng.gamma(concentration + 1.0), rng.exponential(size=concentration.shape)
+
+    topics = variates(np.broadcast_to(prior.topics, (len(prior.documents), prior.topics.shape[1])))
+    return Drawn(topics, [variates(here) for here in _concentrations(prior.documents)])
+
+
+def _concentrations(alpha: np.ndarray) -> list[np.ndarray]:
+    """From the prior to about the flat one."""
+    factors = np.geomspace(1.0, max(1.0, 2.0 / alpha.mean()), _LEVELS)
+    return [np.tile(factor * alpha, (_PROPORTIONS // _LEVELS, 1)) for factor in factors]
+
+
+def _given_topics(prior: Prior, powers: np.ndarray, drawn: Drawn) -> np.ndarray:
     n_words = prior.topics.shape[1]
-    topics = np.exp(_log_dirichlet(rng, np.broadcast_to(prior.topics, (len(prior.documents), n_words))))
-    log_theta, log_weights = _proportions(prior.documents, rng)
+    topics = np.exp(_log_dirichlet(drawn.topics, prior.topics))
+    log_theta, log_weights = _proportions(prior.documents, drawn)
     kind = np.float64 if n_words <= _SMALL else np.float32
     theta, topics = np.exp(log_theta).astype(kind), topics.astype(kind)
     log_sums = np.empty((len(powers), len(log_theta)))
@@ -54,9 +88,10 @@ def _given_topics(prior: Prior, powers: np.ndarray, rng: np.random.Generator) ->
         log_sums[:, part] = np.log(_power_sums(mixed, powers))
     # At T = 1 every sum is one.
     log_sums[powers == 1.0] = 0.0
-    lengths, weights = _few_lengths(prior.lengths, prior.weights)
     normal = logsumexp(log_weights)
-    return np.array([weights @ (logsumexp(lengths[:, None] * row + log_weights, axis=1) - normal) for row in log_sums])
+    return np.array(
+        [prior.weights @ (logsumexp(prior.lengths[:, None] * row + log_weights, axis=1) - normal) for row in log_sums]
+    )
 
 
 def _power_sums(mixed: np.ndarray, powers: np.ndarray) -> np.ndarray:
@@ -73,23 +108,22 @@ def _power_sums(mixed: np.ndarray, powers: np.ndarray) -> np.ndarray:
     return np.stack(sums)
 
 
-def _proportions(alpha: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """log θ under Dirichlet distributions from the prior to about the flat one, and log weights of the draws."""
-    factors = np.geomspace(1.0, max(1.0, 2.0 / alpha.mean()), _LEVELS)
-    each = _PROPORTIONS // _LEVELS
-    log_theta = np.concatenate([_log_dirichlet(rng, np.tile(factor * alpha, (each, 1))) for factor in factors])
+def _proportions(alpha: np.ndarray, drawn: Drawn) -> tuple[np.ndarray, np.ndarray]:
+    """log θ under Dirichlet distributions of all concentrations, and log weights of the draws."""
+    levels = _concentrations(alpha)
+    log_theta = np.concatenate([_log_dirichlet(*pair) for pair in zip(drawn.proportions, levels, strict=True)])
 
-    def log_density(factor: float) -> np.ndarray:  # without Π 1/θ, which cancels
-        here = factor * alpha
+    def log_density(here: np.ndarray) -> np.ndarray:  # without Π 1/θ, which cancels
         return log_theta @ here + gammaln(here.sum()) - gammaln(here).sum()
 
-    drawn = logsumexp([log_density(factor) for factor in factors], axis=0) - np.log(_LEVELS)
-    return log_theta, log_density(1.0) - drawn
+    densities = [log_density(level[0]) for level in levels]
+    return log_theta, densities[0] - (logsumexp(densities, axis=0) - np.log(_LEVELS))
 
 
-def _log_dirichlet(rng: np.random.Generator, concentration: np.ndarray) -> np.ndarray:
+def _log_dirichlet(variates: tuple[np.ndarray, np.ndarray], concentration: np.ndarray) -> np.ndarray:
     """Logarithms of draws, one a row: a small concentration gives numbers that are too small for their own."""
-    log_gamma = np.log(rng.gamma(concentration + 1.0)) - rng.exponential(size=concentration.shape) / concentration
+    gamma, exponential = variates
+    log_gamma = np.log(gamma) - exponential / concentration
     return log_gamma - logsumexp(log_gamma, axis=1, keepdims=True)
 
 

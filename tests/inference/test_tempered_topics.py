@@ -70,7 +70,8 @@ def test_sparse_proportions_are_weighted_right() -> None:
     rng = np.random.default_rng(0)
     found = []
     for _ in range(200):
-        log_theta, log_weights = topics_normaliser._proportions(prior.documents, rng)
+        drawn = topics_normaliser._draw(prior, rng)
+        log_theta, log_weights = topics_normaliser._proportions(prior.documents, drawn)
         logs = n * logsumexp(power * log_theta, axis=1)
         found.append(np.exp(logsumexp(logs + log_weights) - logsumexp(log_weights)))
     error = np.std(found, ddof=1) / np.sqrt(200) / np.mean(found)
