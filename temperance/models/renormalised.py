@@ -105,7 +105,7 @@ def _(model: StateSpace, temperatures: np.ndarray, data: Data, seed: int = 0) ->
 
 @log_tempered_normaliser.register
 def _(model: Mixture, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
-    weights = model.prior["weights"]
+    weights = model.prior.get("weights")
     if not isinstance(weights, Dirichlet):
         raise UnsupportedMethod("tp.VT needs weights with a Dirichlet prior; use tp.Annealed")
     powers, n, delta = 1.0 / temperatures, _count(data), np.asarray(weights.concentration)
