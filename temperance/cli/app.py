@@ -32,6 +32,10 @@ Columns = Annotated[str | None, typer.Option(help="Columns to use: names, number
 Target = Annotated[str | None, typer.Option(help="The column to predict, for a regression.")]
 Restarts = Annotated[int, typer.Option(min=1, help="Random starts, of which the best is kept.")]
 Draws = Annotated[int, typer.Option(min=20, help="Sweeps of a Monte Carlo method.")]
+Temperatures = Annotated[
+    str | None, typer.Option(help="Of annealed, one a sweep; of vt and lvt the grid, from 1 up: 1,2,5,10.")
+]
+Length = Annotated[float | None, typer.Option(help="Sweeps (of topics: passes) of annealed, vt and lvt until T = 1.")]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same result.")]
 Out = Annotated[Path | None, typer.Option(help="Save the result here, for predict and report.")]
 Page = Annotated[Path | None, typer.Option("--report", help="Also write a report (HTML) here.")]
@@ -59,6 +63,8 @@ def fit(
     target: Target = None,
     restarts: Restarts = 10,
     draws: Draws = 2000,
+    temperatures: Temperatures = None,
+    length: Length = None,
     seed: Seed = 0,
     out: Out = None,
     checkpoint: Annotated[
@@ -81,7 +87,7 @@ def fit(
     """Fit one model by one method."""
     to_person = person(format)
     entry = model_entry(model)
-    by = methods(method, restarts, draws, model)
+    by = methods(method, restarts, draws, model, temperatures, length)
     numbers = inputs.sizes(components)
     if len(by) > 1 or len(numbers) > 1:
         raise InvalidParameter("fit takes one method and one number of components; use temperance compare for several")
@@ -132,6 +138,8 @@ def compare(
     target: Target = None,
     restarts: Restarts = 10,
     draws: Draws = 2000,
+    temperatures: Temperatures = None,
+    length: Length = None,
     seed: Seed = 0,
     out: Out = None,
     report: Page = None,
@@ -153,7 +161,7 @@ def compare(
     """Fit several sizes of a model by one or more methods, and choose by the evidence."""
     to_person = person(format)
     entry = model_entry(model)
-    by = methods(method, restarts, draws, model)
+    by = methods(method, restarts, draws, model, temperatures, length)
     for name in by:
         if METHODS[name].evidence == "none":
             raise InvalidParameter(f"--method {name} has no evidence to compare by; use vb")
@@ -304,7 +312,8 @@ def _models(
 
 
 def _fit_record(result: tp.Fit, model: str, size: int, method: str, notes: list[str]) -> dict[str, Any]:
-    low, high = result.bracket or (result.log_evidence if isinstance(result.method, tp.VB) else None, None)
+    bound = METHODS[method].evidence == "a lower bound"
+    low, high = result.bracket or (result.log_evidence if bound else None, None)
     return {
         "model": model,
         "components": size,

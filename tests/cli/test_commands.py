@@ -131,6 +131,29 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tiny, capsys):
     assert "dof" in refused(capsys, "fit", "tiny.csv", *PRIOR, "--dof", "-1")
 
 
+def test_what_cannot_be_tempered_is_one_sentence(tiny, capsys):
+    for command in ("fit", "compare"):
+        assert "tp.Annealed" in refused(capsys, command, "tiny.csv", "-k", "2", "--method", "vt")  # variances learned
+    process = ["fit", "tiny.csv", "-k", "2", "--model", "dirichlet-process", "--method", "vt"]
+    assert "tp.VT needs weights with a Dirichlet prior" in refused(capsys, *process)
+    diagonal = ["--covariance", "diag"]
+    assert "tp.LVT is for" in refused(capsys, "fit", "tiny.csv", "-k", "2", "--method", "lvt", *diagonal)
+    assert "--length is for --method annealed, vt, lvt" in refused(capsys, "fit", "tiny.csv", "--length", "3")
+    lvt = ["fit", "tiny.csv", "--method", "lvt"]
+    assert "temperatures must increase from 1" in refused(capsys, *lvt, "--temperatures", "2,3")
+    assert "--temperatures must be numbers" in refused(capsys, *lvt, "--temperatures", "1-3")
+    assert "length must be a whole number" in refused(capsys, *lvt, "--length", "0.5")
+
+
+def test_tempered_methods_run(tiny, capsys):
+    options = [*PRIOR, "-k", 2, "--restarts", 3, "--method", "lvt", "--temperatures", "1,2", "--length", 4]
+    code, out, _ = run(capsys, "fit", "tiny.csv", *options, "--out", "fit.tp")
+    found = json.loads(out)
+    assert code == 0 and found["method"] == "lvt" and found["low"] == found["log_evidence"]
+    assert found["log_evidence"] == pytest.approx(-11.777076, abs=1e-4)  # at T = 1 the bound is that of VB
+    assert tp.load("fit.tp").method == tp.LVT((1.0, 2.0), tp.VB(restarts=3), 4)
+
+
 def test_a_failure_is_exit_code_1(tiny, capsys, monkeypatch):
     def fails(*arguments, **options):
         raise tp.errors.NumericalFailure("VB met an impossible state")

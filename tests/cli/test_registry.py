@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
+import temperance as tp
 from temperance.cli import main
-from temperance.cli.registry import METHODS, MODELS
+from temperance.cli.registry import METHODS, MODELS, methods
 
 RNG = np.random.default_rng(0)
 TABLES = {
@@ -26,6 +27,17 @@ TABLES = {
 def test_every_name_in_the_table_is_known():
     assert set(TABLES) == set(MODELS)
     assert all(set(entry.methods) <= set(METHODS) for entry in MODELS.values())
+
+
+@pytest.mark.parametrize("model, plain", [("bernoulli-mixture", tp.VB(restarts=3)), ("topics", tp.SVI())])
+def test_flags_of_tempered_methods_reach_them(model, plain):
+    made = methods("vb,annealed,vt,lvt", 3, 20, model, "1,2.5,4", None)
+    assert made["vb"] == tp.VB(restarts=3)
+    assert made["annealed"] == tp.Annealed(plain, (1.0, 2.5, 4.0))
+    assert (made["vt"], made["lvt"]) == (tp.VT((1, 2.5, 4), plain), tp.LVT((1, 2.5, 4), plain))
+    made = methods("annealed,vt,lvt", 3, 20, model, None, 7.0)
+    assert made["annealed"] == tp.Annealed(plain, length=7)
+    assert (made["vt"], made["lvt"]) == (tp.VT(method=plain, length=7), tp.LVT(method=plain, length=7))
 
 
 @pytest.mark.slow
