@@ -214,8 +214,7 @@ def main(arguments: tuple[str, ...] | None = None) -> None:
     path = folder / "tempering_gpu.json"
     if path.exists() and (before := json.loads(path.read_text()))["arguments"] == kept:
         results = before
-    results["calls"].append(0.0)
-    compilation = Compilation()
+    earlier, compilation = tuple(results["calls"]), Compilation()
     for name in given.corpus:
         documents, words, tokens = SHAPES[name]
         corpus = results["corpora"].setdefault(name, {"curves": {}})
@@ -238,7 +237,7 @@ def main(arguments: tuple[str, ...] | None = None) -> None:
         del train
         for curve in left:
             found = corpus["curves"][curve] = run_curve(curve, model, arrays, test, given, compilation)
-            results["calls"][-1] = time.perf_counter() - began
+            results["calls"] = [*earlier, time.perf_counter() - began]
             write(folder, results)  # what was done is kept if time runs out
             parts = ", ".join(f"{part} {seconds:.1f}" for part, seconds in found["seconds"].items())
             print(
@@ -247,8 +246,6 @@ def main(arguments: tuple[str, ...] | None = None) -> None:
                 *found["notes"], flush=True,
             )  # fmt: skip
         jax.tree.map(lambda leaf: leaf.delete(), arrays)
-    results["calls"][-1] = time.perf_counter() - began
-    write(folder, results)
     print(table(results))
     try:
         draw(results, folder / "tempering_gpu.png")
