@@ -59,10 +59,12 @@ def spaced(kind: str, start: float, steps: int) -> np.ndarray:
 
 
 def as_temperatures(name: str, values: Any) -> tuple[float, ...]:
-    """Temperatures the user gave, checked."""
-    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
-        raise InvalidParameter(f"{name} must be a name or numbers of at least 1, got {values!r}")
-    numbers = np.asarray(values)
+    """Temperatures the user gave, checked: a tuple, so that methods can be compared and hashed."""
+    row = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
+    try:
+        numbers = np.asarray(values if row else ())
+    except ValueError:  # rows of unequal length
+        numbers = np.zeros(0)
     if numbers.ndim != 1 or not len(numbers) or numbers.dtype.kind not in "fiu":
         raise InvalidParameter(f"{name} must be a row of numbers of at least 1, got {values!r}")
     if not (np.isfinite(numbers).all() and (numbers >= 1).all()):

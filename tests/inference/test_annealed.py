@@ -12,9 +12,9 @@ from scipy.special import digamma, logsumexp, softmax
 import temperance as tp
 from temperance.errors import InvalidParameter
 from temperance.inference.cooling import make_cooling, spaced
-from temperance.inference.variational.annealed import Annealed
-from temperance.inference.variational.tempered_sweep import tempered_sweep, walk_with_energy
-from temperance.models import Powers
+from temperance.inference.variational.annealed import Annealed, Stage
+from temperance.inference.variational.tempered_sweep import walk_with_energy
+from temperance.models import Posterior, Powers
 from temperance.models._model import means
 
 rng = np.random.default_rng(0)
@@ -86,12 +86,19 @@ def test_the_annealed_bound_rises_at_fixed_temperature(name: str) -> None:
     np.testing.assert_array_equal(history["annealed_elbo"][24:], history["elbo"][24:])
 
 
+def mix(one: Any, other: Any) -> Any:
+    return jax.tree.map(lambda a, b: 0.997 * a + 0.003 * b, one, other)
+
+
 def test_a_sweep_against_sums_written_out() -> None:
-    """Energy, bounds and updates of a mixture of known variance at T = 2.5, from E log π, E μ and E μ²."""
+    """Bounds and updates of a mixture of known variance at T = 2.5, from E log π, E μ and E μ²."""
     model, data = mixture().prepare(X)
     q = model.initial(jax.random.key(3), data)
     s = 1 / 2.5
-    swept = jax.jit(lambda q: tempered_sweep(model, q, data, jnp.asarray(s)))(q)
+    method = Annealed(tp.VB(), [2.5]).complete(model, data)
+    cooled = method.arrange(jax.random.key(0), model, data)
+    step = jax.jit(lambda stage: method.step(jax.random.key(0), model, stage, cooled))
+    fresh, info = step(Stage(q, jnp.asarray(0), dict(q.blocks)))
     x = X[:, 0] - X.mean()
     delta = np.asarray(q.blocks["weights"].concentration)  # type: ignore[attr-defined]
     mean = np.asarray(q.blocks["components"].location)[:, 0]  # type: ignore[attr-defined]
@@ -101,20 +108,26 @@ def test_a_sweep_against_sums_written_out() -> None:
     joint = logs - 0.5 * np.log(2 * np.pi) - 0.5 * ((x[:, None] - mean) ** 2 + variance)
     r = softmax(s * joint, axis=1)
     energy = np.sum(r * joint)
-    assert float(swept.energy) == pytest.approx(energy, rel=1e-12)
     divergence = q.blocks["weights"].kl(model.prior["weights"]) + jnp.sum(  # type: ignore[arg-type]
         q.blocks["components"].kl(model.prior["components"])  # type: ignore[arg-type]
     )
     bound = logsumexp(s * joint, axis=1).sum() - float(divergence)
-    assert float(swept.bound) == pytest.approx(bound, rel=1e-12)
+    assert float(info["annealed_elbo"]) == pytest.approx(bound, rel=1e-12) and float(info["temperature"]) == 2.5
     cold = energy - np.sum(r * np.log(r)) - float(divergence)  # the bound at T = 1 of the same q
-    assert float(swept.bound + (1 - s) * swept.energy) == pytest.approx(cold, rel=1e-12)
-    blocks = swept.posterior.blocks
+    assert float(info["elbo"]) == pytest.approx(cold, rel=1e-12)
+    blocks = fresh.posterior.blocks
     np.testing.assert_allclose(blocks["weights"].concentration, 1 + s * r.sum(axis=0), rtol=1e-12)  # type: ignore
     precision = 1 / 100 + s * r.sum(axis=0)
     np.testing.assert_allclose(blocks["components"].precision[:, 0, 0], precision, rtol=1e-12)  # type: ignore
     linear = prior_mean / 100 + s * r.T @ x
     np.testing.assert_allclose(blocks["components"].location[:, 0], linear / precision, rtol=1e-10)  # type: ignore
+    # Where T changes, here to 1, the posterior has 0.3% of the start in it; where it does not, it has none.
+    start = model.initial(jax.random.key(4), data).blocks
+    mixed = {name: b.with_natural(mix(b.natural, start[name].natural)) for name, b in q.blocks.items()}
+    changed, later = step(Stage(q, jnp.asarray(1), start)), step(Stage(Posterior(mixed, {}), jnp.asarray(2), start))
+    assert float(changed[1]["elbo"]) == pytest.approx(float(later[1]["elbo"]), rel=1e-12)
+    without = step(Stage(q, jnp.asarray(2), start))[1]["elbo"]
+    assert float(without) == pytest.approx(float(model.bound(q, data)), rel=1e-12) != float(later[1]["elbo"])
 
 
 def test_another_schedule_is_no_other_compilation() -> None:
@@ -151,10 +164,16 @@ def test_minibatches_cool_from_step_to_step_or_from_pass_to_pass() -> None:
 
 @pytest.mark.slow
 def test_held_out_data_have_no_say_while_it_is_hot() -> None:
-    method = tp.SVI(batch_size=10, passes=10, held_out=0.2, patience=1, tol=10.0)
+    """They neither end the run nor choose a posterior from before the last phase at T = 1."""
+    new = np.random.default_rng(8).normal(np.repeat([-3.0, 3.0], 10), 1.0)[:, None]
+    method = tp.SVI(batch_size=10, steps=60, step_size=0.5, report=1, held_out=new, patience=1, tol=10.0)
     plain = tp.fit(mixture(), X, method)
-    hot = tp.fit(mixture(), X, Annealed(method, [3.0] * 20))
-    assert plain.history["step"][-1] < 20 <= hot.history["step"][-1]
+    fit = tp.fit(mixture(), X, Annealed(method, [1.0] * 30 + [1e4] * 12))
+    steps, scores = fit.history["step"], fit.history["held_out"]
+    assert plain.history["step"][-1] < 42 < steps[-1]
+    last = scores[steps > 42].max()
+    assert scores[steps <= 42].max() > last + 0.01  # or there would be nothing to resist
+    assert np.mean(fit.log_predictive(new)) == pytest.approx(last, rel=1e-9)
 
 
 def test_a_fit_is_saved_and_read(tmp_path: Any) -> None:
@@ -173,7 +192,7 @@ def test_a_fit_is_saved_and_read(tmp_path: Any) -> None:
         ({"schedule": "slow"}, "schedule must be a row of temperatures or one of 'critical', 'linear', 'geometric'"),
         ({"schedule": [2.0, 0.5]}, "schedule must be finite and at least 1, found 0.5"),
         ({"schedule": []}, "schedule must be a row of numbers"),
-        ({"schedule": 3.0}, "schedule must be a name or numbers"),
+        ({"schedule": 3.0}, "schedule must be a row of numbers of at least 1, got 3.0"),
         ({"schedule": [2.0], "start": 3.0}, "start and length are for named schedules"),
         ({"schedule": "linear", "start": 0.5}, "start must be a finite number of at least 1, got 0.5"),
         ({"schedule": "linear", "length": -1}, "length must be a finite number of at least 0, got -1"),

@@ -211,11 +211,21 @@ def test_what_cannot_be_tempered_says_what_can() -> None:
         tp.fit(tp.Mixture(2, "bernoulli"), (x > 0).astype(float), LVT())
 
 
+def test_methods_are_the_same_whatever_holds_their_temperatures() -> None:
+    for kind in (VT, LVT):
+        one, other = kind(np.linspace(1, 3, 5)), kind([1, 1.5, 2, 2.5, 3])
+        assert one == other and hash(one) == hash(other) and one != kind()
+    assert tp.Annealed(schedule=np.array([3.0, 2.0])) == tp.Annealed(schedule=[3, 2]) != tp.Annealed()
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         ({"temperatures": [2.0, 3.0]}, "temperatures must increase from 1"),
         ({"temperatures": [1.0, 3.0, 2.0]}, "temperatures must increase from 1"),
+        ({"temperatures": 2.0}, "temperatures must be a row of numbers of at least 1, got 2.0"),
+        ({"temperatures": [1.0, [2.0]]}, "temperatures must be a row of numbers of at least 1"),
+        ({"temperatures": [1.0, np.nan]}, "temperatures must be finite and at least 1, found nan"),
         ({"method": tp.EM()}, r"method must be a tp\.SVI, or a tp\.VB without batches"),
         ({"method": tp.SVI(), "length": 0.0}, "length must be a finite number above 0"),
         ({"length": 0}, "length must be a whole number of at least 1, got 0"),

@@ -2,6 +2,9 @@
 
 At temperature T the local step and the statistics that reach the globals are divided by T; the prior is not
 (Mandt et al., 2016, eq. 4 and 8). Where the schedule has ended, what runs is the plain method.
+
+Components that have melted into one become equal to the last bit, and equal ones stay equal: they would not part where
+it gets cold enough for them to. So wherever the temperature changes a trace of the start is mixed into the globals.
 """
 
 from __future__ import annotations
@@ -14,19 +17,22 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from ...errors import InvalidParameter
+from ...families._family import Family
 from ...models import Data, Model, Posterior
+from ...models._blocks import move
 from .._method import Info, Method, Result, Run, best_restart
 from ..cooling import Cooled, as_temperatures, make_cooling, spaced
 from ..streamed import Streamed
 from .coordinate import VB
 from .minibatches import Batches
-from .stochastic import SVI
+from .stochastic import SVI, Walk
 from .tempered_sweep import tempered_sweep
 
 _SWEEPS = 200  # of the cooling, for VB
 _SHARE = 0.5  # of the passes, for SVI
 _START = 10.0  # of schedules that do not find their own start
 _KINDS = ("critical", "linear", "geometric")
+_TRACE = 0.003  # of the start, where the temperature changes
 _SETTLE = 3  # steps at T = 1 before a bound can say that a run has converged
 
 
@@ -35,6 +41,13 @@ class Stage(NamedTuple):
 
     posterior: Posterior
     steps: Int[Array, ""]
+    start: dict[str, Family]
+
+
+def with_trace(q: Posterior, start: dict[str, Family], rate: Float[Array, ""]) -> Posterior:
+    """The posterior with a little of the start mixed into its globals."""
+    blocks = {name: move(block, start[name].natural, rate) for name, block in q.blocks.items()}
+    return Posterior(blocks, q.locals)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +78,7 @@ class Annealed(Method):
         if self.every not in ("step", "pass"):
             raise InvalidParameter(f"every must be 'step' or 'pass', got {self.every!r}")
         if not isinstance(self.schedule, str):
-            as_temperatures("schedule", self.schedule)
+            object.__setattr__(self, "schedule", as_temperatures("schedule", self.schedule))
             if self.start is not None or self.length is not None:
                 raise InvalidParameter("start and length are for named schedules, not for a row of temperatures")
         elif self.schedule not in _KINDS:
@@ -120,7 +133,7 @@ class Annealed(Method):
         a_pass = 1 if isinstance(method, VB) else _steps_of_pass(model, method, data)
         unit = a_pass if self.every == "pass" else 1
         if not isinstance(self.schedule, str):
-            found = Found(np.repeat(as_temperatures("schedule", self.schedule), unit))
+            found = Found(np.repeat(self.schedule, unit))
             return dataclasses.replace(self, method=method, found=found)
         passes = self.length
         if passes is None:
@@ -152,26 +165,30 @@ class Annealed(Method):
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Any:
         state = self.method.init(key, model, data)
-        return Stage(state, jnp.zeros((), dtype=jnp.int64)) if isinstance(state, Posterior) else state
+        if not isinstance(state, Posterior):
+            return state
+        return Stage(state, jnp.zeros((), dtype=jnp.int64), dict(state.blocks))
 
     def step(self, key: Key[Array, ""], model: Model, state: Any, data: Any) -> tuple[Any, Info]:
         assert data.cooling is not None
         if isinstance(self.method, SVI):
             return self._stochastic(key, model, state, data)
         temperature = data.cooling.temperature(state.steps)
+        changed = (state.steps > 0) & (temperature != data.cooling.temperature(state.steps - 1))
+        q = with_trace(state.posterior, state.start, jnp.where(changed, _TRACE, 0.0))
         power = 1.0 / temperature
-        swept = tempered_sweep(model, state.posterior, data, power, self.method.local_steps)
+        swept = tempered_sweep(model, q, data, power, self.method.local_steps)
         info = {
             "elbo": swept.bound + (1.0 - power) * swept.energy,
             "annealed_elbo": swept.bound,
             "temperature": temperature,
             "final": state.steps >= data.cooling.steps + jnp.where(data.cooling.steps > 0, _SETTLE, 0),
         }
-        return Stage(swept.posterior, state.steps + 1), info
+        return Stage(swept.posterior, state.steps + 1, state.start), info
 
     def _stochastic(self, key: Key[Array, ""], model: Model, state: Any, data: Any) -> tuple[Any, Info]:
         """The minibatches to the next report; held-out data have no say before T = 1."""
-        fresh, info = self.method.step(key, model, state, data)
+        fresh, info = self.method.step(key, model, without_choice(state, data.cooling.steps), data)
         hot = fresh.steps <= data.cooling.steps
         info = info | {
             "annealed_elbo": info["batch_elbo"],
@@ -192,6 +209,11 @@ class Annealed(Method):
             result = best_restart(run)
             result = result._replace(state=result.state.posterior)
         return result._replace(details=dict(result.details) | self.found.details, notes=result.notes + self.found.notes)
+
+
+def without_choice(state: Walk, hot: Int[Array, ""]) -> Walk:
+    """Without the score of a hot posterior: however well it predicts, it is not the one to keep."""
+    return state._replace(score=jnp.where(state.steps <= hot, -jnp.inf, state.score))
 
 
 def _steps_of_pass(model: Model, method: SVI, data: Data | Streamed) -> int:

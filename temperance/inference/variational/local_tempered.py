@@ -27,7 +27,7 @@ from ..thermostat import Blocks, Step, Thermostat
 from .coordinate import VB
 from .local_walk import Given, LocalGrid, make_grid, topic_costs, walk_locally
 from .stochastic import SVI
-from .tempered import check_tempering, first_stage, hot_steps, is_final, stochastic_step
+from .tempered import best_walk, check_tempering, first_stage, hot_steps, is_final, stochastic_step
 from .tempered_sweep import Swept, tempered_sweep
 
 _GRID = tuple(float(t) for t in 1.0 / np.linspace(1.0, 0.01, 100))  # powers at equal distances
@@ -95,7 +95,7 @@ class LVT(Method):
     budget: ClassVar[tuple[str, ...]] = ("temperatures", "length", "hot")
 
     def __post_init__(self) -> None:
-        check_tempering(self.temperatures, self.method, self.length)
+        object.__setattr__(self, "temperatures", check_tempering(self.temperatures, self.method, self.length))
 
     @property
     def name(self) -> str:
@@ -146,7 +146,9 @@ class LVT(Method):
 
     def step(self, key: Key[Array, ""], model: Model, state: Any, data: Any) -> tuple[Any, Info]:
         if isinstance(self.method, SVI):
-            return stochastic_step(self.method, key, model, state, data, lambda _, heat: 1.0 / jnp.mean(heat))
+            weight = jnp.sum(data.weights)
+            mean = lambda _, heat: weight / jnp.sum(data.weights * heat)  # noqa: E731
+            return stochastic_step(self.method, key, model, state, data, mean)
         hot, steps, q = state.steps < data.own.steps, self.method.local_steps, state.awake(data.own.steps)
         if data.own.grid.powers.shape[0] == 1:
             powers: Array = jnp.ones(())
@@ -171,7 +173,7 @@ class LVT(Method):
         if isinstance(self.method, SVI):
             result = self.method.result(model, data, run)
             states = run.states.heat if self.hot else np.ones((self.restarts, data.size))
-            powers = np.asarray(states)[int(np.argmax(result.history["restarts"]))]
+            powers = np.asarray(states)[best_walk(self.method, run, result)]
         else:
             result = best_restart(run)
             powers = np.asarray(result.state.heat)

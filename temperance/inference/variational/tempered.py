@@ -23,13 +23,12 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from ...errors import InvalidParameter
 from ...models import LDA, Data, Model, Posterior
 from ...models import topics_steps as topics
-from ...models._blocks import move
 from ...models._model import means
 from ...models.renormalised import Normaliser, log_tempered_normaliser
 from .._method import Info, Method, Result, Run, best_restart
 from ..cooling import as_temperatures
 from ..thermostat import Blocks, Step, Thermostat
-from .annealed import _SETTLE, _SHARE, _SWEEPS, _steps_of_pass
+from .annealed import _SETTLE, _SHARE, _SWEEPS, _steps_of_pass, with_trace, without_choice
 from .coordinate import VB
 from .minibatches import Batches
 from .stochastic import SVI
@@ -90,9 +89,7 @@ class Stage(NamedTuple):
     def awake(self, hot: Int[Array, ""]) -> Posterior:
         """The posterior, when tempering ends with a little of where it began: a solution that has melted to the last
         bit is a saddle point at T = 1, which coordinate ascent would not leave."""
-        rate = jnp.where((self.steps == hot) & (hot > 0), _TRACE, 0.0)
-        blocks = {name: move(q, self.start[name].natural, rate) for name, q in self.posterior.blocks.items()}
-        return Posterior(blocks, self.posterior.locals)
+        return with_trace(self.posterior, self.start, jnp.where((self.steps == hot) & (hot > 0), _TRACE, 0.0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +112,7 @@ class VT(Method):
     budget: ClassVar[tuple[str, ...]] = ("temperatures", "length", "found", "hot")
 
     def __post_init__(self) -> None:
-        check_tempering(self.temperatures, self.method, self.length)
+        object.__setattr__(self, "temperatures", check_tempering(self.temperatures, self.method, self.length))
 
     @property
     def name(self) -> str:
@@ -197,7 +194,7 @@ class VT(Method):
     def result(self, model: Model, data: Any, run: Run) -> Result:
         if isinstance(self.method, SVI):
             result = self.method.result(model, data, run)
-            best = int(np.argmax(result.history["restarts"]))
+            best = best_walk(self.method, run, result)
             logits = np.asarray(run.states.heat) if self.hot else np.zeros((self.restarts, 1))
             shares = np.asarray(jax.nn.softmax(logits, axis=1))
         else:
@@ -224,15 +221,22 @@ def stochastic_step(
     method: SVI, key: Key[Array, ""], model: Model, state: Any, data: Batches, temperature: Any
 ) -> tuple[Any, Info]:
     """The minibatches to the next report; held-out data have no say before T = 1."""
-    fresh, info = method.step(key, model, state, data)
     if not isinstance(data.cooling, Thermostat):
+        fresh, info = method.step(key, model, state, data)
         return fresh, info | {"temperature": jnp.ones(())}
+    fresh, info = method.step(key, model, without_choice(state, data.cooling.steps), data)
     hot = fresh.steps <= data.cooling.steps
     info = info | {"temperature": jnp.where(hot, temperature(data.cooling, fresh.heat), 1.0)}
     if "done" in info:
         info["done"] = info["done"] & ~hot
         fresh = fresh._replace(waited=jnp.where(hot, 0, fresh.waited))
     return fresh, info
+
+
+def best_walk(method: SVI, run: Run, result: Result) -> int:
+    """The restart that `SVI.result` took."""
+    scores = result.history["restarts"] if method.held_out is None else np.asarray(run.states.score)
+    return int(np.argmax(scores))
 
 
 def hot_steps(method: Any, model: Model, data: Data, inner: VB | SVI) -> int:
@@ -263,7 +267,9 @@ def _note(temperature: float, deviation: float) -> str:
     )
 
 
-def check_tempering(temperatures: Any, method: Any, length: Any) -> None:
+def check_tempering(temperatures: Any, method: Any, length: Any) -> tuple[float, ...] | None:
+    """The grid as a tuple, or None for the usual one."""
+    grid = None
     if temperatures is not None:
         grid = as_temperatures("temperatures", temperatures)
         if grid[0] != 1.0 or not (np.diff(grid) > 0).all():
@@ -272,9 +278,10 @@ def check_tempering(temperatures: Any, method: Any, length: Any) -> None:
     if not plain and not isinstance(method, SVI):
         raise InvalidParameter(f"method must be a tp.SVI, or a tp.VB without batches and without moves, got {method!r}")
     if length is None:
-        return
+        return grid
     if isinstance(method, VB):
         if isinstance(length, bool) or not isinstance(length, int | np.integer) or length < 1:
             raise InvalidParameter(f"length must be a whole number of at least 1, got {length!r}")
     elif isinstance(length, bool) or not isinstance(length, int | float | np.number) or not 0 < length < np.inf:
         raise InvalidParameter(f"length must be a finite number above 0, got {length!r}")
+    return grid
