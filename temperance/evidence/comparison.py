@@ -12,7 +12,12 @@ from scipy.special import logsumexp
 from .. import storage
 from ..errors import InvalidParameter, NumericalFailure
 from ..fit import Fit
+from ..inference._method import Method
+from ..inference.variational.annealed import Annealed
 from ..inference.variational.coordinate import VB
+from ..inference.variational.local_tempered import LVT
+from ..inference.variational.stochastic import SVI
+from ..inference.variational.tempered import VT
 from .names import Label
 
 NOT_REACHED = "not reached: the comparison was interrupted"
@@ -43,7 +48,8 @@ class Cell:
         """Numbers with the log evidence between them; the bound of variational Bayes is one from below."""
         if self.fit is not None and self.fit.bracket is not None:
             return self.fit.bracket
-        return (self.fit.log_evidence if self.fit is not None and isinstance(self.fit.method, VB) else None), None
+        plain = None if self.fit is None else _untempered(self.fit.method)
+        return (self.fit.log_evidence if self.fit is not None and isinstance(plain, VB) else None), None
 
     @property
     def usable(self) -> bool:
@@ -51,7 +57,13 @@ class Cell:
         a bound is one wherever it stands, and a Monte Carlo estimate has an error bar."""
         if self.fit is None or not np.isfinite(self.log_evidence):
             return False
-        return self.fit.converged or self.fit.method.monotone or self.fit.bracket is not None
+        bounded = self.fit.method.monotone or isinstance(_untempered(self.fit.method), VB | SVI)
+        return self.fit.converged or bounded or self.fit.bracket is not None
+
+
+def _untempered(method: Method) -> Method:
+    """What runs at T = 1, whose bound a tempered method ends with."""
+    return method.method if isinstance(method, Annealed | VT | LVT) else method
 
 
 @dataclasses.dataclass(frozen=True)
