@@ -1,12 +1,16 @@
 """Annealing and tempering where other methods are used: comparisons, estimators by name, restarts side by side."""
 
+from dataclasses import replace
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 import temperance as tp
 from temperance import estimators
+from temperance.inference.progress import Progress
+from temperance.inference.run import run
 
 rng = np.random.default_rng(4)
 X = np.concatenate([rng.normal(-4, 1, (25, 1)), rng.normal(4, 1, (25, 1))])
@@ -14,6 +18,12 @@ METHODS: dict[str, Any] = {
     "annealed": tp.Annealed(tp.VB(), "geometric", start=4.0, length=15),
     "VT": tp.VT(np.geomspace(1, 5, 10), length=15),
     "LVT": tp.LVT(length=15),
+}
+MINIBATCHES = tp.SVI(batch_size=10, passes=30, step_size=(2.0, 0.9))
+STOCHASTIC: dict[str, Any] = {
+    "annealed SVI": tp.Annealed(MINIBATCHES, "linear", start=4.0, length=3),
+    "stochastic VT": tp.VT(np.geomspace(1, 5, 10), MINIBATCHES, length=3),
+    "stochastic LVT": tp.LVT(method=MINIBATCHES, length=3),
 }
 
 
@@ -31,6 +41,48 @@ def test_comparisons_take_tempered_methods() -> None:
     assert found.methods == tuple(METHODS) and found.best == 2
     np.testing.assert_allclose(found.log_evidence[:, 0], exact, atol=1e-6)
     assert (found.log_evidence[:, 1] > found.log_evidence[:, 0] + 10).all()
+
+
+@pytest.mark.slow
+def test_comparisons_take_tempered_minibatches() -> None:
+    """Each end is a bound too, and close to the best there is."""
+    found = tp.compare({k: known(k) for k in (1, 2)}, X, STOCHASTIC, progress=False)
+    best = tp.compare({k: known(k) for k in (1, 2)}, X, tp.VB(restarts=3), progress=False).log_evidence
+    assert found.methods == tuple(STOCHASTIC) and found.best == 2
+    assert (found.log_evidence <= best + 1e-6).all() and (found.log_evidence > best - 0.5).all()
+
+
+@pytest.mark.parametrize(
+    "name", ["LVT", *(pytest.param(name, marks=pytest.mark.slow) for name in ("annealed", "VT", *STOCHASTIC))]
+)
+def test_starts_side_by_side_go_where_each_does_by_itself(name: str) -> None:
+    likely = tp.KnownCovarianceGaussian([[1.0]])
+    model, data = tp.Mixture(2, likely, prior=tp.Normal([0.0], [[25.0]]), init="random").prepare(X)
+    method = (METHODS | STOCHASTIC)[name]
+    method = replace(method, method=replace(method.method, restarts=2)).complete(model, data)
+    key = jax.random.key(3)
+    arranged = method.arrange(key, model, data)
+
+    def path(which: slice) -> np.ndarray:
+        history = run(method, model, arranged, key, Progress(False), which=which).history
+        return np.asarray(history["elbo" if method.exact else "batch_elbo"])[:10]
+
+    one, other = path(slice(0, 1)), path(slice(1, 2))
+    np.testing.assert_allclose(path(slice(None)), np.concatenate([one, other], axis=1), rtol=1e-9)
+    assert np.abs(one - other).max() > 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["annealed", "vt", "lvt", *STOCHASTIC])
+def test_factors_by_estimators(name: str) -> None:
+    factors = 3.0 * np.kron(np.eye(3), np.ones(2))
+    x = (rng.random((120, 3)) < 0.4) @ factors + 0.2 * rng.normal(size=(120, 6))
+    given = {"noise": 0.04, "probability": 0.4, "factor_variance": 4.0}
+    found = estimators.FactorialMixture(3, inference=STOCHASTIC.get(name, name), n_init=3, random_state=0, **given).fit(
+        x
+    )
+    order = np.argmax(found.components_, axis=1).argsort()
+    np.testing.assert_allclose(found.components_[order], factors, atol=0.3)
 
 
 @pytest.mark.parametrize(
