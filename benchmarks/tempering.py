@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import temperance as tp
+from temperance.data import as_corpus
 from temperance.inference.variational import tempered
 from temperance.inference.variational.critical import critical_temperature
 from temperance.models.renormalised import log_tempered_normaliser
@@ -28,14 +29,14 @@ ROUNDS = 6
 GRID = np.geomspace(1, 10, 8)
 
 
-def problems() -> dict[str, tuple[tp.models.Model, np.ndarray, int, int]]:
+def problems() -> dict[str, tuple[tp.models.Model, Any, int, int]]:
     """A model, data, and the numbers of sweeps (of documents: passes) of the two runs."""
     rng = np.random.default_rng(0)
     points = rng.normal(scale=3.0, size=(16, 8))[rng.integers(16, size=50_000)] + rng.normal(size=(50_000, 8))
     pictures = (rng.random((20_000, 8)) < 0.3) @ rng.random((8, 64)) + np.sqrt(0.1) * rng.normal(size=(20_000, 64))
     known = tp.Mixture(16, tp.KnownCovarianceGaussian(np.eye(8)), prior=tp.Normal(np.zeros(8), 10.0 * np.eye(8)))
     topics, mixtures = rng.dirichlet(np.full(5000, 0.02), 50), rng.dirichlet(np.full(50, 0.05), 3000)
-    words = np.array([rng.multinomial(150, mixture @ topics) for mixture in mixtures])
+    words = as_corpus(np.array([rng.multinomial(150, mixture @ topics) for mixture in mixtures]))
     return {
         "Gaussian mixture (50000, 8, 16)": (tp.GaussianMixture(16), points, 5, 20),
         "known covariance (50000, 8, 16)": (known, points, 5, 20),
@@ -49,7 +50,7 @@ def problems() -> dict[str, tuple[tp.models.Model, np.ndarray, int, int]]:
     }
 
 
-def sweeps(model: tp.models.Model, x: np.ndarray) -> dict[str, Run]:
+def sweeps(model: tp.models.Model, x: Any) -> dict[str, Run]:
     """Fits of so many sweeps, all of them hot."""
 
     def fit(method: Any) -> object:
@@ -65,7 +66,7 @@ def sweeps(model: tp.models.Model, x: np.ndarray) -> dict[str, Run]:
     return {name: run for name, run in runs.items() if name != "VT" or not isinstance(model, tp.GaussianMixture)}
 
 
-def passes(model: tp.models.Model, x: np.ndarray) -> dict[str, Run]:
+def passes(model: tp.models.Model, x: Any) -> dict[str, Run]:
     """Fits by minibatches, hot but for the last pass."""
 
     def fit(method: Any) -> object:
@@ -88,7 +89,7 @@ def cpu_seconds(function: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def compare(name: str, model: tp.models.Model, x: np.ndarray, few: int, many: int) -> None:
+def compare(name: str, model: tp.models.Model, x: Any, few: int, many: int) -> None:
     runs = passes(model, x) if isinstance(model, tp.LDA) else sweeps(model, x)
     complete, data = model.prepare(x)
     if "VT" in runs:

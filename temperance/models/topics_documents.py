@@ -56,7 +56,7 @@ class Layout(NamedTuple):
     topics: np.ndarray  # (words, topics), which topics these are
     widths: np.ndarray  # (words,)
     shift: np.ndarray  # (words,), so that nothing underflows
-    column: np.ndarray  # (topics,); when powers differ, still to be raised to them
+    column: np.ndarray  # (topics,)
     common: bool  # whether all documents have the same power
 
 
@@ -251,12 +251,8 @@ def _set_shares(x, layout, width):  # type: ignore[no-untyped-def]
     else:
         for j in range(width):
             share[j] = exp(power * digamma(share[j]))
-    if layout.common or power == 1.0:
-        for j in range(width):
-            share[j] *= column[active[j]]
-    else:
-        for j in range(width):
-            share[j] *= exp(power * log(column[active[j]]))
+    for j in range(width):
+        share[j] *= column[active[j]]
 
 
 @njit(**OPTIONS)
@@ -280,26 +276,6 @@ def _observed(x, layout, room, width):  # type: ignore[no-untyped-def]
     for i in range(size):
         value += x.counts[i] * layout.shift[x.words[i]]
     return value
-
-
-@njit(**OPTIONS)
-def mean_energy(  # type: ignore[no-untyped-def]
-    starts, ends, words, counts, gammas, stored, scale, drift, totals, energy,
-):  # fmt: skip
-    """Σ_v n_v log Σ_k E[θ_k] E[β_kv] of each document; λ = scale · stored + drift, word by word."""
-    n_topics = stored.shape[1]
-    share = np.empty(n_topics)
-    for d in range(len(starts)):
-        whole = gammas[d].sum()
-        for k in range(n_topics):
-            share[k] = gammas[d, k] / (whole * totals[k])
-        rest, value = share.sum(), 0.0
-        for i in range(starts[d], ends[d]):
-            row, sum_ = stored[words[i]], 0.0
-            for k in range(n_topics):
-                sum_ += row[k] * share[k]
-            value += counts[i] * math.log(max(scale * sum_ + drift[words[i]] * rest, TINY))
-        energy[d] = value
 
 
 @njit(**OPTIONS)
@@ -414,6 +390,16 @@ def _gather(x, layout, full, width, room):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
+def lengths(starts, ends, counts):  # type: ignore[no-untyped-def]
+    """The number of tokens of each document."""
+    result = np.zeros(len(starts))
+    for d in range(len(starts)):
+        for i in range(starts[d], ends[d]):
+            result[d] += counts[i]
+    return result
+
+
+@njit(**OPTIONS)
 def sort_by_word(starts, ends, words, n_words):  # type: ignore[no-untyped-def]
     """The entries of all documents sorted by word, the document of each, and where each word ends."""
     place = np.zeros(n_words + 1, dtype=np.int64)
@@ -441,7 +427,11 @@ def add_word(  # type: ignore[no-untyped-def]
     row[:] = 0.0
     for at in range(0 if v == 0 else ends[v - 1], ends[v]):
         d = documents[at]
-        factor = scale[d] * ratios[entries[at]]
+        factor = row.dtype.type(scale[d] * ratios[entries[at]])
         share, active = shares[d], actives[d]
-        for j in range(n_active[d]):
-            row[active[j]] += factor * share[j]
+        if n_active[d] == len(row):  # then they are in their order
+            for k in range(len(row)):
+                row[k] += factor * share[k]
+        else:
+            for j in range(n_active[d]):
+                row[active[j]] += factor * share[j]

@@ -272,7 +272,7 @@ def mean_energies(
 
 def _call_energies(topics: Array, gamma: Array, documents: tuple[Array, ...]) -> np.ndarray:
     from .topics_documents import padded_rows, rows_of_corpus
-    from .topics_online import energies_of
+    from .topics_energy import energies_of
 
     none = np.empty(0)
     where = [np.asarray(array) for array in documents]
@@ -281,4 +281,4 @@ def _call_energies(topics: Array, gamma: Array, documents: tuple[Array, ...]) ->
     else:
         rows = rows_of_corpus(*find_rows(where[0]), none, none, none)
     lam = np.ascontiguousarray(np.asarray(topics).T)
-    return energies_of(rows, np.asarray(gamma), lam, 1.0, np.zeros(len(lam)), lam.sum(axis=0))
+    return energies_of(rows, np.asarray(gamma), lam, lam.sum(axis=0))

@@ -12,12 +12,9 @@ from collections.abc import Callable
 import numpy as np
 from numba import njit
 
-from ..numerics.host import OPTIONS, digamma, exp, exp_digamma
+from ..numerics.host import OPTIONS, exp_digamma
 from ..numerics.threads import in_threads
-from .topics_documents import Found, Layout, Rows, add_word, mean_energy, sort_by_word, step_documents
-from .topics_powers import add_powers
-
-Minibatch = tuple[float, Callable[[], Rows]]  # step size, and what brings the documents
+from .topics_documents import Found, Layout, Rows, add_word, lengths, sort_by_word, step_documents
 
 _GRAIN = 512  # words of a piece of work
 # exp ψ(λ) < 1e-10 below this: beside a word's likely topics that is nothing.
@@ -29,12 +26,8 @@ _RESCALE = 1e-100
 class Online:
     """Concentrations (words × topics) on their way through minibatches."""
 
-    def __init__(self, topics: np.ndarray, topic_prior: np.ndarray, power: float = 1.0, own: bool = False):
-        """From concentrations (topics × words); the prior may be the same for all topics, (1 × words).
-
-        `power` is that of the first step, 1/T; or with `own` each document has one.
-        """
-        self.own = own
+    def __init__(self, topics: np.ndarray, topic_prior: np.ndarray):
+        """From concentrations (topics × words); the prior may be the same for all topics, (1 × words)."""
         self.stored = np.ascontiguousarray(topics.T)
         self.prior = np.ascontiguousarray(topic_prior.T)
         self.n_words, self.n_topics = self.stored.shape
@@ -45,65 +38,20 @@ class Online:
         self.widths = np.full(self.n_words, self.n_topics, dtype=np.int32)
         self.shift = np.zeros(self.n_words)
         self.sparse = False
-        self.power = power  # that the spread has
-        self._in_words(lambda *piece: _spread_all(*piece, self.stored, self.spread, power, own))
+        self._in_words(lambda *piece: _spread_all(*piece, self.stored, self.spread))
 
-    def step(
-        self,
-        rows: Rows,
-        rate: float,
-        document_prior: np.ndarray,
-        steps: int,
-        tolerance: float,
-        following: float | Callable[[float], tuple[float, float]] = 1.0,
-    ) -> None:
-        """One natural-gradient step, at the power the step before (or the start) was told would be `following`; or
-        this is found from the energy of the documents, with the power that their statistics have."""
-        power = self.power
-        column = _exp_digamma(self.totals) ** -power
+    def step(self, rows: Rows, rate: float, document_prior: np.ndarray, steps: int, tolerance: float) -> None:
+        """One natural-gradient step."""
+        column = 1.0 / _exp_digamma(self.totals)
         layout = Layout(self.spread, self.topics, self.widths, self.shift, column, True)
-        gamma = document_prior + _lengths(rows.starts, rows.ends, rows.counts)[:, None] / self.n_topics
+        gamma = document_prior + lengths(rows.starts, rows.ends, rows.counts)[:, None] / self.n_topics
         found = step_documents(layout, rows, document_prior, gamma, np.empty(0), steps, tolerance)
-        if callable(following):
-            energies = energies_of(rows, gamma, self.stored, self.scale, self.drift, self.totals)
-            power, following = following(float(rows.weights @ energies))
-        self.power = following
-        rows = rows._replace(weights=power * rows.weights)
         by_word = sort_by_word(rows.starts, rows.ends, rows.words, self.n_words)
         gained = np.zeros((-(-self.n_words // _GRAIN), self.n_topics))
         if self.sparse:
             self._step_lists(by_word, found, rows.weights, rate, gained)
         else:
             self._step_all(by_word, found, rows.weights, rate, gained)
-        prior = self.prior.sum(axis=0)
-        self.totals = (1.0 - rate) * self.totals + rate * (prior + gained.sum(axis=0))
-
-    def step_each(
-        self,
-        rows: Rows,
-        rate: float,
-        document_prior: np.ndarray,
-        steps: int,
-        tolerance: float,
-        respond: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    ) -> None:
-        """A step in which each document has its own power; `respond` finds those that their statistics have, from
-        Σ n E log β and the counts of topics."""
-        layout = Layout(self.spread, self.topics, self.widths, self.shift, 1.0 / _exp_digamma(self.totals), False)
-        gamma = document_prior + _lengths(rows.starts, rows.ends, rows.counts)[:, None] / self.n_topics
-        observed = np.empty(len(gamma))
-        found = step_documents(layout, rows, document_prior, gamma, np.empty(0), steps, tolerance, observed)
-        fresh = respond(observed, (gamma - document_prior) / rows.latent[:, None])
-        by_word = sort_by_word(rows.starts, rows.ends, rows.words, self.n_words)
-        gained = np.zeros((-(-self.n_words // _GRAIN), self.n_topics))
-        weights = fresh * rows.weights
-
-        def work(start: int, stop: int) -> None:
-            sums = gained[start // _GRAIN : start // _GRAIN + 1]
-            rest = (weights, rows.observation, rate, self.prior, self.stored, self.spread, sums)
-            _step_each(start, stop, *by_word, *found, *rest)
-
-        self._in_words(work)
         prior = self.prior.sum(axis=0)
         self.totals = (1.0 - rate) * self.totals + rate * (prior + gained.sum(axis=0))
 
@@ -116,12 +64,12 @@ class Online:
 
         def work(start: int, stop: int) -> None:
             piece = slice(start // _GRAIN, start // _GRAIN + 1)
-            rest = (weights, rate, self.prior, self.stored, self.spread, gained[piece], seen[piece], self.power)
+            rest = (weights, rate, self.prior, self.stored, self.spread, gained[piece], seen[piece])
             _step_all(start, stop, *by_word, *found, *rest)
 
         self._in_words(work)
         # With a prior of its own for each topic, what decays would not be the same for all of a word.
-        if self.prior.shape[1] == 1 and self.power == 1.0 and seen.sum() <= _SPARSE * self.stored.size:
+        if self.prior.shape[1] == 1 and seen.sum() <= _SPARSE * self.stored.size:
             self.sparse = True
             self._in_words(lambda *piece: _make_lists(*piece, self.stored, self.spread, self.topics, self.widths))
 
@@ -144,54 +92,17 @@ class Online:
         in_threads(work, self.n_words, _GRAIN)
 
 
-def energies_of(
-    rows: Rows, gamma: np.ndarray, stored: np.ndarray, scale: float, drift: np.ndarray, totals: np.ndarray
-) -> np.ndarray:
-    """Σ_v n_v log Σ_k E[θ_k] E[β_kv] of each document, with λ = scale · stored + drift."""
-    energies = np.empty(len(gamma))
-
-    def work(start: int, stop: int) -> None:
-        part = slice(start, stop)
-        given = (rows.starts[part], rows.ends[part], rows.words, rows.counts, gamma[part])
-        mean_energy(*given, stored, scale, drift, totals, energies[part])
-
-    in_threads(work, len(gamma), 64)
-    return energies
-
-
 @njit(**OPTIONS)
-def _lengths(starts, ends, counts):  # type: ignore[no-untyped-def]
-    result = np.zeros(len(starts))
-    for d in range(len(starts)):
-        for i in range(starts[d], ends[d]):
-            result[d] += counts[i]
-    return result
-
-
-@njit(**OPTIONS)
-def _spread_all(start, stop, lam, spread, power, logarithm):  # type: ignore[no-untyped-def]
+def _spread_all(start, stop, lam, spread):  # type: ignore[no-untyped-def]
     for v in range(start, stop):
-        if logarithm:
-            _level_row(lam[v], spread[v])
-        else:
-            _spread_row(lam[v], spread[v], power)
+        _spread_row(lam[v], spread[v])
 
 
 @njit(**OPTIONS)
-def _level_row(lam, levels):  # type: ignore[no-untyped-def]
-    for k in range(len(lam)):
-        levels[k] = digamma(lam[k])
-
-
-@njit(**OPTIONS)
-def _spread_row(lam, spread, power):  # type: ignore[no-untyped-def]
-    """exp{power · ψ(λ)}, divided by a power of e where it would be too small for a number."""
+def _spread_row(lam, spread):  # type: ignore[no-untyped-def]
+    """exp ψ(λ), divided by a power of e where it would be too small for a number."""
     top = lam.max()
-    if power != 1.0:
-        level = 0.0 if top > 0.005 else digamma(top)
-        for k in range(len(lam)):
-            spread[k] = exp(power * (digamma(lam[k]) - level))
-    elif top > 0.005:
+    if top > 0.005:
         for k in range(len(lam)):
             spread[k] = exp_digamma(lam[k])
     else:
@@ -202,7 +113,7 @@ def _spread_row(lam, spread, power):  # type: ignore[no-untyped-def]
 @njit(**OPTIONS)
 def _step_all(  # type: ignore[no-untyped-def]
     start, stop, entries, documents, ends, ratios, shares, actives, n_active, weights, rate, prior,
-    lam, spread, gained, seen, power,
+    lam, spread, gained, seen,
 ):  # fmt: skip
     """λ ← (1 − ρ) λ + ρ (η + statistics), and exp ψ(λ); counts the pairs of word and topic not forgotten."""
     n_topics = lam.shape[1]
@@ -224,29 +135,7 @@ def _step_all(  # type: ignore[no-untyped-def]
             gained[0, k] += row[k]
             known += here[k] >= _FORGOTTEN
         seen[0] += known
-        _spread_row(here, here_spread, power)
-
-
-@njit(**OPTIONS)
-def _step_each(  # type: ignore[no-untyped-def]
-    start, stop, entries, documents, ends, ratios, shares, actives, n_active, weights, powers, rate, prior,
-    lam, spread, gained,
-):  # fmt: skip
-    """The same where documents differ in their powers, and the spread is a logarithm."""
-    n_topics = lam.shape[1]
-    row, parts = np.empty(n_topics), np.empty(n_topics)
-    for v in range(start, stop):
-        row[:] = 0.0
-        here, here_spread = lam[v], spread[v]
-        for at in range(0 if v == 0 else ends[v - 1], ends[v]):
-            d = documents[at]
-            factor = weights[d] * ratios[entries[at]]
-            add_powers(here_spread, shares[d], actives[d], n_active[d], factor, powers[d], parts, row)
-        for k in range(n_topics):
-            eta = prior[v, 0] if prior.shape[1] == 1 else prior[v, k]
-            here[k] = (1.0 - rate) * here[k] + rate * (eta + row[k])
-            gained[0, k] += row[k]
-        _level_row(here, here_spread)
+        _spread_row(here, here_spread)
 
 
 @njit(**OPTIONS)
@@ -266,7 +155,7 @@ def _list_row(lam, spread, topics, width):  # type: ignore[no-untyped-def]
             place += 1
     if place == 0:
         place = len(lam)
-        _spread_row(lam, spread, 1.0)
+        _spread_row(lam, spread)
         for k in range(place):
             topics[k] = k
     width[0] = place

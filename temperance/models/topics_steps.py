@@ -59,32 +59,33 @@ def online_steps(
 
 def _call(given: tuple[Array, ...], steps: Steps, heat: Grid | Own | None) -> tuple[np.ndarray, Any]:
     from .topics_documents import rows_of_corpus
+    from .topics_hot import Hot
     from .topics_online import Online
 
     topics, topic_prior, document_prior, local_steps, tolerance = map(np.asarray, given)
     rows, weights, rates, powers, hots = map(np.asarray, steps)
     heat = jax.tree.map(np.array, heat)
     rest = (document_prior, int(local_steps), float(tolerance))
-    online: Online | None = None
+    now: Online | Hot | None = None
     for t in np.flatnonzero(rates > 0).tolist():
-        rate, hot = float(rates[t]), bool(hots[t])
-        after = min(t + 1, len(rates) - 1)
-        own = hot and isinstance(heat, Own)
-        if online is None or online.own != own:
-            lam = topics if online is None else online.concentrations()
-            power = _power(heat) if hot and isinstance(heat, Grid) else float(powers[t])
-            online = Online(lam, topic_prior, power, own)
-        same = np.full(rows.shape[1], online.power)
-        here = np.asarray(heat.powers[heat.places[t]]) if own and isinstance(heat, Own) else same
-        documents = rows_of_corpus(*find_rows(rows[t]), weights[t], here, here)
-        if isinstance(heat, Own) and own:
-            online.step_each(documents, rate, *rest, _responder(heat, t))
-        elif isinstance(heat, Grid) and hot:
-            online.step(documents, rate, *rest, _cooler(heat, rate, bool(hots[after])))
+        rate, after = float(rates[t]), min(t + 1, len(rates) - 1)
+        found = heat if hots[t] else None
+        power = float(powers[t]) if found is None else _power(found) if isinstance(found, Grid) else None
+        cold = found is None and power == 1.0
+        if now is None or isinstance(now, Online) != cold or (isinstance(now, Hot) and now.power != power):
+            lam = topics if now is None else now.concentrations()
+            now = Online(lam, topic_prior) if cold else Hot(lam, topic_prior, power)
+        here = found.powers[found.places[t]] if isinstance(found, Own) else np.full(rows.shape[1], power)
+        documents = rows_of_corpus(*find_rows(rows[t]), weights[t], np.asarray(here), np.asarray(here))
+        if isinstance(now, Online):
+            now.step(documents, rate, *rest)
+        elif isinstance(found, Own):
+            now.step_each(documents, rate, *rest, _responder(found, t))
         else:
-            online.step(documents, rate, *rest, float(powers[after]))
+            following = float(powers[after]) if found is None else _cooler(found, rate, bool(hots[after]))
+            now.step(documents, rate, *rest, following)
     learned = () if heat is None else heat.logits if isinstance(heat, Grid) else heat.powers
-    return (topics if online is None else online.concentrations()), learned
+    return (topics if now is None else now.concentrations()), learned
 
 
 def _responder(heat: Own, t: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:

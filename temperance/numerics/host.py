@@ -17,7 +17,7 @@ FAST = {"reassoc", "nsz", "arcp", "contract"}
 
 # Of kernels that several threads enter at a time.
 OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": FAST}
-_EXACT: dict[str, Any] = {"forceinline": True, "error_model": "numpy", "fastmath": {"contract"}}
+EXACT: dict[str, Any] = {"forceinline": True, "error_model": "numpy", "fastmath": {"contract"}}
 _LOG2E = 1.4426950408889634
 _ROOT_HALF = 0x3FE6A09E667F3BCD  # the bits of √½
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
@@ -33,7 +33,7 @@ def _double(typing: Any, x: Any) -> Any:
     return types.float64(types.int64), lambda _, builder, __, args: builder.bitcast(args[0], ir.DoubleType())
 
 
-@njit(**_EXACT)
+@njit(**EXACT)
 def exp(x: float) -> float:
     """eˣ for x ≤ 700, to 2e-16 |x| (relative); below −700 it stays at e⁻⁷⁰⁰, which is zero to every use here."""
     x = max(x, -700.0)
@@ -50,19 +50,19 @@ def exp(x: float) -> float:
     return _double(_bits(p) + (np.int64(np.int32(n)) << 52))  # type: ignore[call-arg]
 
 
-@njit(**_EXACT)
+@njit(**EXACT)
 def _exponent(x: float) -> int:
     """n with √½ ≤ x / 2ⁿ < √2."""
     return (_bits(x) - _ROOT_HALF) >> 52  # type: ignore[call-arg]
 
 
-@njit(**_EXACT)
+@njit(**EXACT)
 def _scaled(x: float, n: int) -> float:
     """x / 2ⁿ."""
     return _double(_bits(x) - (n << 52))  # type: ignore[call-arg]
 
 
-@njit(**_EXACT)
+@njit(**EXACT)
 def log(x: float) -> float:
     """log x for positive x that is not subnormal, to 3e-16 |log x| and 2e-16: `math.log` would be called for one
     number at a time, and so would all that is in the same loop."""
@@ -80,21 +80,21 @@ def log(x: float) -> float:
     return k * _LN2_HIGH + (k * _LN2_LOW + 2.0 * s * (low + fourth * (high + fourth * last)))
 
 
-@njit(**_EXACT)
+@njit(**EXACT)
 def exp_digamma(x: float) -> float:
     """exp ψ(x) for x > 0, to 1e-12 (relative); below about 1.4e-3 it is the smallest value exp can give."""
     factor, recurrence = _digamma(x)
     return factor * exp(-recurrence)
 
 
-@njit(**_EXACT)
+@njit(**EXACT)
 def digamma(x: float) -> float:
     """ψ(x) for x > 0, to 1e-12."""
     factor, recurrence = _digamma(x)
     return log(factor) - recurrence
 
 
-@njit(**_EXACT)
+@njit(**EXACT)
 def _digamma(x: float) -> tuple[float, float]:
     """exp ψ(x + 8) by its asymptotic series, and Σ_{i<8} 1/(x + i), whose terms are added in pairs with the
     denominators u, u + 6, u + 10 and u + 12: no logarithm, and one division in all."""
