@@ -18,6 +18,7 @@ def summarise(fit: Fit) -> str:
         f"{type(fit.model).__name__} fitted to {fit.data.size:,} data by {fit.method.name} in {fit.seconds:.2f} s",
         f"log evidence {_evidence(fit)}{_bracket(fit)}",
         _verdict(fit),
+        *_heat(fit),
         *_held(fit, table),
         *(f"note: {note}" for note in fit.notes),
     ]
@@ -35,6 +36,20 @@ def _evidence(fit: Fit) -> str:
 
 def _bracket(fit: Fit) -> str:
     return "" if fit.bracket is None else f" (between {fit.bracket[0]:.4f} and {fit.bracket[1]:.4f})"
+
+
+def _heat(fit: Fit) -> list[str]:
+    """What there is to tell of a run that was not at T = 1 throughout."""
+    first = np.asarray(fit.history.get("temperature", 1.0)).flat[0]
+    critical, last, own = (fit.details.get(name) for name in ("critical", "temperature", "inverse_temperature"))
+    if first == 1.0:
+        return []
+    if last is not None:
+        return [f"tempered: the expected temperature was {last:.4g} before T = 1"]
+    if own is not None:
+        return [f"tempered: E[1/T] of the data was between {np.min(own):.2g} and {np.max(own):.2g} before T = 1"]
+    found = "" if critical is None else f"; the critical temperature is {critical:.4g}"
+    return [f"cooled from T = {first:.4g} to 1{found}"]
 
 
 def _held(fit: Fit, table: dict[str, list[Any]]) -> list[str]:

@@ -69,6 +69,16 @@ def test_temperature_one_is_plain_vb_when_the_budget_ends() -> None:
     )
 
 
+def test_the_budget_is_that_of_the_phase_at_temperature_one() -> None:
+    fit = tp.fit(mixture(), X, Annealed(tp.VB(restarts=3, max_iter=2), [3.0] * 12))
+    assert fit.history["temperature"].tolist() == [3.0] * 12 + [1.0] * 2 and not fit.converged
+
+
+def test_the_summary_tells_of_the_temperature(capsys: pytest.CaptureFixture[str]) -> None:
+    annealed("mixture").summary()
+    assert "cooled from T = 3 to 1\n" in capsys.readouterr().out
+
+
 def test_temperature_one_is_plain_svi_bit_for_bit() -> None:
     method = tp.SVI(batch_size=10, passes=3)
     same(tp.fit(mixture(), X, Annealed(method, [1.0] * 5)), tp.fit(mixture(), X, method))

@@ -87,6 +87,22 @@ def beta_nodes(a: float, b: float) -> tuple[np.ndarray, np.ndarray]:
     return (x + 1) / 2, w / w.sum()
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        tp.FactorialMixture(2, noise=0.3, probability=0.2),
+        tp.FactorialMixture(2, noise=0.3),
+        tp.Mixture(2, tp.KnownCovarianceGaussian(np.eye(2)), prior=tp.Normal(np.zeros(2), np.eye(2))),
+        tp.FactorAnalysis(1, noise=[0.3, 0.4]),
+    ],
+    ids=["factorial", "unknown probabilities", "mixture", "factor analysis"],
+)
+def test_a_weight_of_two_is_two_data(model: Any) -> None:
+    weighted = make_data(np.zeros((3, 2)), np.array([2.0, 0.0, 3.0]))
+    one, other = (log_tempered_normaliser(model, T, each).log for each in (weighted, data(5, 2)))
+    np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
 def test_many_data_in_many_components_stay_exact() -> None:
     """Two components by the sum over how many data are in the first; and a bound: 1 ≤ Σ π^s ≤ K^(1 − s)."""
     pair = tp.KnownCovarianceGaussian([[1.0 / (2 * np.pi)]])  # then ∫ N^s dx = s^(−1/2)
@@ -144,6 +160,8 @@ def test_a_model_that_does_not_fit_stays_warm_and_says_so() -> None:
     assert fit.details["temperature"] > 2
     assert "the optimum is poor, or the model does not fit" in fit.notes[-1]
     assert (fit.history["temperature"][60:] == 1).all()
+    little = tp.fit(model, toy(), VT(np.linspace(1, 1.03, 100), tp.VB(restarts=4), length=60))
+    assert 1.01 < little.details["temperature"] <= 1.03 and "not at 1" in little.notes[-1]
 
 
 def test_outliers_have_a_temperature_of_their_own() -> None:

@@ -11,6 +11,7 @@ from scipy.special import digamma, gammaln, logsumexp, roots_jacobi, softmax
 import temperance as tp
 from temperance.errors import UnsupportedMethod
 from temperance.inference.variational.local_walk import Given, make_grid, topic_costs, walk_locally
+from temperance.inference.variational.tempered_sweep import walk_with_energy
 from temperance.models import renormalised, topics_normaliser
 from temperance.models.renormalised import log_tempered_normaliser
 from temperance.models.topics_normaliser import Prior, log_normalisers
@@ -146,6 +147,19 @@ def test_powers_of_documents_written_out() -> None:
         np.testing.assert_allclose(walked.energy, observed + own_prior, rtol=1e-8)
         total = np.asarray(walked.messages["topics"].log)
         assert total.sum() == pytest.approx(np.sum(wanted * x.sum(1)), rel=1e-4)
+
+
+def test_the_energy_of_documents_written_out() -> None:
+    """At one power for all, in the walk that has no derivative."""
+    x, power = corpus(20), 0.4
+    topics = np.random.default_rng(3).gamma(0.5, 1.0, (3, 30)) + 0.01
+    m = {"topics": tp.Dirichlet(jnp.asarray(topics)).mean()}
+    model, data = tp.LDA(3, engine="host", local_tol=0.0).prepare(x)
+    walked = jax.jit(lambda s: walk_with_energy(model, m, data, s, {}, 40))(jnp.asarray(power))
+    _, observed, counts = at_power(x, topics, np.full(20, power), 1 / 3)
+    gamma = 1 / 3 + power * counts
+    own_prior = np.sum(counts * (digamma(gamma) - digamma(gamma.sum(axis=1, keepdims=True))), axis=1)
+    assert float(walked.energy) == pytest.approx(np.sum(observed + own_prior), rel=1e-8)
 
 
 def run(method: Any, engine: str = "host", **arguments: Any) -> tp.Fit:

@@ -189,15 +189,10 @@ class Annealed(Method):
     def _stochastic(self, key: Key[Array, ""], model: Model, state: Any, data: Any) -> tuple[Any, Info]:
         """The minibatches to the next report; held-out data have no say before T = 1."""
         fresh, info = self.method.step(key, model, without_choice(state, data.cooling.steps), data)
-        hot = fresh.steps <= data.cooling.steps
-        info = info | {
+        return fresh, info | {
             "annealed_elbo": info["batch_elbo"],
             "temperature": data.cooling.temperature(fresh.steps - 1),
         }
-        if "done" in info:
-            info["done"] = info["done"] & ~hot
-            fresh = fresh._replace(waited=jnp.where(hot, 0, fresh.waited))
-        return fresh, info
 
     def finished(self, history: Float[Array, "3"], tol: Float[Array, ""]) -> Bool[Array, ""]:
         return self.method.finished(history, tol)
@@ -212,7 +207,8 @@ class Annealed(Method):
 
 
 def without_choice(state: Walk, hot: Int[Array, ""]) -> Walk:
-    """Without the score of a hot posterior: however well it predicts, it is not the one to keep."""
+    """Without the score of a hot posterior: however well it predicts held-out data, it is not the one to keep, and
+    what comes next is progress."""
     return state._replace(score=jnp.where(state.steps <= hot, -jnp.inf, state.score))
 
 

@@ -226,11 +226,7 @@ def stochastic_step(
         return fresh, info | {"temperature": jnp.ones(())}
     fresh, info = method.step(key, model, without_choice(state, data.cooling.steps), data)
     hot = fresh.steps <= data.cooling.steps
-    info = info | {"temperature": jnp.where(hot, temperature(data.cooling, fresh.heat), 1.0)}
-    if "done" in info:
-        info["done"] = info["done"] & ~hot
-        fresh = fresh._replace(waited=jnp.where(hot, 0, fresh.waited))
-    return fresh, info
+    return fresh, info | {"temperature": jnp.where(hot, temperature(data.cooling, fresh.heat), 1.0)}
 
 
 def best_walk(method: SVI, run: Run, result: Result) -> int:
