@@ -225,8 +225,10 @@ def test_what_cannot_be_tempered_says_what_can() -> None:
         tp.fit(tp.FactorialMixture(2), x, VT())
     with pytest.raises(UnsupportedMethod, match=r"LinearRegression has no tempered normaliser.*tp\.Annealed"):
         tp.fit(tp.LinearRegression(), (x, x[:, 0]), VT())
-    with pytest.raises(UnsupportedMethod, match="LVT is for Gaussian mixtures"):
+    with pytest.raises(UnsupportedMethod, match=r"LVT is for Gaussian mixtures.*not for Mixture of Bernoulli; use"):
         tp.fit(tp.Mixture(2, "bernoulli"), (x > 0).astype(float), LVT())
+    with pytest.raises(UnsupportedMethod, match="not for GaussianMixture of ScalarGaussian with missing values"):
+        tp.fit(tp.GaussianMixture(2, covariance="diag", missing="marginalise"), x, LVT())
 
 
 def test_methods_are_the_same_whatever_holds_their_temperatures() -> None:

@@ -10,7 +10,7 @@ from scipy.special import digamma, logsumexp, softmax
 from scipy.stats import multivariate_normal, norm
 
 import temperance as tp
-from temperance.families import MatrixNormal
+from temperance.families import Independent, MatrixNormal
 from temperance.families.categorical import BernoulliDistribution
 from temperance.inference.thermostat import Step
 from temperance.inference.variational.local_tempered import Own
@@ -181,23 +181,38 @@ def test_local_temperatures_by_minibatches(problem: Problem) -> None:
     check(moved, problem.moved(wanted, rate))
 
 
-def test_local_temperatures_with_learned_covariances() -> None:
-    """Two Gaussians on a line, q(μ, λ) Normal-Gamma: E log λ and E λ(x − μ)² by their formulas."""
+@pytest.mark.parametrize("kind", ["full", "diag", "spherical"])
+def test_local_temperatures_with_learned_covariances(kind: str) -> None:
+    """Two Gaussians in the plane: E log|Λ| and E (x − μ)ᵀ Λ (x − μ) by the formulas of each family."""
     rng = np.random.default_rng(6)
-    x, powers, grid = rng.normal(0, 3, (10, 1)), rng.uniform(0.2, 1.0, 10), np.linspace(1.0, 0.05, 20)
-    model, data = tp.GaussianMixture(2, dim=1).prepare(x)
-    mean, count, dof, scatter = np.array([-1.0, 2.0]), np.array([3.0, 1.5]), np.array([4.0, 7.0]), np.array([2.0, 9.0])
-    arrays = (jnp.asarray(mean)[:, None], jnp.asarray(count), jnp.asarray(dof), jnp.asarray(scatter)[:, None, None])
-    delta = np.array([2.0, 5.0])
-    blocks: dict[str, Any] = {"weights": tp.Dirichlet(jnp.asarray(delta)), "components": tp.NormalWishart(*arrays)}
+    x, powers, grid = rng.normal(0, 3, (10, 2)), rng.uniform(0.2, 1.0, 10), np.linspace(1.0, 0.05, 20)
+    model, data = tp.GaussianMixture(2, covariance=kind, dim=2).prepare(x)
+    mean, count, dof = np.array([[-1.0, 0.5], [2.0, 0.0]]), np.array([3.0, 1.5]), np.array([4.0, 7.0])
+    matrix, delta = np.array([[[2.0, 0.5], [0.5, 1.0]], [[9.0, -1.0], [-1.0, 4.0]]]), np.array([2.0, 5.0])
+    away = np.asarray(data.values)[:, None] - mean
+    components: Any
+    if kind == "full":
+        components = tp.NormalWishart(mean, count, dof, matrix)
+        square = 2 / count + dof * np.einsum("nki,kij,nkj->nk", away, np.linalg.inv(matrix), away)
+        log_det = digamma(dof / 2) + digamma((dof - 1) / 2) + 2 * np.log(2) - np.linalg.slogdet(matrix)[1]
+    elif kind == "diag":
+        scatter = np.diagonal(matrix, axis1=1, axis2=2)
+        both = np.ones((1, 2))
+        components = Independent(tp.NormalGamma(mean, count[:, None] * both, dof[:, None] * both, scatter))
+        square = 2 / count + np.sum(dof[:, None] / scatter * away**2, axis=2)
+        log_det = 2 * digamma(dof / 2) - np.log(scatter / 2).sum(axis=1)
+    else:
+        scatter = matrix[:, 0, 0]
+        components = tp.IsotropicNormalGamma(mean, count, dof, scatter)
+        square = 2 / count + dof / scatter * np.sum(away**2, axis=2)
+        log_det = 2 * (digamma(dof / 2) - np.log(scatter / 2))
+    blocks: dict[str, Any] = {"weights": tp.Dirichlet(jnp.asarray(delta)), "components": components}
     given = Given(data, jnp.asarray(powers), jnp.asarray(True), {}, 1, make_grid(model, data, grid))
     walked = jax.jit(lambda given: walk_locally(model, blocks, given))(given)
-    square = 1 / count + dof / scatter * (np.asarray(data.values) - mean) ** 2
-    log_precision = digamma(dof / 2) - np.log(scatter / 2)
-    joint = digamma(delta) - digamma(delta.sum()) + 0.5 * (log_precision - np.log(2 * np.pi) - square)
+    joint = digamma(delta) - digamma(delta.sum()) + 0.5 * (log_det - square) - np.log(2 * np.pi)
     shares = softmax(powers[:, None] * joint, axis=1)
     np.testing.assert_allclose(walked.energy, np.sum(shares * joint, axis=1), rtol=1e-10)
-    wanted = local_power(0.5 * np.sum(shares * square, axis=1), grid, 1)
+    wanted = local_power(0.5 * np.sum(shares * square, axis=1), grid, 2)
     np.testing.assert_allclose(walked.power, wanted, atol=1e-6)
     np.testing.assert_allclose(walked.messages["weights"].log, wanted @ shares, atol=1e-5)
 

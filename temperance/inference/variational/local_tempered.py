@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from ...errors import UnsupportedMethod
-from ...families import Gaussian, KnownCovarianceGaussian
+from ...families import Gaussian, IndependentPair, KnownCovarianceGaussian, ScalarGaussian, SphericalGaussian
 from ...models import LDA, Data, FactorialMixture, Mixture, Model, Posterior
 from ...models import topics_steps as topics
 from ...models._model import means
@@ -30,6 +30,7 @@ from .stochastic import SVI
 from .tempered import best_walk, check_tempering, first_stage, hot_steps, is_final, stochastic_step
 from .tempered_sweep import Swept, tempered_sweep
 
+_GAUSSIAN = (Gaussian, SphericalGaussian, ScalarGaussian, KnownCovarianceGaussian)
 _GRID = tuple(float(t) for t in 1.0 / np.linspace(1.0, 0.01, 100))  # powers at equal distances
 
 
@@ -81,7 +82,7 @@ class LVT(Method):
     """A temperature for each datum for `length` passes over the data (sweeps of VB), then `method` (a `tp.VB` or a
     `tp.SVI`) at T = 1 as usual.
 
-    For Gaussian mixtures (full or known covariance), factorial mixtures and LDA. `temperatures` is the grid, which
+    For Gaussian mixtures (without missing values), factorial mixtures and LDA. `temperatures` is the grid, which
     begins at 1 (by default 100 with inverses at equal distances down to 0.01); `length` is by default 200 for VB and
     half of all passes for SVI. `fit.details["inverse_temperature"]` is E[1/T] of each datum when tempering ends: it
     is small for outliers.
@@ -183,12 +184,15 @@ class LVT(Method):
 
 
 def require_local(model: Model) -> None:
-    gaussian = isinstance(model, FactorialMixture) or (
-        isinstance(model, Mixture)
-        and (type(model.pair) is Gaussian or (type(model.pair) is KnownCovarianceGaussian and not model.missing))
+    if isinstance(model, FactorialMixture | LDA):
+        return
+    name = type(model).__name__
+    if isinstance(model, Mixture):
+        one = model.pair.inner if isinstance(model.pair, IndependentPair) else model.pair
+        if type(one) in _GAUSSIAN and not model.missing:
+            return
+        name += f" of {type(one).__name__}" + (" with missing values" if model.missing else "")
+    raise UnsupportedMethod(
+        f"tp.LVT is for Gaussian mixtures without missing values, factorial mixtures and LDA, not for {name}; use "
+        "tp.Annealed or tp.VB"
     )
-    if not gaussian and not isinstance(model, LDA):
-        raise UnsupportedMethod(
-            f"tp.LVT is for Gaussian mixtures (full or known covariance), factorial mixtures and LDA, not for "
-            f"{type(model).__name__}; use tp.Annealed or tp.VB"
-        )

@@ -17,11 +17,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 from scipy.special import gammaln, softmax
 
-from ...families import KnownCovarianceGaussian
+from ...families import IndependentPair, KnownCovarianceGaussian, SphericalGaussian
 from ...models import LDA, Data, FactorialMixture, Mixture, Model, Powers, Way
 from ...models._blocks import rows_sum
 from ...models._data import over_blocks
-from ...models._model import means
+from ...models._model import Means, means
 from ...models.topics_local import Heat
 from ...numerics.linalg import cholesky, log_det
 from .tempered_sweep import Walked, document_energies
@@ -93,11 +93,7 @@ def _(model: Mixture, blocks: dict[str, Any], given: Given) -> Walked:
     """Powers multiply what each component says of a datum, so one evaluation serves all of them."""
     m, data = means(blocks), given.data
     width = data.values.shape[1]
-    if isinstance(model.pair, KnownCovarianceGaussian):
-        volumes = jnp.broadcast_to(-log_det(cholesky(model.pair.covariance)), (model.n_components,))
-    else:
-        volumes = jnp.broadcast_to(2.0 * m["components"].dof, (model.n_components,))
-    rests = 0.5 * (volumes - width * jnp.log(2.0 * jnp.pi)) + model.log_weights(m)
+    rests = 0.5 * (_log_precisions(model, m, width) - width * jnp.log(2.0 * jnp.pi)) + model.log_weights(m)
     ready, unpack = jax.vjp(model.packed, m)
 
     def block(part: Any, _: Array) -> tuple[Any, Any]:
@@ -116,6 +112,18 @@ def _(model: Mixture, blocks: dict[str, Any], given: Given) -> Walked:
 
     (value, messages), (energy, fresh) = over_blocks(block, (data.values, data.weights, given.powers), *data.cuts)
     return Walked(value, unpack(messages)[0], energy, {}, fresh)
+
+
+def _log_precisions(model: Mixture, m: Means, width: int) -> Float[Array, " k"]:
+    """E log|Λ| of each component."""
+    pair, components = model.pair, m["components"]
+    if isinstance(pair, KnownCovarianceGaussian):
+        each = -log_det(cholesky(pair.covariance))
+    elif isinstance(pair, IndependentPair):
+        each = 2.0 * jnp.sum(components.inner.dof, axis=-1)
+    else:
+        each = (2.0 * width if isinstance(pair, SphericalGaussian) else 2.0) * components.dof
+    return jnp.broadcast_to(each, (model.n_components,))
 
 
 def _sums(*arrays: Float[Array, "k n"]) -> list[Float[Array, " n"]]:
