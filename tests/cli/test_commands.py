@@ -136,8 +136,8 @@ def test_what_cannot_be_tempered_is_one_sentence(tiny, capsys):
         assert "tp.Annealed" in refused(capsys, command, "tiny.csv", "-k", "2", "--method", "vt")  # variances learned
     process = ["fit", "tiny.csv", "-k", "2", "--model", "dirichlet-process", "--method", "vt"]
     assert "tp.VT needs weights with a Dirichlet prior" in refused(capsys, *process)
-    diagonal = ["--covariance", "diag"]
-    assert "tp.LVT is for" in refused(capsys, "fit", "tiny.csv", "-k", "2", "--method", "lvt", *diagonal)
+    holes = ["--missing", "marginalise"]
+    assert "with missing values" in refused(capsys, "fit", "tiny.csv", "-k", "2", "--method", "lvt", *holes)
     assert "--length is for --method annealed, vt, lvt" in refused(capsys, "fit", "tiny.csv", "--length", "3")
     lvt = ["fit", "tiny.csv", "--method", "lvt"]
     assert "temperatures must increase from 1" in refused(capsys, *lvt, "--temperatures", "2,3")
