@@ -98,8 +98,9 @@ def device_local_step(
     # A word that no topic can explain: its ratio stays finite.
     floor = float(jnp.finfo(kind).tiny) * 2.0**30
     level = None  # Σ_k φ log β of each word, without its shift
-    if _fused_suits(log_topics.shape[0]) if fused is None else fused:
-        from .topics_pallas import fused_step
+    fused = _fused_suits(log_topics.shape[0]) if fused is None else fused
+    if fused:
+        from .topics_pallas import fused_step, fused_sums
 
         given = (words, counts, prior, gamma, latent, steps, tolerance, floor)
         own = None if one_power else power
@@ -118,7 +119,12 @@ def device_local_step(
         observed = jnp.sum(whole_counts * (level.astype(jnp.float64) + shift[words]), axis=1)
         powers = heat.respond(observed, (gamma - prior[None]) / latent[:, None], power)
     ratios = (weights * powers).astype(kind)[:, None] * counts / norm
-    messages = _collect(words, ratios, share, block, rows.shape)
+    if fused:
+        own_powers = None if one_power else (levels, power)
+        sums = fused_sums(words, ratios, share, len(rows), own_powers, jax.default_backend() == "cpu")
+        messages = (sums if table is None else table * sums).T
+    else:
+        messages = _collect(words, ratios, share, block, rows.shape)
     explained = jnp.log(norm).astype(jnp.float64) + power[:, None] * shift[words].astype(jnp.float64)
     # What the shares were divided by, E log θ_k of the largest: once for each token.
     divided = top - latent * digamma(jnp.sum(gamma, axis=1))

@@ -24,6 +24,7 @@ from ..numerics.special import digamma
 _NUMBERS = 64  # four-byte numbers of the table that a thread holds at a time (measured)
 _LANES = 32
 _WIDE = 512  # topics from which on two warps share a document
+_PARTS = 4  # in which the documents of a word are added up: of some words there are thousands
 
 
 class Fused(NamedTuple):
@@ -70,7 +71,7 @@ def fused_step(
     if own is not None:
         out.append((_mine, by_word))
     kernel = functools.partial(_document, topics=topics, rows=tile.rows, floor=floor, own=own is not None)
-    found = _call(kernel, n, given, out, tile, interpret)
+    found = _call(kernel, (n,), given, out, tile, interpret)
     # Beyond the last word of a document the kernel has written nothing.
     seen = counts > 0
     norm = jnp.where(seen, found[3][:, :width], 1.0)
@@ -95,8 +96,39 @@ def fused_norms(
         (_whole, jnp.pad(table, ((0, 0), tile.spare))),
     )
     out = [(_mine, (n, width + tile.more[1]))]
-    found = _call(functools.partial(_mixed, rows=tile.rows), n, given, out, tile, interpret)
+    found = _call(functools.partial(_mixed, rows=tile.rows), (n,), given, out, tile, interpret)
     return jnp.where(counts > 0, found[0][:, :width], 1.0)
+
+
+def fused_sums(
+    words: Int[Array, "n width"],
+    ratios: Float[Array, "n width"],
+    share: Float[Array, "n k"],
+    n_words: int,
+    own: tuple[Float[Array, "v k"], Float[Array, " n"]] | None = None,
+    interpret: bool = False,
+) -> Float[Array, "v k"]:
+    """Σ_d ratio · share of the documents that a word is in, in the precision of the shares; with `own`, logarithms of
+    topics and powers of documents, each share times topic^power. Entries are sorted by word first: to add them to their
+    rows of the result one by one takes as long as the kernel that made them."""
+    n, width = words.shape
+    topics, kind = share.shape[1], share.dtype
+    tile = _tile(topics, width, kind)
+    # What fills up a document comes after all words.
+    entries = jnp.where(ratios > 0, words, n_words).ravel()
+    sorted_words, order = jax.lax.sort((entries, jnp.arange(n * width, dtype=jnp.int32)), num_keys=1, is_stable=False)
+    starts = jnp.searchsorted(sorted_words, jnp.arange(n_words + 1, dtype=words.dtype), method="scan_unrolled")
+    given = [
+        (_whole, starts.astype(jnp.int32)),
+        (_whole, jnp.pad(order // width, (0, tile.rows))),
+        (_whole, jnp.pad(ratios.ravel()[order], (0, tile.rows))),
+        (_whole, jnp.pad(share, ((0, 0), tile.spare))),
+    ]
+    if own is not None:
+        given += [(_whole, own[1].astype(kind)), (_mine, jnp.pad(own[0].astype(kind), ((0, 0), tile.spare)))]
+    out = [(_parts, (_PARTS, n_words, topics + tile.spare[1]))]
+    kernel = functools.partial(_word, rows=tile.rows, own=own is not None)
+    return jnp.sum(_call(kernel, (n_words, _PARTS), given, out, tile, interpret)[0], axis=0)[:, :topics]
 
 
 class _Tile(NamedTuple):
@@ -123,15 +155,19 @@ def _rounds(counts: Float[Array, "n width"], rows: int) -> Int[Array, " n"]:
 
 
 def _mine(shape: tuple[int, ...]) -> pl.BlockSpec:
-    return pl.BlockSpec((None, shape[1]), lambda d: (d, 0))
+    return pl.BlockSpec((None, shape[1]), lambda d, *_: (d, 0))
 
 
 def _whole(shape: tuple[int, ...]) -> pl.BlockSpec:
-    return pl.BlockSpec(shape, lambda d: (0,) * len(shape))
+    return pl.BlockSpec(shape, lambda *_: (0,) * len(shape))
 
 
-def _call(kernel: Any, n: int, given: Any, out: Any, tile: _Tile, interpret: bool) -> Any:
-    """The kernel for each document; arrays are given, and shapes asked for, with the part of them it sees."""
+def _parts(shape: tuple[int, ...]) -> pl.BlockSpec:
+    return pl.BlockSpec((None, None, shape[2]), lambda v, part: (part, v, 0))
+
+
+def _call(kernel: Any, grid: tuple[int, ...], given: Any, out: Any, tile: _Tile, interpret: bool) -> Any:
+    """The kernel for each document or word; arrays are given, and shapes asked for, with the part of them it sees."""
     if not interpret:
         # Said at every compilation, to users who can do nothing about it: without Triton plain arrays take over.
         warnings.filterwarnings("ignore", "The Pallas Triton backend is deprecated", DeprecationWarning)
@@ -139,7 +175,7 @@ def _call(kernel: Any, n: int, given: Any, out: Any, tile: _Tile, interpret: boo
     return pl.pallas_call(
         kernel,
         out_shape=tuple(jax.ShapeDtypeStruct(shape, kind) for _, shape in out),
-        grid=(n,),
+        grid=grid,
         in_specs=[spec(array.shape) for spec, array in given],
         out_specs=tuple(spec(shape) for spec, shape in out),
         compiler_params=triton.CompilerParams(num_warps=tile.warps, num_stages=1),
@@ -205,3 +241,23 @@ def _mixed(rounds_ref, words_ref, share_ref, table_ref, norm_out, *, rows):  # t
         return carry
 
     jax.lax.fori_loop(0, rounds_ref[pl.program_id(0)], write, jnp.zeros((), jnp.int32))
+
+
+def _word(starts_ref, documents_ref, ratios_ref, share_ref, *refs, rows, own):  # type: ignore[no-untyped-def]
+    *given, out = refs
+    v, part = pl.program_id(0), pl.program_id(1)
+    first, last = starts_ref[v] + part * rows, starts_ref[v + 1]
+    level = given[1][:] if own else None
+
+    def add(i, total):  # type: ignore[no-untyped-def]
+        start = first + i * (rows * _PARTS)
+        here = pl.ds(start, rows)
+        document = documents_ref[here]
+        ratio = jnp.where(start + jax.lax.broadcasted_iota(jnp.int32, (rows,), 0) < last, ratios_ref[here], 0.0)
+        share = share_ref[document, :]
+        if own:
+            share = share * jnp.exp(given[0][document][:, None] * level[None])
+        return total + jnp.sum(ratio[:, None] * share, axis=0)
+
+    rounds = (jnp.maximum(last - first, 0) + rows * _PARTS - 1) // (rows * _PARTS)
+    out[:] = jax.lax.fori_loop(0, rounds, add, jnp.zeros((share_ref.shape[1],), share_ref.dtype))

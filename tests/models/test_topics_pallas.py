@@ -13,6 +13,7 @@ from temperance.models.topics_data import Documents, as_documents
 from temperance.models.topics_local import Heat, device_local_step, local_step, mean_energies
 
 pytest.importorskip("jax.experimental.pallas.triton")
+from temperance.models.topics_pallas import fused_sums
 
 K, V, N = 13, 40, 6
 
@@ -114,6 +115,24 @@ def test_energies_of_mean_parameters_by_the_kernel(problem: tuple, single: bool,
     theta = gamma / gamma.sum(axis=1, keepdims=True)
     truth = [counts[d] @ np.log(theta[d] @ beta[:, words[d]]) for d in range(N)]
     assert np.allclose(found, truth, rtol=error, atol=error)
+
+
+@pytest.mark.parametrize("hot", [False, True])
+def test_documents_of_a_word_are_added_up_by_the_kernel(hot: bool) -> None:
+    """A word in all of 150 documents, which is several rounds of every part; one in a single document, one in none."""
+    generator = np.random.default_rng(3)
+    words = np.stack([np.zeros(150), generator.integers(1, 4, 150), np.zeros(150)], axis=1).astype(np.int32)
+    words[7, 1] = 4
+    ratios = generator.random((150, 3))
+    ratios[:, 2] = 0.0  # what fills up a document
+    share, levels, powers = generator.random((150, K)), -generator.random((6, K)), generator.random(150)
+    truth = np.zeros((6, K))
+    for d, i in np.ndindex(150, 3):
+        truth[words[d, i]] += ratios[d, i] * share[d] * (np.exp(powers[d] * levels[words[d, i]]) if hot else 1.0)
+    own = (jnp.asarray(levels), jnp.asarray(powers)) if hot else None
+    found = fused_sums(jnp.asarray(words), jnp.asarray(ratios), jnp.asarray(share), 6, own, interpret=True)
+    assert np.allclose(found, truth, rtol=1e-12, atol=1e-12)
+    assert (truth[5] == 0).all() and (np.asarray(found)[5] == 0).all()
 
 
 @pytest.mark.parametrize("fused", [False, True])
