@@ -17,7 +17,6 @@ from numba import njit
 from ..data import Corpus
 from ..numerics.host import OPTIONS, digamma, exp, exp_digamma, log
 from ..numerics.threads import in_threads
-from .topics_powers import gather_powers, mean_level
 
 TINY = 1e-300  # a word that no topic can explain: its ratio stays finite
 _FEW = 128  # topics are gathered as soon as no more are left, or half of all
@@ -52,12 +51,11 @@ def rows_of_corpus(corpus: Any, rows: np.ndarray, *each: np.ndarray) -> Rows:
 class Layout(NamedTuple):
     """Topics word by word: E log β_kv = log(spread_vj · column_k) / power + shift_v, with k = topics_vj."""
 
-    spread: np.ndarray  # (words, topics), the first `widths` of each row; its logarithm when powers differ
+    spread: np.ndarray  # (words, topics), the first `widths` of each row
     topics: np.ndarray  # (words, topics), which topics these are
     widths: np.ndarray  # (words,)
     shift: np.ndarray  # (words,), so that nothing underflows
     column: np.ndarray  # (topics,)
-    common: bool  # whether all documents have the same power
 
 
 class Found(NamedTuple):
@@ -155,11 +153,9 @@ def _ascend(x, layout, room, prior, steps, tolerance):  # type: ignore[no-untype
     negligible = max(1e-12 * length, 1e-2 * tolerance)
     few = max(_FEW, n_topics // 2) if full else n_topics
     width, dropped = n_topics, 0.0
-    last, gathered = steps == 0, not layout.common
+    last, gathered = steps == 0, False
     for k in range(n_topics):
         x.active[k] = room.place[k] = k
-    if not layout.common:
-        gather_powers(layout.spread, x.words, x.observation, room.block)
     for step in range(steps + 1):
         _set_shares(x, layout, width)
         narrow = gathered or last or (step > 0 and _count_left(x.share, room.total, negligible, width) <= few)
@@ -264,15 +260,11 @@ def _observed(x, layout, room, width):  # type: ignore[no-untyped-def]
         for i in range(size):
             part += x.ratio[i] * line[i]
         value += x.share[j] * part * math.log(layout.column[x.active[j]])
-        if layout.common:
-            part = 0.0
-            for i in range(size):
-                part += x.ratio[i] * line[i] * log(max(line[i], TINY))
-            value += x.share[j] * part
-    if layout.common:
-        value /= x.observation
-    else:
-        value += mean_level(layout.spread, x.words, x.ratio, x.share, x.active, room.place, width, room.block)
+        part = 0.0
+        for i in range(size):
+            part += x.ratio[i] * line[i] * log(max(line[i], TINY))
+        value += x.share[j] * part
+    value /= x.observation
     for i in range(size):
         value += x.counts[i] * layout.shift[x.words[i]]
     return value

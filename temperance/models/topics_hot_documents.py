@@ -7,12 +7,13 @@ Exponents end at −38 below the largest, so that the product of a topic's share
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from ..numerics.host import FAST, OPTIONS
+from ..numerics.host import FAST, OPTIONS, exp_digamma
 from ..numerics.host_single import digamma, exp, log
 from ..numerics.threads import in_threads
 from .topics_documents import Found, Rows
@@ -31,10 +32,16 @@ class Table(NamedTuple):
 
 
 def step_hot_documents(
-    table: Table, rows: Rows, prior: np.ndarray, gamma: np.ndarray, steps: int, tolerance: float
+    table: Table,
+    rows: Rows,
+    prior: np.ndarray,
+    gamma: np.ndarray,
+    steps: int,
+    tolerance: float,
+    evidence: np.ndarray | None = None,
 ) -> tuple[Found, np.ndarray]:
-    """Update γ of each document in place; the responsibilities, and with powers of their own Σ_v n_v E log β of each
-    document."""
+    """Update γ of each document in place, and if asked for its evidence; the responsibilities, and with powers of
+    their own Σ_v n_v E log β of each document."""
     n, n_topics = gamma.shape
     single = np.float32
     found = Found(
@@ -44,10 +51,11 @@ def step_hot_documents(
         np.empty(n, np.int32),
     )
     observed = np.empty(n if table.own else 0)
+    evidence = np.empty(0) if evidence is None else evidence
     prior = np.array(prior)  # whether it may be written to or not: compiled once
 
     def documents(start: int, stop: int) -> None:
-        _documents(start, stop, rows, table, prior, gamma, observed, found, steps, tolerance)
+        _documents(start, stop, rows, table, prior, gamma, evidence, observed, found, steps, tolerance)
 
     in_threads(documents, n, 64)
     return found, observed
@@ -60,7 +68,7 @@ class _Document(NamedTuple):
     place: np.ndarray  # where the block has them
     gamma: np.ndarray
     prior: np.ndarray
-    column: np.ndarray
+    column: np.ndarray  # to the power of the words
     share: np.ndarray
     total: np.ndarray
     counts: np.ndarray  # of words, and 0 as often as to fill what a processor takes at a time
@@ -74,7 +82,9 @@ def _filled(size, by):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def _documents(start, stop, rows, table, prior, gammas, observed, found, steps, tolerance):  # type: ignore[no-untyped-def]
+def _documents(  # type: ignore[no-untyped-def]
+    start, stop, rows, table, prior, gammas, evidence, observed, found, steps, tolerance,
+):  # fmt: skip
     n_topics, longest = len(prior), 1
     for d in range(start, stop):
         longest = max(longest, _filled(rows.ends[d] - rows.starts[d], _WORDS))
@@ -83,7 +93,8 @@ def _documents(start, stop, rows, table, prior, gammas, observed, found, steps, 
     lines, block = np.empty((8, n_topics), np.float32), np.empty((n_topics, longest), np.float32)
     for d in range(start, stop):
         first, last = rows.starts[d], rows.ends[d]
-        words, power, size = rows.words[first:last], np.float32(rows.latent[d]), _filled(last - first, _WORDS)
+        words, size = rows.words[first:last], _filled(last - first, _WORDS)
+        observation, latent = np.float32(rows.observation[d]), np.float32(rows.latent[d])
         x = _Document(
             topics, place, of_topics[0], of_topics[1], of_topics[2], of_topics[3], of_topics[4],
             of_words[0, :size], of_words[1, :size], block,
@@ -93,12 +104,14 @@ def _documents(start, stop, rows, table, prior, gammas, observed, found, steps, 
             x.counts[i] = rows.counts[first + i]
         for k in range(n_topics):
             x.topics[k] = x.place[k] = k
-            x.gamma[k], x.prior[k], x.column[k] = gammas[d, k], prior[k], power * table.column[k]
-        _gather(table, words, power, lines, block)
+            x.gamma[k], x.prior[k], x.column[k] = gammas[d, k], prior[k], observation * table.column[k]
+        _gather(table, words, observation, lines, block)
         gammas[d] = prior
-        width = _ascend(x, gammas[d], power, steps, tolerance)
+        width, top = _ascend(x, gammas[d], latent, steps, tolerance)
+        if len(evidence) > 0:
+            evidence[d] = _evidence(x, table, words, gammas[d], top, observation, latent)
         if table.own:
-            observed[d] = _observed(x, table, words, power, width)
+            observed[d] = _observed(x, table, words, observation, width)
         for i in range(len(words)):
             found.ratios[first + i] = x.ratio[i]
         found.n_active[d] = _write_shares(x, width, found.active[d], found.shares[d])
@@ -139,10 +152,10 @@ def _turn(a, b, c, d, e, f, g, h, first, block):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def _ascend(x, gamma, power, steps, tolerance):  # type: ignore[no-untyped-def]
+def _ascend(x, gamma, latent, steps, tolerance):  # type: ignore[no-untyped-def]
     """At most `steps` updates of γ, until they change it by less; then the responsibilities that go with it. Returns
-    how many topics are left: those that the next update would bring to their prior (which `gamma` has at first) are
-    left out."""
+    how many topics are left (those that the next update would bring to their prior, which `gamma` has at first, are
+    left out), and what their shares are relative to."""
     n_topics, length = len(gamma), 0.0
     for i in range(len(x.counts)):
         length += x.counts[i]
@@ -150,7 +163,7 @@ def _ascend(x, gamma, power, steps, tolerance):  # type: ignore[no-untyped-def]
     negligible = np.float32(max(1e-9 * length, 1e-2 * tolerance))
     width, last = n_topics, steps == 0
     for step in range(steps + 1):
-        _set_shares(x, power, width)
+        top = _set_shares(x, latent, width)
         left, change = width, _NONE
         if step > 0:
             left = 0
@@ -166,11 +179,11 @@ def _ascend(x, gamma, power, steps, tolerance):  # type: ignore[no-untyped-def]
         if last:
             break
         for j in range(width):
-            fresh = x.prior[j] + power * x.share[j] * x.total[j]
+            fresh = x.prior[j] + latent * x.share[j] * x.total[j]
             change += abs(fresh - x.gamma[j])
             x.gamma[j] = fresh
         last = change <= tolerance * n_topics or step == steps - 1
-    return width
+    return width, top
 
 
 @njit(**OPTIONS)
@@ -188,14 +201,15 @@ def _drop(x, negligible, width):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def _set_shares(x, power, width):  # type: ignore[no-untyped-def]
-    """exp{power · (ψ(γ) − column)}, relative to the largest."""
+def _set_shares(x, latent, width):  # type: ignore[no-untyped-def]
+    """exp{power · ψ(γ) − column}, relative to the largest, which is returned."""
     share = x.share
     for j in range(width):
-        share[j] = power * digamma(x.gamma[j]) - x.column[j]
+        share[j] = latent * digamma(x.gamma[j]) - x.column[j]
     top = largest(share, width)
     for j in range(width):
         share[j] = exp(share[j] - top)
+    return top
 
 
 @njit(**OPTIONS)
@@ -258,14 +272,24 @@ def largest(values, width):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def _observed(x, table, words, power, width):  # type: ignore[no-untyped-def]
+def _evidence(x, table, words, gamma, top, observation, latent):  # type: ignore[no-untyped-def]
+    """Σ_v n_v log Σ_k exp{E log θ_k + E log β_kv}, each to its power; the ratios have the sums."""
+    length, value = 0.0, 0.0
+    for i in range(len(words)):
+        length += x.counts[i]
+        value += x.counts[i] * (log(x.counts[i] / x.ratio[i]) + observation * table.shift[words[i]])
+    return value + length * (top - latent * math.log(exp_digamma(gamma.sum())))
+
+
+@njit(**OPTIONS)
+def _observed(x, table, words, observation, width):  # type: ignore[no-untyped-def]
     """Σ_i Σ_j responsibility · E log β; levels are the logarithms of what is in the block."""
     value = 0.0
     for j in range(width):
         line, part = x.block[x.place[j]], _NONE
         for i in range(len(x.ratio)):
             part += x.ratio[i] * line[i] * log(line[i])
-        value += x.share[j] * (part - x.column[j] * x.total[j]) / power
+        value += x.share[j] * (part - x.column[j] * x.total[j]) / observation
     for i in range(len(words)):
         value += x.counts[i] * table.shift[words[i]]
     return value

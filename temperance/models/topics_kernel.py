@@ -10,7 +10,7 @@ from numba import njit
 from ..numerics.host import OPTIONS, exp
 from ..numerics.threads import in_threads
 from .topics_documents import Found, Layout, Rows, add_word, sort_by_word, step_documents
-from .topics_powers import add_powers
+from .topics_hot_walk import walk_each
 
 _LANES = 16  # words transposed together: two cache lines
 _ROWS = 8192  # documents whose responsibilities are held at a time
@@ -33,12 +33,14 @@ def host_local_step(
 
     `respond` makes new powers of documents for the messages, from where these are, Σ n E log β and γ.
     """
+    if (powers != powers[0]).any():
+        return walk_each(log_topics, rows_of, prior, gamma, steps, tolerance, respond)
     gamma, evidence = gamma.copy(), np.empty(len(gamma))
     messages = np.zeros(log_topics.shape)
     # From equal shares a word's likeliest topic takes hold in its document, and the unlikely never return; but
     # shares that were kept from before may lack it altogether.
     equal = bool(np.ptp(gamma - prior, axis=1).max() < 1e-9)
-    layout = _lay_out_topics(log_topics, float(powers[0]), bool((powers == powers[0]).all()), equal)
+    layout = _lay_out_topics(log_topics, float(powers[0]), equal)
     for first in range(0, len(gamma), _ROWS):
         part = slice(first, first + _ROWS)
         rows = rows_of(part)
@@ -49,7 +51,7 @@ def host_local_step(
     return gamma, messages, evidence
 
 
-def _lay_out_topics(log_topics: np.ndarray, power: float, common: bool, lists: bool) -> Layout:
+def _lay_out_topics(log_topics: np.ndarray, power: float, lists: bool) -> Layout:
     n_topics, n_words = log_topics.shape
     layout = Layout(
         np.empty((n_words, n_topics)),
@@ -57,11 +59,10 @@ def _lay_out_topics(log_topics: np.ndarray, power: float, common: bool, lists: b
         np.empty(n_words, dtype=np.int32),
         np.empty(n_words),
         np.ones(n_topics),
-        common,
     )
 
     def work(start: int, stop: int) -> None:
-        _lay_out(log_topics, power, start, stop, *layout[:4], common, lists)
+        _lay_out(log_topics, power, start, stop, *layout[:4], lists)
 
     in_threads(work, n_words, 1024)
     return layout
@@ -72,14 +73,14 @@ def _collect_words(layout: Layout, rows: Rows, found: Found, scale: np.ndarray, 
     by_word = sort_by_word(rows.starts, rows.ends, rows.words, n_words)
 
     def work(start: int, stop: int) -> None:
-        _collect(*by_word, start, stop, *found, scale, rows.observation, *layout, messages)
+        _collect(*by_word, start, stop, *found, scale, *layout[:3], messages)
 
     in_threads(work, n_words, 512)
 
 
 @njit(**OPTIONS)
 def _lay_out(  # type: ignore[no-untyped-def]
-    log_topics, power, start, stop, spread, topics, widths, shift, common, lists,
+    log_topics, power, start, stop, spread, topics, widths, shift, lists,
 ):  # fmt: skip
     n_topics = log_topics.shape[0]
     for first in range(start, stop, _LANES):
@@ -94,8 +95,6 @@ def _lay_out(  # type: ignore[no-untyped-def]
             for k in range(n_topics):
                 topics[v, k] = k
                 row[k] -= shift[v]
-            if not common:
-                continue
             likely = 0
             for k in range(n_topics):
                 likely += power * row[k] > -_UNLIKELY
@@ -113,27 +112,20 @@ def _lay_out(  # type: ignore[no-untyped-def]
 
 @njit(**OPTIONS)
 def _collect(  # type: ignore[no-untyped-def]
-    entries, documents, ends, start, stop, ratios, shares, actives, n_active, scale, observation,
-    spread, topics, widths, shift, column, common, messages,
+    entries, documents, ends, start, stop, ratios, shares, actives, n_active, scale,
+    spread, topics, widths, messages,
 ):  # fmt: skip
     """messages[k, v] += Σ_d scale_d · responsibility, for the words from `start` to `stop`."""
     n_topics = spread.shape[1]
-    row, parts = np.empty(n_topics), np.empty(n_topics)
+    row = np.empty(n_topics)
     sums = np.empty((_LANES, n_topics))
     for first in range(start, stop, _LANES):
         last = min(first + _LANES, stop)
         sums[:] = 0.0
         for v in range(first, last):
-            if common:
-                add_word(entries, documents, ends, v, ratios, shares, actives, n_active, scale, row)
-                for j in range(widths[v]):
-                    sums[v - first, topics[v, j]] = row[topics[v, j]] * spread[v, j]
-                continue
-            for at in range(0 if v == 0 else ends[v - 1], ends[v]):
-                d = documents[at]
-                factor = scale[d] * ratios[entries[at]]
-                to = sums[v - first]
-                add_powers(spread[v], shares[d], actives[d], n_active[d], factor, observation[d], parts, to)
+            add_word(entries, documents, ends, v, ratios, shares, actives, n_active, scale, row)
+            for j in range(widths[v]):
+                sums[v - first, topics[v, j]] = row[topics[v, j]] * spread[v, j]
         for k in range(n_topics):
             for v in range(first, last):
                 messages[k, v] += sums[v - first, k]

@@ -43,7 +43,7 @@ class Online:
     def step(self, rows: Rows, rate: float, document_prior: np.ndarray, steps: int, tolerance: float) -> None:
         """One natural-gradient step."""
         column = 1.0 / _exp_digamma(self.totals)
-        layout = Layout(self.spread, self.topics, self.widths, self.shift, column, True)
+        layout = Layout(self.spread, self.topics, self.widths, self.shift, column)
         gamma = document_prior + lengths(rows.starts, rows.ends, rows.counts)[:, None] / self.n_topics
         found = step_documents(layout, rows, document_prior, gamma, np.empty(0), steps, tolerance)
         by_word = sort_by_word(rows.starts, rows.ends, rows.words, self.n_words)

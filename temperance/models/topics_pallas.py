@@ -247,7 +247,7 @@ def _word(starts_ref, documents_ref, ratios_ref, share_ref, *refs, rows, own):  
     *given, out = refs
     v, part = pl.program_id(0), pl.program_id(1)
     first, last = starts_ref[v] + part * rows, starts_ref[v + 1]
-    level = given[1][:] if own else None
+    level: Any = given[1][:] if own else None
 
     def add(i, total):  # type: ignore[no-untyped-def]
         start = first + i * (rows * _PARTS)

@@ -144,7 +144,9 @@ def test_powers_of_documents_written_out() -> None:
         np.testing.assert_allclose(walked.power, wanted, rtol=1e-4)
         gamma = 1 / 3 + powers[:, None] * counts
         own_prior = np.sum(counts * (digamma(gamma) - digamma(gamma.sum(axis=1, keepdims=True))), axis=1)
-        np.testing.assert_allclose(walked.energy, observed + own_prior, rtol=1e-8)
+        # Powers of their own are in single precision on the host.
+        error = 1e-5 if engine == "host" else 1e-8
+        np.testing.assert_allclose(walked.energy, observed + own_prior, rtol=error)
         total = np.asarray(walked.messages["topics"].log)
         assert total.sum() == pytest.approx(np.sum(wanted * x.sum(1)), rel=1e-4)
 

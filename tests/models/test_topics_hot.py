@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from scipy.special import digamma, softmax
+from scipy.special import digamma, logsumexp, softmax
 
 from temperance.data import as_corpus
 from temperance.data.corpus import Corpus
 from temperance.models.topics_documents import Rows, rows_of_corpus
 from temperance.models.topics_energy import energies_of
 from temperance.models.topics_hot import Hot
+from temperance.models.topics_kernel import host_local_step
 
 STEPS, RATE = 25, 0.3
 
@@ -98,3 +99,35 @@ def test_threads_do_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
         hot.step(documents_of(corpus, np.full(70, 0.7)), RATE, np.full(21, 0.1), 5, 1e-3, 0.7)
         found.append(hot.concentrations())
     assert np.array_equal(*found)
+
+
+def test_a_walk_with_a_power_for_each_document() -> None:
+    """γ, messages and Σ_v n_v log Σ_k …, the power of topics other than that of words."""
+    corpus, lam = problem()
+    rng = np.random.default_rng(2)
+    observation, latent, alpha = rng.uniform(0.1, 1.0, 70), rng.uniform(0.1, 1.0, 70), np.full(21, 0.05)
+    weights = np.linspace(0.5, 3.0, 70)
+    log_beta = digamma(lam) - digamma(lam.sum(axis=1))[:, None]
+    gammas, messages, evidence = [], np.zeros_like(lam), []
+    for row in range(70):
+        entries = slice(corpus.starts[row], corpus.starts[row + 1])
+        words, counts = corpus.words[entries], corpus.counts[entries]
+        gamma = alpha + 1.0
+        for step in range(STEPS + 1):
+            log_theta = digamma(gamma) - digamma(gamma.sum())
+            logits = latent[row] * log_theta[:, None] + observation[row] * log_beta[:, words]
+            phi = softmax(logits, axis=0)
+            if step < STEPS:
+                gamma = alpha + latent[row] * phi @ counts
+        gammas.append(gamma)
+        evidence.append(counts @ logsumexp(logits, axis=0))
+        np.add.at(messages.T, words, weights[row] * observation[row] * (phi * counts).T)
+    start = np.broadcast_to(alpha + 1.0, (70, 21)).copy()
+    found = host_local_step(
+        log_beta,
+        observation,
+        lambda part: rows_of_corpus(corpus, np.arange(70)[part], weights[part], observation[part], latent[part]),
+        alpha, start, STEPS, 0.0,
+    )  # fmt: skip
+    for got, wanted in zip(found, (np.array(gammas), messages, np.array(evidence)), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-3)
