@@ -73,7 +73,8 @@ class _Document(NamedTuple):
     total: np.ndarray
     counts: np.ndarray  # of words, and 0 as often as to fill what a processor takes at a time
     ratio: np.ndarray
-    block: np.ndarray  # topics × words: exp(power · level)
+    lines: np.ndarray  # words × topics: exp(power · level), where the table does not have it
+    block: np.ndarray  # the same by topics
 
 
 @njit(**OPTIONS)
@@ -90,14 +91,15 @@ def _documents(  # type: ignore[no-untyped-def]
         longest = max(longest, _filled(rows.ends[d] - rows.starts[d], _WORDS))
     of_topics, of_words = np.empty((5, _filled(n_topics, _TOPICS)), np.float32), np.empty((2, longest), np.float32)
     topics, place = np.empty((2, of_topics.shape[1]), np.int32)
-    lines, block = np.empty((8, n_topics), np.float32), np.empty((n_topics, longest), np.float32)
+    lines = np.empty((longest if table.own else 1, n_topics), np.float32)
+    block = np.empty((n_topics, longest), np.float32)
     for d in range(start, stop):
         first, last = rows.starts[d], rows.ends[d]
         words, size = rows.words[first:last], _filled(last - first, _WORDS)
         observation, latent = np.float32(rows.observation[d]), np.float32(rows.latent[d])
         x = _Document(
             topics, place, of_topics[0], of_topics[1], of_topics[2], of_topics[3], of_topics[4],
-            of_words[0, :size], of_words[1, :size], block,
+            of_words[0, :size], of_words[1, :size], lines, block,
         )  # fmt: skip
         x.counts[:] = 0.0
         for i in range(len(words)):
@@ -105,50 +107,50 @@ def _documents(  # type: ignore[no-untyped-def]
         for k in range(n_topics):
             x.topics[k] = x.place[k] = k
             x.gamma[k], x.prior[k], x.column[k] = gammas[d, k], prior[k], observation * table.column[k]
-        _gather(table, words, observation, lines, block)
+        if table.own:
+            for i in range(len(words)):
+                _raise(table.values[words[i]], observation, lines[i])
+        _gather(lines if table.own else table.values, table.own, words, block)
         gammas[d] = prior
         width, top = _ascend(x, gammas[d], latent, steps, tolerance)
         if len(evidence) > 0:
             evidence[d] = _evidence(x, table, words, gammas[d], top, observation, latent)
         if table.own:
-            observed[d] = _observed(x, table, words, observation, width)
+            observed[d] = _observed(x, table, words, width)
         for i in range(len(words)):
             found.ratios[first + i] = x.ratio[i]
         found.n_active[d] = _write_shares(x, width, found.active[d], found.shares[d])
 
 
 @njit(**OPTIONS)
-def _gather(table, words, power, lines, block):  # type: ignore[no-untyped-def]
-    """block_ki = exp(power · level of topic k in word i), eight words at a time; 1 after the last."""
-    size, n_topics = len(words), block.shape[0]
-    for first in range(0, size, 8):
-        count = min(8, size - first)
-        if table.own:
-            for word in range(count):
-                row, line = table.values[words[first + word]], lines[word]
-                for k in range(n_topics):
-                    line[k] = exp(power * row[k])
-            if count == 8:
-                _turn(lines[0], lines[1], lines[2], lines[3], lines[4], lines[5], lines[6], lines[7], first, block)
-        elif count == 8:
-            x, w = table.values, words[first : first + 8]
-            _turn(x[w[0]], x[w[1]], x[w[2]], x[w[3]], x[w[4]], x[w[5]], x[w[6]], x[w[7]], first, block)
-        if count < 8:
-            for word in range(count):
-                row = lines[word] if table.own else table.values[words[first + word]]
-                for k in range(n_topics):
-                    block[k, first + word] = row[k]
-    for k in range(n_topics):
-        block[k, size : _filled(size, _WORDS)] = 1.0
+def _raise(levels, power, line):  # type: ignore[no-untyped-def]
+    for k in range(len(levels)):
+        line[k] = exp(power * levels[k])
 
 
 @njit(**OPTIONS)
-def _turn(a, b, c, d, e, f, g, h, first, block):  # type: ignore[no-untyped-def]
-    """Eight words of a topic are half a line of the cache."""
-    for k in range(len(a)):
-        to = block[k, first : first + 8]
-        to[0], to[1], to[2], to[3] = a[k], b[k], c[k], d[k]
-        to[4], to[5], to[6], to[7] = e[k], f[k], g[k], h[k]
+def _gather(lines, in_order, words, block):  # type: ignore[no-untyped-def]
+    """The lines of words, one after the other if they are in their order, turned to lines of topics: eight at a time,
+    half a line of the cache. After the last word, 1."""
+    size, n_topics = len(words), block.shape[0]
+    at = np.empty(8, np.int64)
+    for first in range(0, size, 8):
+        count = min(8, size - first)
+        for word in range(count):
+            at[word] = first + word if in_order else words[first + word]
+        if count == 8:
+            a, b, c, d = lines[at[0]], lines[at[1]], lines[at[2]], lines[at[3]]
+            e, f, g, h = lines[at[4]], lines[at[5]], lines[at[6]], lines[at[7]]
+            for k in range(n_topics):
+                to = block[k, first : first + 8]
+                to[0], to[1], to[2], to[3] = a[k], b[k], c[k], d[k]
+                to[4], to[5], to[6], to[7] = e[k], f[k], g[k], h[k]
+        else:
+            for word in range(count):
+                for k in range(n_topics):
+                    block[k, first + word] = lines[at[word], k]
+    for k in range(n_topics):
+        block[k, size : _filled(size, _WORDS)] = 1.0
 
 
 @njit(**OPTIONS)
@@ -282,14 +284,15 @@ def _evidence(x, table, words, gamma, top, observation, latent):  # type: ignore
 
 
 @njit(**OPTIONS)
-def _observed(x, table, words, observation, width):  # type: ignore[no-untyped-def]
-    """Σ_i Σ_j responsibility · E log β; levels are the logarithms of what is in the block."""
-    value = 0.0
+def _observed(x, table, words, width):  # type: ignore[no-untyped-def]
+    """Σ_i Σ_j responsibility · E log β, word by word."""
+    value, share = 0.0, x.prior  # no longer needed
+    share[:] = 0.0
     for j in range(width):
-        line, part = x.block[x.place[j]], _NONE
-        for i in range(len(x.ratio)):
-            part += x.ratio[i] * line[i] * log(line[i])
-        value += x.share[j] * (part - x.column[j] * x.total[j]) / observation
+        share[x.topics[j]] = x.share[j]
     for i in range(len(words)):
-        value += x.counts[i] * table.shift[words[i]]
+        line, level, part = x.lines[i], table.values[words[i]], _NONE
+        for k in range(len(level)):
+            part += share[k] * line[k] * (level[k] - table.column[k])
+        value += x.ratio[i] * part + x.counts[i] * table.shift[words[i]]
     return value
