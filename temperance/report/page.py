@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import os
 import platform
@@ -264,7 +265,7 @@ def _default_code(result: Fit | Comparison) -> str:
     ]
     if isinstance(result, Comparison):
         by = {name: row[0].fit.method for name, row in zip(result.methods, result.cells, strict=True) if row[0].fit}
-        lines += ["methods = {", *(f"    {name!r}: tp.{method!r}," for name, method in by.items()), "}"]
+        lines += ["methods = {", *(f"    {name!r}: {_call(method)}," for name, method in by.items()), "}"]
         lines += [f"hill = tp.compare(models, x, methods, seed={result.seed!r})", "hill.summary()"]
     else:
         size = getattr(result.model, "n_components", None)
@@ -272,8 +273,20 @@ def _default_code(result: Fit | Comparison) -> str:
         if isinstance(result.model, GraphModel):
             lines[-1] = "# x: your data, g: the graph above"
             model = "g.model()"
-        lines += [f"fit = tp.fit({model}, x, tp.{result.method!r}, seed={result.seed!r})", "fit.summary()"]
+        lines += [f"fit = tp.fit({model}, x, {_call(result.method)}, seed={result.seed!r})", "fit.summary()"]
     return "\n".join(lines)
+
+
+def _call(method: Any) -> str:
+    """The call that makes a method, with what differs from its defaults; another method may be in it."""
+    given = []
+    for field in dataclasses.fields(method):
+        value = getattr(method, field.name)
+        made = field.default_factory
+        default = field.default if made is dataclasses.MISSING else made()
+        if field.init and field.repr and repr(value) != repr(default):
+            given.append(f"{field.name}={_call(value) if dataclasses.is_dataclass(value) else repr(value)}")
+    return f"tp.{type(method).__name__}({', '.join(given)})"
 
 
 def _code(code: str) -> str:

@@ -146,3 +146,11 @@ def test_minibatches_are_judged_by_documents_left_out() -> None:
 def test_figure_1_has_one_one_two_and_two_optima() -> None:
     surface = script("tempering_surface")
     assert [surface.optima(surface.surface(t)) for t in surface.TEMPERATURES] == [1, 1, 2, 2]
+
+
+def test_a_gain_of_rounding_size_is_none() -> None:
+    """From every start the same gain: however sure, it is nothing."""
+    scores = pilot.race(lambda name, start: -100.0 - start + (0.0 if name == "cold" else 1e-9))
+    assert pilot._worth_it(pilot._leader(scores)[1]) is False
+    scores = pilot.race(lambda name, start: -100.0 - start + (0.0 if name == "cold" else 0.01))
+    assert pilot._worth_it(pilot._leader(scores)[1]) is True

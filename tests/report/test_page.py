@@ -6,12 +6,14 @@ import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
+from typing import Any
 
 import numpy as np
 import pytest
 
 import temperance as tp
 from temperance.errors import InvalidParameter
+from temperance.report.page import _call
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 X = np.array([-2.1, -1.7, -1.9, 0.9, 1.4, 1.2, 1.1])[:, None]
@@ -171,3 +173,15 @@ def test_a_browser_shows_it(page, tmp_path, width):
     for w, h, left, right in found["charts"]:
         assert w > 200 and h > 100 and left >= 0 and right <= found["inner"]
     assert min(found["drawn"]) > 5
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        tp.VB(),
+        tp.Annealed(tp.SVI(passes=3, batch_size=20), "linear", start=1.5),
+        tp.VT((1.0, 2.0, 4.0), method=tp.VB(restarts=2), length=7),
+    ],
+)
+def test_the_code_shown_makes_the_same_method(method: Any) -> None:
+    assert eval(_call(method), {"tp": tp}) == method

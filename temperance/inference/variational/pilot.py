@@ -25,6 +25,7 @@ _FEW = 20  # steps of SVI: over 7 to 14 of them heat cost topics 0.02 to 0.07 na
 _RESTARTS = 3  # at most
 _CLEAR = {2: 4.0, 3: 2.0}  # standard errors that so many starts gain by chance in one of twelve pilots (Student's t)
 _BEATEN = 0.25  # of what the best schedule gains: with less another one is out of the race
+_ROUNDING = 1e-6  # of a score: to gain less is to gain nothing
 _SWEEPS = 60  # of VB
 _PASSES, _BATCHES = 10, 5  # the most of SVI, and the least batches of a pass: half the passes would show half the gain
 _WATCHED = 0.2  # of the rows of the sample, that SVI is judged by
@@ -121,7 +122,8 @@ def _leader(scores: dict[str, np.ndarray]) -> tuple[str, np.ndarray]:
     cold = scores[_COLD]
     gains = {name: scores[name] - cold for name in _SCHEDULES if len(scores[name]) == len(cold)}
     best = max(gains, key=lambda name: gains[name].mean())
-    return best, gains[best]
+    small = np.abs(gains[best]) <= _ROUNDING * np.abs(cold)
+    return best, np.where(small, 0.0, gains[best])
 
 
 def _worth_it(gains: np.ndarray) -> bool | None:
