@@ -194,7 +194,8 @@ def test_minibatches_cool_by_themselves_on_host_and_device() -> None:
     np.testing.assert_allclose(one, other, rtol=1e-8)
     assert one[0] > 1.01 and one[5] < 1.01 and (one[6:] == 1).all()
     assert fits[0].details["temperature"] == pytest.approx(one[5], rel=1e-8)
-    np.testing.assert_allclose(*(fit.posterior["topics"].concentration for fit in fits), rtol=1e-6)
+    # Hot steps are in single precision on the host.
+    np.testing.assert_allclose(*(fit.posterior["topics"].concentration for fit in fits), rtol=1e-4)
     normaliser = fits[0].details["normaliser"]
     assert normaliser.samples > 0 and (normaliser.error[1:] > 0).all()
 
