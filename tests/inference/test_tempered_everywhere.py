@@ -9,6 +9,7 @@ import pytest
 
 import temperance as tp
 from temperance import estimators
+from temperance.inference._method import Method
 from temperance.inference.progress import Progress
 from temperance.inference.run import run
 
@@ -76,11 +77,13 @@ def test_starts_side_by_side_go_where_each_does_by_itself(name: str) -> None:
 @pytest.mark.parametrize("name", ["annealed", "vt", "lvt", *STOCHASTIC])
 def test_factors_by_estimators(name: str) -> None:
     factors = 3.0 * np.kron(np.eye(3), np.ones(2))
-    x = (rng.random((120, 3)) < 0.4) @ factors + 0.2 * rng.normal(size=(120, 6))
+    own = np.random.default_rng(0)  # whichever tests came before
+    x = (own.random((120, 3)) < 0.4) @ factors + 0.2 * own.normal(size=(120, 6))
     given = {"noise": 0.04, "probability": 0.4, "factor_variance": 4.0}
-    found = estimators.FactorialMixture(3, inference=STOCHASTIC.get(name, name), n_init=3, random_state=0, **given).fit(
-        x
-    )
+    method = STOCHASTIC.get(name, name)
+    if isinstance(method, Method):  # which has starts of its own
+        method = replace(method, method=replace(method.method, restarts=8))
+    found = estimators.FactorialMixture(3, inference=method, n_init=3, random_state=0, **given).fit(x)
     order = np.argmax(found.components_, axis=1).argsort()
     np.testing.assert_allclose(found.components_[order], factors, atol=0.3)
 
