@@ -152,11 +152,9 @@ def _move_words(  # type: ignore[no-untyped-def]
             for k in range(n_topics):
                 row[k] *= level[k]
         else:
-            row[:] = 0.0
-            for at in range(0 if v == 0 else ends[v - 1], ends[v]):
-                d = documents[at]
-                factor = np.float32(weights[d] * ratios[entries[at]])
-                add_power(level, shares[d], actives[d], n_active[d], factor, powers[d], parts, row)
+            add_word_each(
+                entries, documents, ends, v, ratios, shares, actives, n_active, weights, powers, level, parts, row
+            )
         for k in range(n_topics):
             eta = prior[v, 0] if prior.shape[1] == 1 else prior[v, k]
             here[k] = (1.0 - rate) * here[k] + rate * (eta + row[k])
@@ -165,7 +163,19 @@ def _move_words(  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def add_power(level, share, active, width, factor, power, parts, row):  # type: ignore[no-untyped-def]
+def add_word_each(  # type: ignore[no-untyped-def]
+    entries, documents, ends, v, ratios, shares, actives, n_active, scale, powers, level, parts, row,
+):  # fmt: skip
+    """`add_word` where each document has its own power, with the factor of the word's level."""
+    row[:] = 0.0
+    for at in range(0 if v == 0 else ends[v - 1], ends[v]):
+        d = documents[at]
+        factor = np.float32(scale[d] * ratios[entries[at]])
+        _add_power(level, shares[d], actives[d], n_active[d], factor, powers[d], parts, row)
+
+
+@njit(**OPTIONS)
+def _add_power(level, share, active, width, factor, power, parts, row):  # type: ignore[no-untyped-def]
     """row_k += factor · share_j · exp(power · level_k) of the active topics k; `parts` is to work in."""
     if width == len(row):
         for k in range(width):

@@ -11,7 +11,7 @@ from numba import njit
 from ..numerics.host import OPTIONS
 from ..numerics.threads import in_threads
 from .topics_documents import Found, Rows, sort_by_word
-from .topics_hot import add_power
+from .topics_hot import add_word_each
 from .topics_hot_documents import Table, step_hot_documents
 
 _ROWS = 8192  # documents whose responsibilities are held at a time
@@ -60,10 +60,8 @@ def _collect_words(  # type: ignore[no-untyped-def]
     n_topics = levels.shape[1]
     row, parts = np.empty(n_topics, np.float32), np.empty(n_topics, np.float32)
     for v in range(start, stop):
-        row[:] = 0.0
-        for at in range(0 if v == 0 else ends[v - 1], ends[v]):
-            d = documents[at]
-            factor = np.float32(scale[d] * ratios[entries[at]])
-            add_power(levels[v], shares[d], actives[d], n_active[d], factor, powers[d], parts, row)
+        add_word_each(
+            entries, documents, ends, v, ratios, shares, actives, n_active, scale, powers, levels[v], parts, row
+        )
         for k in range(n_topics):
             messages[v, k] += row[k]

@@ -63,13 +63,13 @@ def test_a_power_for_all(sparse: float) -> None:
     np.testing.assert_allclose(energies_of(rows, gamma, hot.stored, hot.totals), energies, rtol=1e-12)
     told = []
     hot.step(rows, RATE, alpha, STEPS, 0.0, lambda energy: told.append(energy) or (power, 0.9))
-    np.testing.assert_allclose(hot.concentrations(), wanted, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(hot.concentrations(), wanted, rtol=1e-4, atol=1e-4)
     assert np.isclose(told[0], rows.weights @ energies, rtol=1e-5)
     # The next step is at the power it was told of.
     fresh = hot.concentrations()
     gamma, wanted, _, _ = written_out(corpus, fresh, alpha, 0.02, np.full(70, 0.9))
     hot.step(documents_of(corpus, np.full(70, 0.9)), RATE, alpha, STEPS, 0.0, 0.9)
-    np.testing.assert_allclose(hot.concentrations(), wanted, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(hot.concentrations(), wanted, rtol=1e-4, atol=1e-4)
     assert np.allclose(hot.totals, hot.stored.sum(axis=0), rtol=1e-6)
 
 
@@ -87,7 +87,7 @@ def test_a_power_for_each_document() -> None:
     hot.step_each(documents_of(corpus, powers), RATE, alpha, STEPS, 0.0, respond)
     np.testing.assert_allclose(told[0][0], observed, rtol=1e-5, atol=1e-4)
     np.testing.assert_allclose(told[0][1], (gamma - alpha) / powers[:, None], rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(hot.concentrations(), wanted, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(hot.concentrations(), wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_threads_do_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
