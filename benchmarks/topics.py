@@ -20,7 +20,7 @@ from scipy.sparse import csr_matrix
 
 import temperance as tp
 from temperance.data import Corpus, as_corpus
-from temperance.models.topics_collapsed import fold_in
+from temperance.kernels.topics_collapsed import fold_in
 
 DOCUMENTS, TEST, WORDS, LENGTH = 5000, 500, 5000, 100
 STEP_SIZE, BATCH, INNER, TOLERANCE = (10.0, 0.7), 256, 100, 1e-3
@@ -227,8 +227,8 @@ def _even(documents: int, length: int) -> Corpus:
 
 def _seconds(corpus: Corpus, k: int) -> float:
     """A pass in minibatches, by the kernel itself: the bound at the end of a fit would be most of it."""
-    from temperance.models.topics_documents import rows_of_corpus
-    from temperance.models.topics_online import Online
+    from temperance.kernels.topics_documents import rows_of_corpus
+    from temperance.kernels.topics_online import Online
 
     def once() -> float:
         online = Online(np.random.default_rng(1).gamma(100.0, 0.01, (k, WORDS)), np.full((1, WORDS), 1.0))

@@ -10,11 +10,11 @@ from ._configure import configure
 configure()
 
 from . import datasets  # noqa: E402
+from .compare import compare  # noqa: E402
+from .comparison.agreement import bracket  # noqa: E402
+from .comparison.comparison import Comparison  # noqa: E402
 from .data.stream import Stream  # noqa: E402
 from .diagnostics.coherence import coherence  # noqa: E402
-from .evidence.agreement import bracket  # noqa: E402
-from .evidence.comparison import Comparison  # noqa: E402
-from .evidence.selection import compare  # noqa: E402
 from .families import *  # noqa: E402, F403
 from .families import __all__ as _families  # noqa: E402
 from .fit import Fit, fit, load  # noqa: E402
@@ -48,7 +48,7 @@ from .models import (  # noqa: E402
     Prediction,
     StateSpace,
 )
-from .models.topics_report import Completion, document_completion, perplexity  # noqa: E402
+from .models.topics.report import Completion, document_completion, perplexity  # noqa: E402
 from .report import report  # noqa: E402
 
 if TYPE_CHECKING:

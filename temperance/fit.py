@@ -360,7 +360,7 @@ def _fit(
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a fit or a comparison that `save` wrote. Loading never runs code from the file."""
-    from .evidence.comparison import Comparison
+    from .comparison.comparison import Comparison
 
     value = storage.load(path)
     if not isinstance(value, Fit | Comparison):

@@ -11,8 +11,8 @@ import typer
 
 import temperance as tp
 
+from ..comparison.names import sized
 from ..errors import InvalidParameter
-from ..evidence.names import sized
 from ..report.words import about_labels, conclusion, fit_sentences, shown, warnings
 from . import inputs
 from .output import as_json, person, show_fit_table, show_table

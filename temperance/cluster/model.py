@@ -22,9 +22,9 @@ from ..inference.variational.tempered_sweep import Walked, walk_with_energy
 from ..models import Data, Each, Model, Posterior, Powers, Way
 from ..models._data import make_data
 from ..models._model import Means, Terms, Walk
+from ..models._wrapped import Wrapped
 from ..models.renormalised import Normaliser, log_tempered_normaliser
 from ..models.stochastic import Stochastic
-from ..models.wrapped import Wrapped
 from .worker import answer
 
 FRESH = -1  # the version of local blocks that are yet to be worked out

@@ -22,8 +22,8 @@ from ..errors import InvalidData, InvalidParameter, TemperanceError, Unsupported
 from ..inference.progress import Progress
 from ..models import LDA, Data, FactorAnalysis, FactorialMixture, LinearRegression, Mixture, Model, Posterior
 from ..models._data import make_data
-from ..models.features import Columns
-from ..models.topics import Vocabulary
+from ..models.linear.features import Columns
+from ..models.topics.lda import Vocabulary
 from ._dask import require_client, require_dask
 from .engine import Session
 from .model import Distributed, Numbers, block_rows, sessions

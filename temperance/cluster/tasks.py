@@ -11,8 +11,8 @@ from ._dask import require_client, require_dask
 from .engine import quiet
 
 if TYPE_CHECKING:
-    from ..evidence.comparison import Cell
-    from ..evidence.tasks import Task
+    from ..comparison.comparison import Cell
+    from ..comparison.tasks import Task
 
 
 def running(engine: Any) -> Any:
@@ -30,7 +30,7 @@ def threads(client: Any) -> int:
 
 def fit_tasks(client: Any, tasks: list[Task], data: Any, weights: Any, seed: Any) -> Iterator[tuple[Task, Cell]]:
     """Every task on any worker, in the order in which they end; their fits come back without the data."""
-    from ..evidence.tasks import fitted_elsewhere
+    from ..comparison.tasks import fitted_elsewhere
 
     distributed = require_dask()
     run = uuid.uuid4().hex[:8]

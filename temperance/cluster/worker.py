@@ -19,7 +19,7 @@ from ..data import Corpus
 from ..errors import PartitionFailed, TemperanceError
 from ..inference.variational.tempered_sweep import walk_with_energy
 from ..models import LDA, Data, Model, Powers, Way
-from ..models.topics_data import as_documents
+from ..models.topics.documents import as_documents
 from .partitions import FromFile, FromMemory, FromShard, as_rows, row_count, take_rows
 
 _models: OrderedDict[str, Model] = OrderedDict()  # of the last few runs, on this worker's device

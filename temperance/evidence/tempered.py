@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..diagnostics.chains import standard_error
+from ..numerics.autocorrelation import standard_error
 
 
 class Tempered(NamedTuple):

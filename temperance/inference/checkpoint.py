@@ -20,7 +20,7 @@ import numpy as np
 
 from .. import storage
 from ..errors import DamagedFile, InvalidParameter
-from ..models.topics_data import Documents
+from ..models.topics.documents import Documents
 
 _BUDGET = ("max_iter", "tol")  # how far to go may change from one call to the next
 

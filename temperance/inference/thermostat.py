@@ -9,8 +9,8 @@ import equinox as eqx
 from jaxtyping import Array, Float, Int
 
 from ..families._family import Family
+from ..kernels.topics_steps import Steps
 from ..models import Data, Model
-from ..models.topics_steps import Steps
 
 Blocks = dict[str, Family]
 

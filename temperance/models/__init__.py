@@ -2,17 +2,17 @@
 
 from ._data import Data
 from ._model import Conditional, Each, Model, Posterior, Powers, Way
-from .dirichlet_process import DirichletProcessMixture
-from .factor_analysis import FactorAnalysis
 from .factorial import FactorialMixture
-from .features import Polynomial
-from .gaussian_mixture import GaussianMixture
-from .hidden_markov import HMM
-from .mixture import Mixture
-from .prediction import Prediction
-from .regression import LinearRegression
-from .state_space import StateSpace
-from .topics import LDA
+from .hidden_markov.model import HMM
+from .linear.factor_analysis import FactorAnalysis
+from .linear.features import Polynomial
+from .linear.prediction import Prediction
+from .linear.regression import LinearRegression
+from .linear.state_space import StateSpace
+from .mixture.dirichlet_process import DirichletProcessMixture
+from .mixture.finite import Mixture
+from .mixture.gaussian import GaussianMixture
+from .topics.lda import LDA
 
 __all__ = [
     "HMM",

@@ -35,7 +35,7 @@ from ..numerics.special import LOG_2PI, log_gamma, log_mix, safe_log
 from ._data import Data, make_data
 from ._model import Conditional, Each, Group, Means, Model, Posterior, Powers, means
 from .activation import Activation, factor_logit, sweep_draws, sweep_means
-from .mixture import check_count
+from .mixture.finite import check_count
 
 _ENUMERABLE = 10  # up to this many factors the predictive density is the exact sum over all their states
 _TINY = 1e-12

@@ -15,14 +15,14 @@ from scipy.special import betaln, gammaln, logsumexp
 from ..errors import UnsupportedMethod
 from ..families import Beta, Dirichlet, Gamma, KnownCovarianceGaussian
 from ._data import Data
-from .factor_analysis import FactorAnalysis
 from .factorial import FactorialMixture
-from .mixture import Mixture
+from .linear.factor_analysis import FactorAnalysis
+from .linear.state_space import StateSpace
+from .mixture.finite import Mixture
 from .sampled_normaliser import sampled_logs
-from .state_space import StateSpace
 from .tempered_volume import infinite
-from .topics import LDA
-from .topics_normaliser import Prior, log_normalisers
+from .topics.lda import LDA
+from .topics.normaliser import Prior, log_normalisers
 
 _SWEEPS, _MOST = 100, 1600  # of Gibbs sampling
 _TOPICS, _MOST_TOPICS = 16, 64  # draws of topics, which are dearer, if there are many words

@@ -21,8 +21,8 @@ from scipy.special import logsumexp
 
 from ._data import Data, gathered
 from ._model import Model, Powers
-from .hidden_markov import HMM
-from .steps import first_steps
+from .hidden_markov.model import HMM
+from .hidden_markov.steps import first_steps
 from .tempered_volume import Unseen, gaussian_volume, gaussians
 
 _NODES = 16  # powers

@@ -22,10 +22,10 @@ from ..numerics.linalg import log_det
 from ..numerics.special import LOG_2PI
 from ._data import Data
 from ._model import Means, Model, Powers
-from .hidden_markov import HMM
-from .mixture import Mixture
-from .steps import Steps
-from .wrapped import Wrapped
+from ._wrapped import Wrapped
+from .hidden_markov.model import HMM
+from .hidden_markov.steps import Steps
+from .mixture.finite import Mixture
 
 Power = Float[Array, ""]
 MaybeKey = Key[Array, ""] | None

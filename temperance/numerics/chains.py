@@ -247,18 +247,18 @@ def _shape(*shape: int) -> jax.ShapeDtypeStruct:
 
 
 def _call_expect(*given: Array) -> tuple[np.ndarray, ...]:
-    from .chains_kernel import host_expect
+    from ..kernels.chains import host_expect
 
     return host_expect(*map(np.asarray, given))
 
 
 def _call_filter(*given: Array) -> tuple[np.ndarray, ...]:
-    from .chains_kernel import host_filter
+    from ..kernels.chains import host_filter
 
     return host_filter(*map(np.asarray, given))
 
 
 def _call_draw(*given: Array) -> tuple[np.ndarray, ...]:
-    from .chains_kernel import host_draw
+    from ..kernels.chains import host_draw
 
     return host_draw(*map(np.asarray, given))

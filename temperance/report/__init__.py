@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..evidence.comparison import Comparison
+    from ..comparison.comparison import Comparison
     from ..fit import Fit
 
 

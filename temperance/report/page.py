@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from ..comparison.comparison import Comparison
+from ..comparison.names import sized
 from ..errors import InvalidParameter
-from ..evidence.comparison import Comparison
-from ..evidence.names import sized
 from ..fit import Fit
 from ..graph import GraphModel
 from ..graph.drawing import draw

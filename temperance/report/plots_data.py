@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..comparison.comparison import Comparison
 from ..errors import InvalidParameter
-from ..evidence.comparison import Comparison
 from ..fit import Fit
 from ._facts import data_of, gaussians, is_gaussian
 from ._style import GREY, LIGHT, LINES, axes_or_new, colour, grid_of_axes, thin

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..comparison.comparison import Cell, Comparison
 from ..errors import InvalidParameter
-from ..evidence.comparison import Cell, Comparison
 from ..fit import Fit
 from ._style import GREY, LINES, MARKERS, axes_or_new, colour
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..evidence.comparison import NOT_REACHED, Cell, Comparison
-from ..evidence.names import size_of, sized
+from ..comparison.comparison import NOT_REACHED, Cell, Comparison
+from ..comparison.names import size_of, sized
 from ..summary import layout
 
 if TYPE_CHECKING:

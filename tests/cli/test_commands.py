@@ -13,7 +13,7 @@ import pytest
 import temperance as tp
 from temperance.cli import main
 from temperance.cli.registry import METHODS, MODELS
-from temperance.evidence import tasks
+from temperance.comparison import tasks
 
 TINY = "x\n-2.1\n-1.7\n-1.9\n0.9\n1.4\n1.2\n1.1\n"
 PRIOR = ["--mean", "0", "--pseudo-count", "0.01", "--dof", "2", "--scatter", "0.22"]

@@ -10,10 +10,10 @@ import pytest
 from scipy.special import logsumexp
 
 import temperance as tp
+from temperance.comparison import tasks
+from temperance.comparison.tasks import Task, firsts_first
 from temperance.errors import InvalidParameter, NumericalFailure, UnsupportedMethod
-from temperance.evidence import tasks
 from temperance.evidence.multiplicity import _group_sizes, log_arrangements, log_multiplicity
-from temperance.evidence.tasks import Task, firsts_first
 from temperance.inference.progress import TimeLeft
 
 X = np.array([-2.1, -1.7, -1.9, 0.9, 1.4, 1.2, 1.1])[:, None]

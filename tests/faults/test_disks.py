@@ -200,8 +200,8 @@ def write(path: Path, tree: Any, arrays: dict[str, bytes] | None = None) -> None
 
 
 NAMES = [
-    "temperance.fit:Fit", "temperance.models.regression:LinearRegression", "temperance.storage:save", "os:system",
-    "builtins:eval", "temperance.families.gamma:Gamma", "temperance.models._model:Posterior", "temperance",
+    "temperance.fit:Fit", "temperance.models.linear.regression:LinearRegression", "temperance.storage:save",
+    "os:system", "builtins:eval", "temperance.families.gamma:Gamma", "temperance.models._model:Posterior", "temperance",
 ]  # fmt: skip
 LEAVES = st.none() | st.booleans() | st.integers(-3, 3) | st.floats() | st.text(max_size=4) | st.sampled_from(NAMES)
 TAGS = ["float", "array", "on", "key", "value", "type", "class", "items", "fields", "dict", "tuple", "list"]

@@ -12,7 +12,7 @@ import temperance as tp
 from temperance.diagnostics.geweke import joint_test
 from temperance.graph import Graph, NotConjugate, PlateMismatch
 from temperance.models import Posterior
-from temperance.models.state_space import StateSpace, _known
+from temperance.models.linear.state_space import StateSpace, _known
 from tests.graph.test_agreement import climb, started
 
 ROW = np.array([[0.3, np.nan, 1.2, 2.0, 1.1], [-1.0, 0.2, 0.4, np.nan, np.nan]])

@@ -9,8 +9,8 @@ from scipy.special import gammaln, logsumexp
 import temperance as tp
 from temperance.data import as_corpus
 from temperance.errors import InvalidParameter, UnsupportedMethod
-from temperance.models import topics_collapsed as kernel
-from temperance.models.topics_start import add_documents
+from temperance.kernels import topics_collapsed as kernel
+from temperance.kernels.topics_start import add_documents
 
 ALPHA, ETA = np.array([0.3, 0.7, 0.5]), 0.2
 

@@ -7,14 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import digamma, gammaln, logsumexp, roots_jacobi, softmax
+from temperance.models.topics.lda.normaliser import Prior, log_normalisers
 
 import temperance as tp
 from temperance.errors import UnsupportedMethod
 from temperance.inference.variational.local_walk import Given, make_grid, topic_costs, walk_locally
 from temperance.inference.variational.tempered_sweep import walk_with_energy
-from temperance.models import renormalised, topics_normaliser
+from temperance.models import renormalised
 from temperance.models.renormalised import log_tempered_normaliser
-from temperance.models.topics_normaliser import Prior, log_normalisers
+from temperance.models.topics.lda import normaliser as topics_normaliser
 
 T = np.array([1.0, 1.3, 2.5, 9.0])
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import temperance as tp
-from temperance.models import Model, Way, gaussian_walk
+from temperance.kernels import gaussian_walk
+from temperance.kernels.gaussian_walk_kernel import host_statistics
+from temperance.models import Model, Way
 from temperance.models._blocks import Powers, means
-from temperance.models.gaussian_kernel import host_statistics
 
 
 def problem(precision: str, kind=tp.GaussianMixture):

@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import digamma, gammaln, logsumexp
+from temperance.models.topics.lda.documents import Documents, as_documents
+from temperance.models.topics.lda.local import local_step
 
 import temperance as tp
 from temperance.data import as_corpus
 from temperance.errors import InvalidData, InvalidParameter, UnsupportedMethod
 from temperance.families.dirichlet import DirichletVector
 from temperance.models import Powers, Way
-from temperance.models.topics_data import Documents, as_documents
-from temperance.models.topics_local import local_step
 
 ENGINES = ("host", "device")
 
@@ -141,8 +141,8 @@ def test_quick_minibatch_steps_are_the_derived_ones() -> None:
 @pytest.mark.slow
 def test_lists_of_topics_give_the_same_steps() -> None:
     """Lists of the topics a word has not forgotten, against all of them; some words die out altogether."""
-    from temperance.models import topics_online
-    from temperance.models.topics_documents import rows_of_corpus
+    from temperance.kernels import topics_online
+    from temperance.kernels.topics_documents import rows_of_corpus
 
     generator = np.random.default_rng(7)
     topics = generator.dirichlet(np.full(30, 0.05), 20)

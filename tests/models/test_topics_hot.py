@@ -6,10 +6,10 @@ from scipy.special import digamma, logsumexp, softmax
 
 from temperance.data import as_corpus
 from temperance.data.corpus import Corpus
-from temperance.models.topics_documents import Rows, rows_of_corpus
-from temperance.models.topics_energy import energies_of
-from temperance.models.topics_hot import Hot
-from temperance.models.topics_kernel import host_local_step
+from temperance.kernels.topics_documents import Rows, rows_of_corpus
+from temperance.kernels.topics_energy import energies_of
+from temperance.kernels.topics_hot import Hot
+from temperance.kernels.topics_walk import host_local_step
 
 STEPS, RATE = 25, 0.3
 

@@ -6,7 +6,7 @@ from numba import njit
 from scipy.special import digamma
 from threadpoolctl import ThreadpoolController
 
-from temperance.numerics import host
+from temperance.kernels import _host as host
 from temperance.numerics.threads import in_threads, one_blas_thread, thread_count
 
 

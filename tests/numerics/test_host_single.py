@@ -5,7 +5,8 @@ import pytest
 from numba import njit
 from scipy.special import digamma
 
-from temperance.numerics import host, host_single
+from temperance.kernels import _host as host
+from temperance.kernels import _host_single as host_single
 
 
 @pytest.fixture(scope="module")

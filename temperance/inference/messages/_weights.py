@@ -17,7 +17,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 from ...families import Dirichlet, DirichletVector, Family
 from ...models import Mixture
-from ...models.enumerable import Enumerable
+from ...models._answers import Enumerable
 from ...numerics.linalg import total
 from ...numerics.special import digamma, log_gamma
 

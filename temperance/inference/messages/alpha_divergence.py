@@ -20,7 +20,7 @@ from jaxtyping import Array, Bool, Float, Key
 from ...errors import InvalidData, InvalidParameter, NumericalFailure, UnsupportedMethod
 from ...families import Family, GaussianWithMissing, Point, SphericalWithMissing
 from ...models import Data, Model, Posterior
-from ...models.enumerable import Enumerable
+from ...models._answers import Enumerable
 from .._method import Info, Method, Result, Run, state_of
 from ..streamed import Streamed
 from .corrections import corrected_log_evidence

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ...errors import NumericalFailure
 from ...models import Data
-from ...models.enumerable import Enumerable
+from ...models._answers import Enumerable
 from ._weights import WeightTerms, weights_of
 from .projection import Blocks, Factor, Natural, log_normaliser, naturals, tilt, with_naturals
 from .start import exact_prior

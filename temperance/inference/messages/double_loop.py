@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from ...models import Data, Model
-from ...models.enumerable import Enumerable
+from ...models._answers import Enumerable
 from ...numerics.linalg import cholesky, explicit_inverse, solve_vector
 from .._method import Info
 from ._flat import flatten, unflatten, unflatten_mean

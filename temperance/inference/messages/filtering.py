@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from ...errors import NumericalFailure
 from ...models import Data, Model, Posterior
-from ...models.enumerable import Enumerable
+from ...models._answers import Enumerable
 from .._method import Info, Method, Result, Run, state_of
 from ..streamed import Streamed
 from .projection import Blocks, is_proper, log_normaliser, naturals, with_naturals

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ...models import Data
-from ...models.enumerable import Enumerable
+from ...models._answers import Enumerable
 from .projection import Blocks, Factor, Natural, expected_terms, log_normaliser, naturals, tilt, with_naturals
 from .start import exact_prior
 from .sweep import Sites, factors_of

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from ...models import Data, Mixture
-from ...models.enumerable import Enumerable
-from ...models.starts import kmeans_plus_plus
+from ...models._answers import Enumerable
+from ...models.mixture.starts import kmeans_plus_plus
 from .projection import Blocks, Factor
 
 

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from ...families import Gaussian
+from ...kernels.gaussian_messages import has_kernel, host_pass
 from ...models import Data
-from ...models.enumerable import Enumerable
+from ...models._answers import Enumerable
 from ._entries import join as entry_join
 from ._entries import split as entry_split
 from ._weights import WeightTerms, weight_terms
-from .gaussian import has_kernel, host_pass
 from .projection import Blocks, Factor, Natural, log_normaliser, naturals, project, with_naturals
 
 

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
-from ...diagnostics.chains import split_r_hat
 from ...models import Data, Model
+from ...numerics.autocorrelation import split_r_hat
 from .._method import Info, Method, Result, Run
 from ._support import check_counts, require_distributions, require_unweighted
 from .draws import Draws

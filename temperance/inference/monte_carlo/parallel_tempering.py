@@ -15,11 +15,11 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from ...errors import InvalidParameter
+from ...kernels.gaussian_replicas import Rules, has_kernel, sweep_replicas, sweeps_a_call
 from ...models import Data, Mixture, Model
 from .._method import Info, Method, Result, Run
 from ..schedules import as_ladder, equal_rejection, power_ladder
 from ._support import check_counts, require_distributions, require_unweighted
-from .gaussian_replicas import Rules, has_kernel, sweep_replicas, sweeps_a_call
 from .gibbs import State, scattered_start
 from .path import Energies, Path
 from .reference import Reference, as_path

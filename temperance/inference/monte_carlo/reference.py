@@ -20,7 +20,7 @@ from ...families._family import Family
 from ...families.normal_wishart import as_drawn
 from ...families.translate import translate, translate_draw
 from ...models import HMM, Data, Mixture, Model
-from ...models.likelihoods import stack_prior
+from ...models.mixture.likelihoods import stack_prior
 from .draws import Draws
 from .labels import exchangeable, symmetric
 from .path import Path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...diagnostics.chains import split_r_hat
 from ...errors import NumericalFailure
 from ...evidence.bracket import bracket
 from ...evidence.multistate import multistate
@@ -12,6 +11,7 @@ from ...evidence.reweighting import bar
 from ...evidence.stepping_stone import stepping_stone
 from ...evidence.tempered import Tempered, combine
 from ...evidence.thermodynamic import thermodynamic
+from ...numerics.autocorrelation import split_r_hat
 from .._method import Result, Run
 from .gibbs import MIXED, kept
 

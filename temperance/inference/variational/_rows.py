@@ -7,7 +7,7 @@ import numpy as np
 
 from ...models import Data
 from ...models._data import make_data
-from ...models.steps import Steps, first_steps
+from ...models.hidden_markov.steps import Steps, first_steps
 
 
 def some_rows(data: Data, count: int, rng: np.random.Generator, blocks: int | None = None) -> Data:

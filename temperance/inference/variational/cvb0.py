@@ -1,7 +1,7 @@
 """Collapsed variational Bayes to zeroth order (CVB0) for topic models: proportions and topics integrated out.
 
 What is left are responsibilities φ, one distribution over topics for each word of each document, refreshed in turn
-from the counts of all others (`models/topics_collapsed.py`). The stochastic form keeps none of them: it takes the
+from the counts of all others (`kernels/topics_collapsed.py`). The stochastic form keeps none of them: it takes the
 steps of SVI with collapsed responsibilities of a minibatch.
 """
 
@@ -23,7 +23,7 @@ from ...families.dirichlet import Dirichlet, DirichletVector
 from ...families.point import Point
 from ...models import LDA, Data, Model, Posterior, Way
 from ...models._model import means
-from ...models.topics_data import find_rows
+from ...models.topics.documents import find_rows
 from .._method import Info, Method, Result, Run
 from ..streamed import Streamed
 from .minibatches import Batches, rows_of_step
@@ -115,8 +115,8 @@ class CVB0(Method):
 
     def arrange(self, key: Key[Array, ""], model: Model, data: Data) -> Data:
         """The entries of all documents, in the order of the kernels."""
-        from ...models.topics_collapsed import deal
-        from ...models.topics_documents import padded_rows, rows_of_corpus
+        from ...kernels.topics_collapsed import deal
+        from ...kernels.topics_documents import padded_rows, rows_of_corpus
 
         assert isinstance(model, LDA)
         n, x = data.size, data.values
@@ -200,8 +200,8 @@ def _passes_of_one(
     *corpus: np.ndarray,
 ) -> tuple[np.ndarray, ...]:
     """The last pass is scored, and followed by a look at the priors that are learned."""
-    from ...models import topics_collapsed as kernel
-    from ...models.topics_start import add_documents
+    from ...kernels import topics_collapsed as kernel
+    from ...kernels.topics_start import add_documents
 
     x, width = kernel.Entries(*corpus), kernel.padded_width(len(alpha))
     prior = kernel.as_prior(eta, width, phi.dtype)
@@ -224,7 +224,7 @@ def _passes_of_one(
 
 def _posterior(model: LDA, data: Entries, state: Assignments) -> tuple[dict[str, Any], Float[Array, "n k"]]:
     """The topics, and the proportions of each document, as if the expected counts had been seen."""
-    from ...models import topics_collapsed as kernel
+    from ...kernels import topics_collapsed as kernel
 
     given = (np.asarray(part) for part in (data.bounds, data.words, data.counts, data.weights[: data.size]))
     bounds, words, counts, weights = given
@@ -289,8 +289,8 @@ class StochasticCVB0(SVI):
 
 
 def _take_steps(*given: Array) -> np.ndarray:
-    from ...models.topics_collapsed import OnlineCollapsed
-    from ...models.topics_documents import padded_rows, rows_of_corpus
+    from ...kernels.topics_collapsed import OnlineCollapsed
+    from ...kernels.topics_documents import padded_rows, rows_of_corpus
 
     topics, topic_prior, document_prior, local_steps, tolerance, rates, weights, *documents = map(np.asarray, given)
     online = OnlineCollapsed(topics, topic_prior)

@@ -18,10 +18,10 @@ from jaxtyping import Array, Bool, Float, Key
 
 from ...errors import UnsupportedMethod
 from ...families import Gaussian, IndependentPair, KnownCovarianceGaussian, ScalarGaussian, SphericalGaussian
+from ...kernels import topics_steps as topics
 from ...models import LDA, Data, FactorialMixture, Mixture, Model, Posterior
-from ...models import topics_steps as topics
 from ...models._model import means
-from ...models.topics_local import Heat
+from ...models.topics.local import Heat
 from .._method import Info, Method, Result, Run, best_restart
 from ..thermostat import Blocks, Step, Thermostat
 from .coordinate import VB

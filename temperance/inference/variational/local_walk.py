@@ -22,7 +22,7 @@ from ...models import LDA, Data, FactorialMixture, Mixture, Model, Powers, Way
 from ...models._blocks import rows_sum
 from ...models._data import over_blocks
 from ...models._model import Means, means
-from ...models.topics_local import Heat
+from ...models.topics.local import Heat
 from ...numerics.linalg import cholesky, log_det
 from .tempered_sweep import Walked, document_energies
 
@@ -200,6 +200,6 @@ def _look_up(column: Float[Array, " e"], value: Float[Array, "..."]) -> Float[Ar
 
 
 def _sums_on_host(concentration: Array, table: Array) -> np.ndarray:
-    from ...models.topics_powers import weighted_sums
+    from ...kernels.topics_powers import weighted_sums
 
     return weighted_sums(np.asarray(concentration), np.asarray(table), _LAMBDAS[0], _STEP)

@@ -19,10 +19,10 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, Key, UInt32
 
 from ...errors import InvalidParameter
 from ...families._family import Family
+from ...kernels.topics_steps import Steps
 from ...models import Data, Model, Posterior, Powers, Way
 from ...models._data import make_data, over_blocks
 from ...models._model import entropy, means
-from ...models.topics_steps import Steps
 from .._method import Info, Method, Result, Run, state_of
 from ..cooling import make_cooling
 from ..step_sizes import as_step_size

@@ -21,8 +21,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from ...errors import InvalidParameter
+from ...kernels import topics_steps as topics
 from ...models import LDA, Data, Model, Posterior
-from ...models import topics_steps as topics
 from ...models._model import means
 from ...models.renormalised import Normaliser, log_tempered_normaliser
 from .._method import Info, Method, Result, Run, best_restart

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import temperance as tp
-from temperance.inference.messages.gaussian import has_kernel
 from temperance.inference.messages.projection import Blocks
 from temperance.inference.messages.start import wrong_prior
 from temperance.inference.messages.sweep import Passed, Sites, empty_sites, factors_of, one_pass
+from temperance.kernels.gaussian_messages import has_kernel
 from temperance.numerics import special
 
 SIZE, ROWS = 3, 9
@@ -86,7 +86,7 @@ def test_data_sets_side_by_side() -> None:
 
 @pytest.mark.slow
 def test_gamma_functions_agree() -> None:
-    from temperance.numerics import host_gamma
+    from temperance.kernels import _host_gamma as host_gamma
 
     x = np.geomspace(1e-3, 1e6, 40)
     slopes = np.array([host_gamma.digamma_and_slope(v) for v in x])

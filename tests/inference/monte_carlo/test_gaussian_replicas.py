@@ -10,12 +10,12 @@ from scipy import stats
 
 import temperance as tp
 from temperance.diagnostics.geweke import calibration_test
-from temperance.inference.monte_carlo import gaussian_replicas
-from temperance.inference.monte_carlo.gaussian_replicas import Rules, Sweeps, has_kernel, sweep_replicas
 from temperance.inference.monte_carlo.gibbs import State
 from temperance.inference.monte_carlo.path import Path
 from temperance.inference.monte_carlo.replicas import Replicas
 from temperance.inference.schedules import equal_rejection
+from temperance.kernels import gaussian_replicas
+from temperance.kernels.gaussian_replicas import Rules, Sweeps, has_kernel, sweep_replicas
 
 BETAS = jnp.asarray([0.0, 0.01, 0.4, 1.0])
 
@@ -141,7 +141,7 @@ def test_far_data_do_not_underflow() -> None:
 
 
 def test_random_variables_have_their_laws() -> None:
-    from temperance.numerics import host_random
+    from temperance.kernels import _host_random as host_random
 
     bits = np.asarray(jax.random.bits(jax.random.key(3), (4,), dtype=jnp.uint64)).copy()
     uniform = np.empty(20_000)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import temperance as tp
-from temperance.diagnostics.chains import standard_error
 from temperance.errors import InvalidData, InvalidParameter, UnsupportedMethod
+from temperance.numerics.autocorrelation import standard_error
 from tests.inference.monte_carlo import tiny
 
 METHODS = {"plain": tp.Gibbs(draws=1500, warmup=100), "collapsed": tp.CollapsedGibbs(draws=1500, warmup=100)}

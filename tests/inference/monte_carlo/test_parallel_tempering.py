@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import temperance as tp
-from temperance.diagnostics.chains import standard_error
 from temperance.errors import InvalidParameter
 from temperance.evidence.reweighting import bar
 from temperance.evidence.stepping_stone import stepping_stone
 from temperance.inference.monte_carlo import parallel_tempering
 from temperance.inference.monte_carlo.tempered_result import ladder, round_trips, torn
 from temperance.inference.schedules import equal_rejection, power_ladder
+from temperance.numerics.autocorrelation import standard_error
 from tests.inference.monte_carlo import tiny
 
 METHOD = tp.ParallelTempering(draws=1000, warmup=128, replicas=8, chains=4)

@@ -10,9 +10,9 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import temperance as tp
-from temperance.diagnostics.chains import standard_error
 from temperance.errors import InvalidParameter
 from temperance.inference.monte_carlo.variational_kernel import acceptance_at, variational_proposal
+from temperance.numerics.autocorrelation import standard_error
 from tests.inference.monte_carlo import tiny
 from tests.inference.monte_carlo.gaussian_toy import PRECISION, RATIO, Toy, acceptance
 

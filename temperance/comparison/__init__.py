@@ -1,0 +1,1 @@
+"""What a comparison of models found, and the fits it is made of."""

@@ -1,0 +1,42 @@
+"""One bracket from several fits: the bound of variational Bayes below, reverse AIS above, tempering on both sides."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import numpy as np
+
+from ..errors import InvalidParameter
+from ..evidence.bracket import intersect
+from ..families import Point
+from ..fit import Fit
+from ..inference.point.em import EM
+from ..models import Posterior
+
+
+def bracket(*fits: Fit) -> tuple[float, float]:
+    """Where all that the fits of one model to the same data say of its log evidence agrees.
+
+    A variational bound is a lower end without an upper one; a fit without bound or bracket says nothing. The upper
+    side of `tp.AIS` is as good as the posterior draws it started from (`posterior=`).
+    """
+    if not fits:
+        raise InvalidParameter("bracket needs at least one fit, got none")
+    for fit in fits[1:]:
+        same = eqx.tree_equal(fit.model.prior, fits[0].model.prior) and eqx.tree_equal(
+            fit.data.values, fits[0].data.values
+        )
+        if not same:
+            raise InvalidParameter("bracket needs fits of one model to the same data, got different ones")
+    return intersect(*(_says(fit) for fit in fits))
+
+
+def _says(fit: Fit) -> tuple[float, float]:
+    if fit.bracket is not None:
+        return fit.bracket
+    return (fit.log_evidence, np.inf) if _is_bound(fit) else (-np.inf, np.inf)
+
+
+def _is_bound(fit: Fit) -> bool:
+    """Whether the log evidence is a variational bound of a model that is a distribution throughout."""
+    bounded = fit.method.exact and isinstance(fit.state, Posterior) and not isinstance(fit.method, EM)
+    return bounded and not any(isinstance(block, Point) for block in fit.state.blocks.values())

@@ -1,0 +1,114 @@
+"""Passes for Gaussian mixtures on a CPU, through the kernel of `gaussian_kernel.py`.
+
+The scan of `sweep.py` serves every pair, but pays for some three hundred small array operations a factor, and with
+α < 1 all restarts wait for the slowest.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from ..families import NormalWishart
+from ..families.dirichlet import DirichletVector
+from ..families.normal_wishart import NormalWishartVector
+from ..inference.messages._weights import DirichletWeights, KnownWeights, WeightTerms, weights_name
+from ..inference.messages.projection import LEAST_RATE, MOST_STEPS, TOLERANCE, Blocks, Natural
+from ..numerics.threads import in_threads
+
+
+def has_kernel(alpha: float, gaussian: bool, terms: WeightTerms, blocks: Blocks) -> bool:
+    """Whether the kernel does the same as the scan, here and now."""
+    return (
+        0.0 < alpha <= 1.0
+        and gaussian
+        and isinstance(blocks["components"], NormalWishart)
+        and isinstance(terms, DirichletWeights | KnownWeights)
+        and jax.default_backend() == "cpu"
+        and find_spec("numba") is not None
+    )
+
+
+def host_pass(
+    alpha: float,
+    damping: float,
+    x: Float[Array, "n d"],
+    log_base: Float[Array, " n"],
+    live: Bool[Array, " n"],
+    terms: WeightTerms,
+    natural: Natural,
+    sites: Natural,
+    scales: Float[Array, " n"],
+    order: Int[Array, " n"],
+) -> tuple[Natural, Natural, Float[Array, " n"], Int[Array, ""]]:
+    """(natural parameters of q, of the sites, log scales, factors skipped) after one pass."""
+    name = weights_name(natural)
+    q, messages = _pack(natural, name), _pack(sites, name)
+    log_weights = terms.log if isinstance(terms, KnownWeights) else jnp.zeros(q.shape[0])
+
+    def call(*given: Any) -> tuple[np.ndarray, ...]:
+        return _call(alpha, damping, name is not None, *given)
+
+    shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (q, messages, scales, jnp.zeros((), jnp.int64))]
+    q, messages, scales, skipped = jax.pure_callback(
+        call, shapes, x, log_base, live, order, log_weights, q, messages, scales, vmap_method="expand_dims"
+    )
+    return _unpack(q, x.shape[1], name), _unpack(messages, x.shape[1], name), scales, skipped
+
+
+def _call(
+    alpha: float,
+    damping: float,
+    dirichlet: bool,
+    x: Any,
+    log_base: Any,
+    live: Any,
+    order: Any,
+    log_weights: Any,
+    q: Any,
+    sites: Any,
+    scales: Any,
+) -> tuple[np.ndarray, ...]:
+    from .gaussian_messages_kernel import refresh
+
+    # Every argument has the batch axes (restarts, or data sets), of length one where it is the same for all.
+    given = {"x": (x, 2), "log_base": (log_base, 1), "live": (live, 1), "order": (order, 1)}
+    given |= {"log_weights": (log_weights, 1), "q": (q, 2), "sites": (sites, 3), "scales": (scales, 1)}
+    batch = np.broadcast_shapes(*(np.shape(a)[: np.ndim(a) - rank] for a, rank in given.values()))
+    count = int(np.prod(batch))
+
+    def rows(values: Any, rank: int) -> np.ndarray:
+        values = np.asarray(values)
+        event = values.shape[values.ndim - rank :]
+        return np.array(np.broadcast_to(values, batch + event), order="C").reshape((count, *event))
+
+    x, log_base, live, order, log_weights, q, sites, scales = (rows(*one) for one in given.values())
+    skipped = np.zeros(count, dtype=np.int64)
+    limits = np.array([TOLERANCE, MOST_STEPS, LEAST_RATE])
+
+    def work(start: int, stop: int) -> None:
+        for i in range(start, stop):
+            arrays = (x[i], log_base[i], live[i], order[i], log_weights[i], dirichlet, q[i], sites[i], scales[i])
+            skipped[i] = refresh(alpha, damping, limits, *arrays)
+
+    in_threads(work, count, 1)
+    return tuple(a.reshape(batch + a.shape[1:]) for a in (q, sites, scales, skipped))
+
+
+def _pack(natural: Natural, name: str | None) -> Float[Array, "*n k w"]:
+    """A row for each component: first, count, second, dof and the weight's natural parameter (zero if known)."""
+    c = natural["components"]
+    weights = jnp.zeros_like(c.count) if name is None else natural[name].log
+    second = c.second.reshape((*c.count.shape, -1))
+    return jnp.concatenate([c.first, c.count[..., None], second, c.dof[..., None], weights[..., None]], axis=-1)
+
+
+def _unpack(rows: Float[Array, "*n k w"], d: int, name: str | None) -> Natural:
+    second = rows[..., d + 1 : d + 1 + d * d].reshape((*rows.shape[:-1], d, d))
+    components = NormalWishartVector(rows[..., :d], rows[..., d], second, rows[..., d + 1 + d * d])
+    return {"components": components} | ({} if name is None else {name: DirichletVector(rows[..., -1])})

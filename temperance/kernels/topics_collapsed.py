@@ -1,0 +1,383 @@
+"""Collapsed updates of LDA (CVB0) on the CPU: Numba kernels over compressed rows, imported only when used.
+
+With θ and β integrated out, the responsibility of topic k for a token of word v in document d is, to zeroth order in
+the uncertainty of the counts (Asuncion, Welling, Smyth and Teh, 2009, equation 18),
+
+    φ_k ∝ (N_dk − φ_k + α_k) (N_vk − φ_k + η_vk) / (N_k − φ_k + Σ_v η_vk),
+
+where the N are sums of φ over tokens and −φ_k takes out the token itself. There is no digamma in it. All tokens of a
+word in a document share one φ.
+
+Documents and words are both dealt into `GROUPS` groups. While one thread has one pair of groups, others have pairs
+that share neither a document nor a word with it (Yan, Xu and Qi, 2009), so counts are brought up to date token by
+token and the result does not depend on the number of threads. Only the N_k are a little old: this document's changes
+are added after it, and those of other groups after all pairs. Entries of a pair are next to each other in memory.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from scipy.special import digamma
+
+from ..numerics.threads import in_threads
+from ._host import OPTIONS
+from .topics_documents import Rows, sort_by_word
+
+GROUPS = 8
+_TINY = 1e-30  # keeps a division finite
+_FIXED_POINT = 3  # steps to learn a prior each time
+
+
+class Entries(NamedTuple):
+    """Documents whose entries of word group g are bounds[d, g, 0] : bounds[d, g, 1]."""
+
+    bounds: np.ndarray  # (documents, GROUPS, 2)
+    words: np.ndarray
+    counts: np.ndarray
+    weights: np.ndarray  # of documents
+
+
+class Counts(NamedTuple):
+    """Sums of φ over tokens, with the priors added to those of documents and topics."""
+
+    documents: np.ndarray  # (documents, topics), with α
+    words: np.ndarray  # (words, topics), without η
+    topics: np.ndarray  # (topics,), with Σ η
+
+
+def deal(starts: np.ndarray, ends: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where to find the entries sorted by groups of documents, then of words, then by document; and their bounds."""
+    sizes = ends - starts
+    first = np.concatenate([[0], np.cumsum(sizes)])
+    document = np.repeat(np.arange(len(starts)), sizes)
+    entries = np.arange(first[-1]) + np.repeat(starts - first[:-1], sizes)
+    rank = _rank(document, words[entries] % GROUPS, len(starts))
+    each = np.bincount(rank, minlength=len(starts) * GROUPS)
+    last = np.cumsum(each)
+    documents = np.arange(len(starts))
+    place = _rank(documents[:, None], np.arange(GROUPS)[None], len(starts))
+    return entries[np.argsort(rank, kind="stable")], np.stack([(last - each)[place], last[place]], axis=2)
+
+
+def _rank(document: np.ndarray, group: np.ndarray, n: int) -> np.ndarray:
+    """Which of the runs of entries it is that a document has of a group of words."""
+    before = np.concatenate([[0], np.cumsum(-((np.arange(GROUPS) - n) // GROUPS))])[:-1]  # documents of groups before
+    mine = -((document % GROUPS - n) // GROUPS)  # documents of its own group
+    return GROUPS * before[document % GROUPS] + group * mine + document // GROUPS
+
+
+def padded_width(n_topics: int) -> int:
+    """A number of topics that vector instructions like; those added stay empty."""
+    return 32 if n_topics <= 32 else -(-n_topics // 8) * 8
+
+
+def as_prior(eta: np.ndarray, width: int, kind: Any) -> np.ndarray:
+    """η as (words, 1), or (words, width) if topics differ in it, from (1 or topics, words)."""
+    if len(eta) == 1:
+        return np.ascontiguousarray(eta.T, dtype=kind)
+    prior = np.zeros((eta.shape[1], width), dtype=kind)
+    prior[:, : len(eta)] = eta.T
+    return prior
+
+
+def count(x: Entries, phi: np.ndarray, alpha: np.ndarray, eta: np.ndarray) -> Counts:
+    """All sums afresh: rounding errors of many updates go. η is (1 or topics, words)."""
+    width = phi.shape[1]
+    documents = np.zeros((len(x.weights), width), dtype=phi.dtype)
+    documents[:, : len(alpha)] += alpha.astype(phi.dtype)
+    words = np.zeros((eta.shape[1], width), dtype=phi.dtype)
+
+    def groups(start: int, stop: int) -> None:
+        for group in range(start, stop):
+            _count(group, *x, phi, documents, words)
+
+    in_threads(groups, GROUPS, 1)
+    totals = words.sum(axis=0, dtype=np.float64)
+    totals[: len(alpha)] += np.broadcast_to(eta.sum(axis=1), len(alpha))
+    totals[len(alpha) :] = 1.0
+    return Counts(documents, words, totals)
+
+
+def collapsed_pass(x: Entries, phi: np.ndarray, counts: Counts, prior: np.ndarray, scored: bool = False) -> float:
+    """Refresh every φ and the counts in place; returns Σ log p(token | all other tokens) if it is asked for.
+
+    `prior` is what `as_prior` makes of η.
+    """
+    scores = np.zeros((GROUPS, GROUPS))
+    for shift in range(GROUPS):
+        gained = np.zeros((GROUPS, phi.shape[1]))
+        before = counts.topics.astype(phi.dtype)
+
+        def groups(
+            start: int, stop: int, shift: int = shift, gained: np.ndarray = gained, before: Any = before
+        ) -> None:
+            for group in range(start, stop):
+                totals = before.copy()
+                pair = (group, (group + shift) % GROUPS)
+                scores[shift, group] = _refresh(*pair, *x, phi, counts.documents, counts.words, totals, prior, scored)
+                gained[group] = totals.astype(np.float64) - before
+
+        in_threads(groups, GROUPS, 1)
+        counts.topics[:] += gained.sum(axis=0)
+    return float(scores.sum())
+
+
+@njit(**OPTIONS)
+def _count(group, bounds, words, counts, weights, phi, of_documents, of_words):  # type: ignore[no-untyped-def]
+    """Words of one group, and every document whose number is in it."""
+    width = phi.shape[1]
+    for d in range(len(weights)):
+        for i in range(bounds[d, group, 0], bounds[d, group, 1]):
+            row, to, n = phi[i], of_words[words[i]], weights[d] * counts[i]
+            for k in range(width):
+                to[k] += n * row[k]
+    for of_word in range(GROUPS):
+        for d in range(group, len(weights), GROUPS):
+            to = of_documents[d]
+            for i in range(bounds[d, of_word, 0], bounds[d, of_word, 1]):
+                row, n = phi[i], counts[i]
+                for k in range(width):
+                    to[k] += n * row[k]
+
+
+@njit(**OPTIONS)
+def _refresh(  # type: ignore[no-untyped-def]
+    of_documents, of_words, bounds, words, counts, weights, phi, document_counts, word_counts, totals, prior, scored,
+):  # fmt: skip
+    """One pair of groups."""
+    width, kind = phi.shape[1], phi.dtype.type
+    fresh, before = np.empty(width, phi.dtype), np.empty(width, phi.dtype)
+    score = 0.0
+    for d in range(of_documents, len(weights), GROUPS):
+        here, weight = document_counts[d], weights[d]
+        total = -1.0
+        for k in range(width):
+            total += here[k]
+            before[k] = here[k]
+        for i in range(bounds[d, of_words, 0], bounds[d, of_words, 1]):
+            there, eta = word_counts[words[i]], prior[words[i]]
+            norm = refresh_entry(phi[i], here, there, totals, eta, counts[i], kind(1.0), weight, fresh)
+            if scored:
+                score += weight * counts[i] * math.log(norm / total)
+        for k in range(width):
+            totals[k] += weight * (here[k] - before[k])
+    return score
+
+
+@njit(**OPTIONS, inline="always")  # called as a function it takes half as long again
+def refresh_entry(row, here, there, totals, eta, n, out, weight, fresh):  # type: ignore[no-untyped-def]
+    """φ of n tokens from the counts without `out` of them, then the counts of document and word; returns the sum of
+    what φ is in proportion to. Loops are short of arrays: with many, the compiler gives up on vectors."""
+    width, kind = len(row), row.dtype.type
+    norm, zero = kind(0.0), kind(0.0)
+    if len(eta) == 1:
+        same = eta[0]
+        for k in range(width):
+            mine = out * row[k]
+            own = weight * mine
+            value = max(here[k] - mine, zero) * (max(there[k] - own, zero) + same) / (totals[k] - own)
+            fresh[k] = value
+            norm += value
+    else:
+        for k in range(width):
+            mine = out * row[k]
+            own = weight * mine
+            value = max(here[k] - mine, zero) * (max(there[k] - own, zero) + eta[k]) / (totals[k] - own)
+            fresh[k] = value
+            norm += value
+    inverse = kind(1.0) / max(norm, kind(_TINY))
+    for k in range(width):
+        value = fresh[k] * inverse
+        change = n * (value - row[k])
+        row[k] = value
+        here[k] += change
+        fresh[k] = weight * change
+    for k in range(width):
+        there[k] += fresh[k]
+    return norm
+
+
+# ---- documents whose topics are given ----------------------------------------------------------------------------
+
+
+class Folded(NamedTuple):
+    """What is found for documents given the topics."""
+
+    counts: np.ndarray  # (documents, topics), with α
+    phi: np.ndarray  # (entries of all documents, topics)
+    first: np.ndarray  # where those of each document begin
+
+
+def fold_in(
+    starts: np.ndarray, ends: np.ndarray, words: np.ndarray, counts: np.ndarray,
+    by_word: np.ndarray, alpha: np.ndarray, steps: int, tolerance: float,
+) -> Folded:  # fmt: skip
+    """The collapsed updates of each document with the probabilities of words (words × topics) held fixed.
+
+    At most `steps` of them, until their mean change in the counts is below `tolerance`.
+    """
+    first = np.concatenate([[0], np.cumsum(ends - starts)])
+    found = Folded(np.empty((len(starts), len(alpha))), np.empty((first[-1], len(alpha))), first)
+
+    def work(start: int, stop: int) -> None:
+        part = slice(start, stop)
+        _fold_in(
+            starts[part], ends[part], first[part], words, counts, by_word, alpha, steps, tolerance,
+            found.counts[part], found.phi,
+        )  # fmt: skip
+
+    in_threads(work, len(starts), 64)
+    return found
+
+
+@njit(**OPTIONS)
+def _fold_in(  # type: ignore[no-untyped-def]
+    starts, ends, first, words, counts, by_word, alpha, steps, tolerance, document_counts, phi,
+):  # fmt: skip
+    width = len(alpha)
+    fresh = np.empty(width)
+    for d in range(len(starts)):
+        here = document_counts[d]
+        here[:] = alpha
+        for i in range(ends[d] - starts[d]):
+            row, there, n = phi[first[d] + i], by_word[words[starts[d] + i]], counts[starts[d] + i]
+            norm = _TINY
+            for k in range(width):
+                norm += there[k]
+            for k in range(width):
+                row[k] = there[k] / norm
+            for k in range(width):
+                here[k] += n * row[k]
+        for _ in range(steps):
+            change = 0.0
+            for i in range(ends[d] - starts[d]):
+                row, there, n = phi[first[d] + i], by_word[words[starts[d] + i]], counts[starts[d] + i]
+                norm = _TINY
+                for k in range(width):
+                    fresh[k] = max(here[k] - row[k], 0.0) * there[k]
+                    norm += fresh[k]
+                inverse = 1.0 / norm
+                for k in range(width):
+                    value = fresh[k] * inverse
+                    fresh[k] = n * (value - row[k])
+                    row[k] = value
+                for k in range(width):
+                    here[k] += fresh[k]
+                    change += abs(fresh[k])
+            if change <= tolerance * width:
+                break
+
+
+class OnlineCollapsed:
+    """Counts with their prior (words × topics) on their way through minibatches (Foulds and others, 2013)."""
+
+    def __init__(self, topics: np.ndarray, topic_prior: np.ndarray):
+        """From (topics × words); the prior may be the same for all topics, (1 × words)."""
+        self.lam = np.ascontiguousarray(topics.T)
+        self.prior = np.ascontiguousarray(topic_prior.T)
+
+    def step(self, rows: Rows, rate: float, document_prior: np.ndarray, steps: int, tolerance: float) -> None:
+        """One natural-gradient step, as in SVI, with collapsed responsibilities."""
+        by_word = self.lam / self.lam.sum(axis=0)
+        found = fold_in(*rows[:4], by_word, document_prior, steps, tolerance)
+        entries, owners, ends = sort_by_word(rows.starts, rows.ends, rows.words, len(self.lam))
+        place = entries + (found.first[:-1] - rows.starts)[owners]
+
+        def work(start: int, stop: int) -> None:
+            _step_words(
+                start, stop, entries, place, owners, ends, rows.counts, rows.weights, found.phi, rate, self.prior,
+                self.lam,
+            )  # fmt: skip
+
+        in_threads(work, len(self.lam), 512)
+
+    def concentrations(self) -> np.ndarray:
+        """(topics × words)."""
+        return np.ascontiguousarray(self.lam.T)
+
+
+@njit(**OPTIONS)
+def _step_words(  # type: ignore[no-untyped-def]
+    start, stop, entries, place, owners, ends, counts, weights, phi, rate, prior, lam,
+):  # fmt: skip
+    """λ ← (1 − ρ) λ + ρ (η + Σ weight · count · φ)."""
+    width = lam.shape[1]
+    for v in range(start, stop):
+        row = lam[v]
+        for k in range(width):
+            row[k] = (1.0 - rate) * row[k] + rate * prior[v, k % prior.shape[1]]
+        for at in range(0 if v == 0 else ends[v - 1], ends[v]):
+            here, factor = phi[place[at]], rate * weights[owners[at]] * counts[entries[at]]
+            for k in range(width):
+                row[k] += factor * here[k]
+
+
+# ---- learned priors ----------------------------------------------------------------------------------------------
+
+
+def learn_document_prior(x: Entries, phi: np.ndarray, counts: Counts, alpha: np.ndarray) -> np.ndarray:
+    """Fixed-point steps (Minka, 2000) to the α under which the topics of documents are likeliest."""
+    n_topics = len(alpha)
+    expected = np.maximum(counts.documents[:, :n_topics].astype(np.float64) - alpha, 0.0)
+    some = np.empty(expected.shape)
+    _some_of_document(x.bounds, x.counts, phi, some)
+    lengths, weights = expected.sum(axis=1), x.weights.astype(np.float64)
+    given = expected / np.maximum(some, _TINY)  # how many there are, if there are any
+    for _ in range(_FIXED_POINT):
+        grown = weights @ (some * (digamma(alpha + given) - digamma(alpha)))
+        total = alpha.sum()
+        alpha = alpha * np.clip(grown / max(weights @ (digamma(lengths + total) - digamma(total)), _TINY), 0.1, 10.0)
+        alpha = np.maximum(alpha, 1e-5)
+    return alpha
+
+
+def learn_topic_prior(x: Entries, phi: np.ndarray, counts: Counts, eta: float, n_topics: int) -> float:
+    """The same for one η of all topics and words."""
+    expected = np.maximum(counts.words[:, :n_topics].astype(np.float64), 0.0)
+    none = np.zeros(expected.shape)
+    _log_none_of_word(x.bounds, x.words, x.counts, x.weights, phi, none)
+    some = -np.expm1(none)
+    totals, given = expected.sum(axis=0), expected / np.maximum(some, _TINY)
+    for _ in range(_FIXED_POINT):
+        grown = np.sum(some * (digamma(eta + given) - digamma(eta)))
+        size = len(expected) * eta
+        eta *= np.clip(grown / max(len(expected) * np.sum(digamma(totals + size) - digamma(size)), _TINY), 0.1, 10.0)
+        eta = max(eta, 1e-5)
+    return float(eta)
+
+
+@njit(**OPTIONS)
+def _log_not(p):  # type: ignore[no-untyped-def]
+    """log(1 − p); most responsibilities are small, and then three terms of the series are exact to 3e-9."""
+    if p < 0.01:
+        return -p * (1.0 + p * (0.5 + p * (1.0 / 3.0)))
+    return math.log1p(-min(p, 1.0 - 1e-12))
+
+
+@njit(**OPTIONS)
+def _some_of_document(bounds, counts, phi, some):  # type: ignore[no-untyped-def]
+    """The probability that a document has any token of a topic: 0.1 is mostly none (Teh and others, 2006)."""
+    for d in range(len(some)):
+        none = some[d]
+        none[:] = 0.0
+        for group in range(GROUPS):
+            for i in range(bounds[d, group, 0], bounds[d, group, 1]):
+                for k in range(len(none)):
+                    none[k] += counts[i] * _log_not(phi[i, k])
+        for k in range(len(none)):
+            none[k] = -math.expm1(none[k])
+
+
+@njit(**OPTIONS)
+def _log_none_of_word(bounds, words, counts, weights, phi, none):  # type: ignore[no-untyped-def]
+    """The log probability that a word has no token of a topic."""
+    for d in range(len(weights)):
+        for group in range(GROUPS):
+            for i in range(bounds[d, group, 0], bounds[d, group, 1]):
+                row = none[words[i]]
+                for k in range(len(row)):
+                    row[k] += weights[d] * counts[i] * _log_not(phi[i, k])

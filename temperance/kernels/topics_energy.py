@@ -1,0 +1,55 @@
+"""The energy of mean parameters of LDA, document by document, on the host: what variational tempering cools by."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ..numerics.threads import in_threads
+from ._host import OPTIONS, log
+from .topics_documents import TINY, Rows
+
+
+def energies_of(rows: Rows, gamma: np.ndarray, topics: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    """Σ_v n_v log Σ_k E[θ_k] E[β_kv] of each document, with concentrations of topics word by word and their sums."""
+    energies = np.empty(len(gamma))
+
+    def work(start: int, stop: int) -> None:
+        _energies(start, stop, rows.starts, rows.ends, rows.words, rows.counts, gamma, topics, totals, energies)
+
+    in_threads(work, len(gamma), 64)
+    return energies
+
+
+@njit(**OPTIONS)
+def _energies(  # type: ignore[no-untyped-def]
+    start, stop, starts, ends, words, counts, gammas, topics, totals, energies,
+):  # fmt: skip
+    n_topics, longest = topics.shape[1], 1
+    for d in range(start, stop):
+        longest = max(longest, ends[d] - starts[d])
+    share, mean = np.empty(n_topics), np.empty(longest)
+    for d in range(start, stop):
+        here, count = words[starts[d] : ends[d]], counts[starts[d] : ends[d]]
+        whole = gammas[d].sum()
+        for k in range(n_topics):
+            share[k] = gammas[d, k] / (whole * totals[k])
+        four = len(here) - len(here) % 4
+        for i in range(0, four, 4):
+            a, b, c, e = topics[here[i]], topics[here[i + 1]], topics[here[i + 2]], topics[here[i + 3]]
+            of_a, of_b, of_c, of_e = 0.0, 0.0, 0.0, 0.0
+            for k in range(n_topics):
+                of_a += a[k] * share[k]
+                of_b += b[k] * share[k]
+                of_c += c[k] * share[k]
+                of_e += e[k] * share[k]
+            mean[i], mean[i + 1], mean[i + 2], mean[i + 3] = of_a, of_b, of_c, of_e
+        for i in range(four, len(here)):
+            a, of_a = topics[here[i]], 0.0
+            for k in range(n_topics):
+                of_a += a[k] * share[k]
+            mean[i] = of_a
+        value = 0.0
+        for i in range(len(here)):
+            value += count[i] * log(max(mean[i], TINY))
+        energies[d] = value

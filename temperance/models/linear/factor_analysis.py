@@ -1,0 +1,373 @@
+"""Factor analysis: data that are a few hidden Gaussian scores, mixed linearly, in noise.
+
+    α_k ~ Gamma,   w_dk | α ~ N(0, s_d²/α_k),   μ_d ~ N(c_d, s_d²),   τ_d ~ Gamma,
+    z_n ~ N(0, I),   x_nd ~ N(w_d · z_n + μ_d, 1/τ_d)
+
+The scores z are integrated out exactly, whatever is missing. c and s are the data's column means and spreads.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, Key
+
+from ...data import as_matrix, as_weights, column_moments
+from ...errors import InvalidData, InvalidParameter
+from ...families import Gamma, GammaVector, Normal, NormalVector, Point
+from ...families._family import Family
+from ...numerics.gaussian_latents import gaussian_integral
+from ...numerics.linalg import outer, symmetrise
+from ...numerics.special import LOG_2PI
+from .._data import Data, make_data
+from .._model import (
+    Conditional,
+    Group,
+    Means,
+    Model,
+    Posterior,
+    Powers,
+    Walk,
+    Way,
+    add,
+    column,
+    draw_posterior,
+    entropy,
+    means,
+)
+from ..mixture.finite import check_choice, check_count
+from . import factor_answers
+from .factor_rotation import Scores, Sizes, rotate
+from .factor_start import principal_loadings
+from .loadings_prior import LoadingsPrior, known_loadings_prior
+from .parameters import each, finite, gamma_or_positive, positive, stack
+from .prediction import Prediction
+
+_DRAWS = 64  # of the posterior, over which a predictive density is averaged
+_METRIC, _PULL = "metric of the scores", "pull on the scores"
+
+
+class Local(NamedTuple):
+    """exp{E log p(x, z | θ)} of each datum as a Gaussian in z: constant + hᵀz − ½ zᵀPz."""
+
+    constant: Float[Array, " n"]
+    linear: Float[Array, "n k"]
+    precision: Float[Array, "*n k k"]
+
+
+class FactorAnalysis(Model):
+    """`n_factors` hidden scores for each row, mixed by loadings, with a mean and noise for each column.
+
+    `noise` is "diagonal" (one variance for each column, the default), "isotropic" (one for all: probabilistic PCA),
+    a `tp.Gamma` over the noise precision of each column, or known variances (one number or one a column).
+    `relevance` is a `tp.Gamma` over α, the precision of each factor's loadings in units of their columns' spread, or
+    a number where α is known. `centre` and `scale` are what the prior calls the columns' mean and spread, by default
+    those of the data (with isotropic noise one spread for all). `missing="marginalise"` lets NaN stand for an entry
+    that was not seen.
+    """
+
+    prior: dict[str, Family | Conditional]  # complete once there are data
+    relevance: Gamma | Array
+    noise: Gamma | Array | None  # as given; an array holds known variances
+    centre: Float[Array, " d"] | None
+    scale: Float[Array, " d"] | None
+    n_factors: int = eqx.field(static=True)
+    isotropic: bool = eqx.field(static=True)
+    missing: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        n_factors: int,
+        *,
+        noise: str | Gamma | ArrayLike = "diagonal",
+        relevance: Gamma | ArrayLike | None = None,
+        centre: ArrayLike | None = None,
+        scale: ArrayLike | None = None,
+        missing: str | None = None,
+    ):
+        self.n_factors = check_count("n_factors", n_factors)
+        self.missing = check_choice("missing", missing, {None: False, "marginalise": True})
+        self.isotropic = False
+        if isinstance(noise, str):
+            self.isotropic = check_choice("noise", noise, {"diagonal": False, "isotropic": True})
+            self.noise = None
+        else:
+            self.noise = gamma_or_positive("noise", noise)
+        if isinstance(relevance, Gamma) and relevance.batch_shape not in ((), (self.n_factors,)):
+            raise InvalidParameter(f"relevance must be one Gamma or {n_factors} of them, got {relevance.batch_shape}")
+        self.relevance = gamma_or_positive("relevance", Gamma(1.0, 0.1) if relevance is None else relevance)
+        self.centre = None if centre is None else finite("centre", centre)
+        self.scale = None if scale is None else positive("scale", scale)
+        self.prior = {}
+
+    # ---- the model ----------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Given loadings and scores the precisions are independent; neither is independent of the loadings."""
+        precisions = tuple(name for name in ("relevance", "noise") if name in self.prior)
+        return (("loadings",), precisions) if precisions else (("loadings",),)
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        return ("relevance",)
+
+    def log_evidence(
+        self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
+    ) -> Float[Array, " n"]:
+        local = self.local(m, x, powers)
+        return local.constant + gaussian_integral(local.linear, local.precision, key)
+
+    def local(self, m: Means, x: Float[Array, "n d"], powers: Powers = Powers()) -> Local:
+        k, d = self.n_factors, x.shape[1]
+        first, second = m["loadings"].linear, -2.0 * symmetrise(m["loadings"].precision)  # E[w], E[w wᵀ]
+        noise = self._noise(m, d)
+        tau = noise.value
+        weighted = tau[:, None, None] * second
+        each = 0.5 * (noise.log - LOG_2PI - weighted[:, k, k])
+        beta, latent = jnp.asarray(powers.observation), jnp.asarray(powers.latent)
+        if self.missing:
+            seen = ~jnp.isnan(x)
+            x, share = jnp.where(seen, x, 0.0), seen.astype(x.dtype)
+            constant, pull = share @ each, share @ weighted[:, :k, k]
+            precision = (share @ weighted[:, :k, :k].reshape((d, k * k))).reshape((-1, k, k))
+        else:
+            constant, pull = jnp.sum(each), jnp.sum(weighted[:, :k, k], axis=0)[None]
+            precision = jnp.sum(weighted[:, :k, :k], axis=0)
+            if beta.ndim or latent.ndim:
+                precision = jnp.broadcast_to(precision[None], (x.shape[0], k, k))
+        scaled = x * tau[None]
+        constant = constant + scaled @ first[:, k] - 0.5 * jnp.sum(scaled * x, axis=1)
+        linear = column(beta) * (scaled @ first[:, :k] - pull)
+        one = np.eye(k) if precision.ndim == 2 else np.eye(k)[None]
+        precision = _over_matrix(beta) * precision + _over_matrix(latent) * one
+        if _METRIC in m:  # zeros, whose derivatives are the scores' moments
+            linear = linear + m[_PULL][None]
+            precision = precision + (m[_METRIC] if precision.ndim == 2 else m[_METRIC][None])
+        return Local(beta * constant - 0.5 * k * LOG_2PI * latent, linear, precision)
+
+    def _noise(self, m: Means, d: int) -> GammaVector:
+        """The statistics of each column's noise precision."""
+        if "noise" in self.prior:
+            noise = m["noise"]
+        else:
+            assert isinstance(self.noise, jax.Array)
+            noise = GammaVector(-jnp.log(self.noise), 1.0 / self.noise)
+        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (d,)), noise)
+
+    def sweep(
+        self, q: Posterior, data: Data, way: Way = Way(), rate: ArrayLike = 1.0, walk: Walk | None = None
+    ) -> tuple[Posterior, Float[Array, ""]]:
+        """Coordinate ascent with a change of the factors' coordinates after the loadings: see `factor_rotation`."""
+        whole = all(isinstance(power, float) and power == 1.0 for power in (rate, *way.powers))
+        if not whole or any(isinstance(block, Point) for block in q.blocks.values()):
+            return super().sweep(q, data, way, rate, walk)
+        walk = walk or self.walk
+        blocks, k = dict(q.blocks), self.n_factors
+        m = means(blocks)
+        value, target = jax.value_and_grad(self.log_prior)(m)
+        terms, _ = walk(m | {_METRIC: jnp.zeros((k, k)), _PULL: jnp.zeros(k)}, data)
+        bound = value + terms.value + entropy(blocks)
+        scores = Scores(data.total_weight, terms.messages[_PULL], -2.0 * terms.messages[_METRIC])
+        loadings = blocks["loadings"].with_natural(target["loadings"] + terms.messages["loadings"])
+        assert isinstance(loadings, Normal)
+        p = self.prior.get("relevance")
+        known = p if isinstance(p, Gamma) else jnp.broadcast_to(jnp.asarray(self.relevance), (k,))
+        blocks["loadings"], relevance = rotate(loadings, scores, Sizes(known, self._scale(), _level()))
+        if relevance is not None:
+            blocks["relevance"] = blocks["relevance"].with_natural(relevance)
+        if "noise" in blocks:
+            terms, _ = walk(means(blocks), data)
+            prior = self.prior["noise"]
+            assert isinstance(prior, Family)
+            blocks["noise"] = prior.with_natural(prior.natural + terms.messages["noise"])
+        return Posterior(blocks, {}), bound
+
+    def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Float[Array, "n d"]:
+        key_z, key_x = jax.random.split(key)
+        loadings = draws["loadings"]
+        d = loadings.shape[0]
+        z = jax.random.normal(key_z, (n, self.n_factors))
+        precision = draws["noise"] if "noise" in self.prior else self._noise({}, d).value
+        precision = jnp.broadcast_to(precision, (d,))
+        mean = z @ loadings[:, :-1].T + loadings[:, -1][None]
+        return mean + jax.random.normal(key_x, mean.shape) / jnp.sqrt(precision)[None]
+
+    def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
+        """Loadings near the principal axes, precisions to match; then the best loadings for them."""
+        scale = self._scale()
+        start, count = principal_loadings(key, data, scale, self.n_factors)
+        blocks: dict[str, Family] = {}
+        if "noise" in self.prior:
+            left = jnp.square(scale) * jnp.clip(1.0 - jnp.sum(jnp.square(start), axis=1), 0.1, 1.0)
+            seen = GammaVector(0.5 * count, -0.5 * count * left)
+            p = self._family_of("noise")
+            blocks["noise"] = p + (seen if p.batch_shape else seen.sum())
+        if "relevance" in self.prior:
+            size = jnp.sum(jnp.square(start), axis=0)
+            half = jnp.full(self.n_factors, 0.5 * len(scale))
+            blocks["relevance"] = self._family_of("relevance") + GammaVector(half, -0.5 * size)
+        m = means(blocks)
+        rows = jnp.concatenate([start * scale[:, None], jnp.zeros((len(scale), 1))], axis=1)
+        m["loadings"] = NormalVector(rows, -0.5 * outer(rows, rows))
+        terms, _ = self.terms(m, data)
+        natural = add(jax.grad(self.log_prior)(m), terms.messages)["loadings"]
+        return Posterior(blocks | {"loadings": Normal.from_natural(natural)}, {})
+
+    # ---- data in ------------------------------------------------------------------------------------------
+
+    def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
+        x = as_matrix(data, missing=self.missing)
+        model = self._complete(x)
+        width = x.shape[1] + self.n_factors * (self.n_factors if self.missing else 1)
+        block = max(256, 2**18 // width)
+        return model, make_data(x, as_weights(weights, x.shape[0]), block, model.to_internal)
+
+    def _complete(self, x: np.ndarray) -> Self:
+        k, d = self.n_factors, x.shape[1]
+        if k > d:
+            raise InvalidParameter(f"n_factors must be at most the number of columns, {d}, got {k}")
+        mean, deviation = column_moments(x)
+        if self.scale is None:
+            if self.isotropic:
+                deviation = np.full(d, np.sqrt(np.mean(np.square(deviation))))
+            flat = deviation <= 1e-14 * np.abs(mean)
+            deviation = np.where(flat, np.where(mean != 0.0, np.abs(mean), 1.0), deviation)
+            scale = jnp.asarray(deviation)
+        else:
+            scale = each("scale", self.scale, d)
+        centre = jnp.asarray(mean) if self.centre is None else each("centre", self.centre, d)
+        prior: dict[str, Family | Conditional] = {}
+        noise = self.noise
+        if isinstance(self.relevance, Gamma):
+            prior["relevance"] = stack("relevance", self.relevance, k)
+            prior["loadings"] = LoadingsPrior(scale, _level()[None])
+        else:
+            prior["loadings"] = known_loadings_prior(scale, each("relevance", self.relevance, k), _level()[None])
+        if noise is None:
+            one = Gamma(1.0, 0.1 * np.square(np.asarray(scale)))
+            prior["noise"] = one[0] if self.isotropic else one
+        elif isinstance(noise, Gamma):
+            prior["noise"] = stack("noise", noise, d)
+        else:
+            noise = each("noise", noise, d)
+        return self._with(prior=prior, noise=noise, centre=centre, scale=scale)
+
+    def to_internal(self, x: np.ndarray) -> np.ndarray:
+        assert self.centre is not None
+        return x - np.asarray(self.centre)[None]
+
+    def new_rows(self, data: Any) -> np.ndarray:
+        x = as_matrix(data, missing=self.missing, empty_columns=self.missing)
+        d = len(self._scale())
+        if x.shape[1] != d:
+            raise InvalidData(f"data have {x.shape[1]} columns, but the model was fitted to {d}")
+        return self.to_internal(x)
+
+    def notes(self, data: Data) -> list[str]:
+        x = np.asarray(data.values)[: data.size]
+        flat = np.nanmax(x, axis=0) == np.nanmin(x, axis=0)
+        if not flat.any():
+            return []
+        which = ", ".join(str(index) for index in np.flatnonzero(flat))
+        return [f"constant columns ({which}) have nothing to explain: their noise is the prior's guess"]
+
+    # ---- answers out --------------------------------------------------------------------------------------
+
+    def components(self, q: Posterior) -> Float[Array, "k d"]:
+        """The expected loadings, one row for each factor."""
+        return q.blocks["loadings"].mode()[:, :-1].T
+
+    def transform(self, q: Posterior, data: Any) -> np.ndarray:
+        """The expected scores of each row."""
+        return np.asarray(factor_answers.scores(self, q, self.new_rows(data)).mean)
+
+    def inverse_transform(self, q: Posterior, scores: Any) -> np.ndarray:
+        """The expected rows with these scores, in the user's coordinates."""
+        z = as_matrix(scores, name="scores")
+        if z.shape[1] != self.n_factors:
+            raise InvalidData(f"scores must have {self.n_factors} columns, one for each factor, got {z.shape[1]}")
+        loadings = np.asarray(q.blocks["loadings"].mode())
+        return z @ loadings[:, :-1].T + loadings[:, -1] + np.asarray(self.centre)
+
+    def impute(self, q: Any, data: Any) -> Prediction:
+        """Every entry with its variance: what was seen as it is (variance 0), what is missing as it is expected."""
+        x = self.new_rows(data)
+        mean, variance = factor_answers.impute(self, q, x)
+        seen = ~np.isnan(x)
+        whole = np.where(seen, x, np.asarray(mean)) + np.asarray(self.centre)[None]
+        return Prediction(whole, np.where(seen, 0.0, np.asarray(variance)))
+
+    def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
+        """Averaged over draws of the posterior, always the same: a mixture of Gaussians, so a density."""
+
+        def one(key: Key[Array, ""]) -> Float[Array, " n"]:
+            return self.log_evidence(self.statistics(draw_posterior(key, q)), x)
+
+        each = jax.lax.map(one, jax.random.split(jax.random.key(0), _DRAWS))
+        return jax.nn.logsumexp(each, axis=0) - np.log(_DRAWS)
+
+    def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
+        def one(key: Key[Array, ""]) -> Any:
+            key_q, key_x = jax.random.split(key)
+            return self.simulate(key_x, draw_posterior(key_q, q), 1)[0]
+
+        return jax.vmap(one)(jax.random.split(key, n)) + jnp.asarray(self.centre)[None]
+
+    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
+        natural = blocks["loadings"].natural
+        assert self.centre is not None
+        moved = natural.linear + natural.precision[:, :, -1] * self.centre[:, None]
+        return blocks | {"loadings": blocks["loadings"].with_natural(NormalVector(moved, natural.precision))}
+
+    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
+        return draws | {"loadings": jnp.asarray(draws["loadings"]).at[..., -1].add(self.centre)}
+
+    def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
+        """A row for each factor, the strongest first: the share of the columns' variance that it explains."""
+        shares = self.explained(q)
+        order = np.argsort(-shares)
+        table: dict[str, list[Any]] = {"factor": (order + 1).tolist(), "explained": shares[order].tolist()}
+        if "relevance" in q.blocks:
+            table["relevance"] = np.asarray(q.blocks["relevance"].mean().value)[order].tolist()
+        loadings = np.asarray(self.components(q)) / np.asarray(self._scale())
+        table["largest on column"] = np.argmax(np.abs(loadings), axis=1)[order].tolist()
+        return table
+
+    def explained(self, q: Posterior) -> np.ndarray:
+        """The share of the columns' variance (each in its own unit) that every factor explains."""
+        loadings = np.asarray(self.components(q)) / np.asarray(self._scale())
+        noise = np.asarray(self._noise(means(q.blocks), loadings.shape[1]).value)
+        total = np.square(loadings).sum() + np.sum(1.0 / noise / np.square(np.asarray(self._scale())))
+        return np.square(loadings).sum(axis=1) / total
+
+    def covariance(self, draws: dict[str, Any]) -> Float[Array, "d d"]:
+        """W Wᵀ + the noise: the covariance of a row given a draw (or the mode) of the parameters."""
+        w = draws["loadings"][:, :-1]
+        d = w.shape[0]
+        precision = draws["noise"] if "noise" in self.prior else self._noise({}, d).value
+        return w @ w.T + jnp.diag(1.0 / jnp.broadcast_to(precision, (d,)))
+
+    # ---- pieces -------------------------------------------------------------------------------------------
+
+    def _scale(self) -> Float[Array, " d"]:
+        assert self.scale is not None, "prepare completes the model"
+        return self.scale
+
+    def _family_of(self, name: str) -> Family:
+        p = self.prior[name]
+        assert isinstance(p, Family)
+        return p
+
+
+def _level() -> Float[Array, ""]:
+    """κ: the prior of a column's mean is as wide as the column."""
+    return jnp.ones(())
+
+
+def _over_matrix(power: Float[Array, "*n"]) -> Array:
+    return power[:, None, None] if power.ndim else power

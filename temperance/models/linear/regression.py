@@ -1,0 +1,299 @@
+"""Linear regression with Gaussian noise and priors over the weights, their precision and the noise.
+
+    α_g ~ Gamma,   w_i | α ~ N(0, 1/α_{g(i)}),   β ~ Gamma,   y_n ~ N(w · φ(x_n), 1/β)
+
+One α for all weights, or one for each (automatic relevance determination), or α known; β unknown or known.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, Key
+
+from ...data import as_weights
+from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
+from ...families import Gamma, GammaVector, Normal, Point
+from ...families._family import Family, as_float, require_finite_positive
+from ...numerics.linalg import cholesky, explicit_inverse
+from ...numerics.special import LOG_2PI
+from .._data import Data, make_data
+from .._model import Conditional, Means, Model, Posterior, Powers, add
+from .features import Features, as_features
+from .prediction import Location, Prediction
+from .regression_data import Rows, as_inputs, as_inputs_and_targets, check_features, condition_number
+from .standardise import Standardised
+from .weights_prior import WeightsPrior, in_user_units, normal, relative, with_precision
+
+VAGUE = 1e-3  # shape of the vague Gamma over the noise precision: a five-hundredth of an observation
+# A weight is pruned when its α can grow past the data's precision, and α can grow to about 1/(2 · this rate).
+VAGUER = 1e-6
+
+
+class LinearRegression(Model):
+    """Bayesian linear regression; the data are a pair (X, y).
+
+    `features` is `tp.Polynomial(degree)`, a function of X, or None for the columns of X. `intercept` adds a
+    constant with a precision of its own (True), with that of the other weights ("shared"), or not (False).
+
+    `prior` is about the weights in the user's units: a `tp.Gamma` over their precision α, a number for a
+    known α, or a `tp.Normal` over all of them (the intercept first). `ard=True` gives each weight its own α.
+    By default α is relative to the spread of the features and of y: Gamma(½, ½), or a vague one for `ard`.
+    `noise` is a `tp.Gamma` over the noise precision β, a number for a known one, or None for a vague Gamma.
+    """
+
+    prior: dict[str, Family | Conditional]  # complete once there are data
+    features: Features
+    weight_prior: Family | Array | None  # as given
+    noise_prior: Family | Array | None  # as given; an array is a known precision
+    coordinates: Standardised | None
+    intercept: bool | str = eqx.field(static=True)
+    ard: bool = eqx.field(static=True)
+    columns: int | None = eqx.field(static=True)
+
+    def __init__(
+        self,
+        features: Any = None,
+        *,
+        intercept: bool | str = True,
+        prior: Gamma | Normal | ArrayLike | None = None,
+        noise: Gamma | ArrayLike | None = None,
+        ard: bool = False,
+    ):
+        if not isinstance(intercept, bool) and intercept != "shared":
+            raise InvalidParameter(f'intercept must be True, False or "shared", got {intercept!r}')
+        if ard and not (prior is None or isinstance(prior, Gamma)):
+            raise InvalidParameter(f"with ard=True prior must be a tp.Gamma over each precision, got {prior!r}")
+        self.features = as_features(features)
+        self.weight_prior = _as_prior("prior", prior, (Gamma, Normal))
+        self.noise_prior = _as_prior("noise", noise, (Gamma,))
+        self.intercept, self.ard = intercept, bool(ard)
+        self.prior, self.coordinates, self.columns = {}, None, None
+
+    # ---- the model ----------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """Given the weights the precisions are independent; neither is independent of the weights."""
+        precisions = tuple(name for name in ("alpha", "noise") if name in self.prior)
+        return (("weights",), precisions) if precisions else (("weights",),)
+
+    def log_evidence(
+        self, m: Means, x: Rows, powers: Powers = Powers(), key: Key[Array, ""] | None = None
+    ) -> Float[Array, " n"]:
+        w = m["weights"]
+        # E(y − w·φ)²; `precision` of a Normal's statistics is −½ E[w wᵀ].
+        cross = x.features @ w.linear
+        square = -2.0 * jnp.sum((x.features @ w.precision) * x.features, axis=1)
+        residual = jnp.square(x.target) - 2.0 * x.target * cross + square
+        beta = m["noise"] if "noise" in self.prior else self._known_noise()
+        return powers.observation * 0.5 * (beta.log - LOG_2PI - beta.value * residual)
+
+    def _known_noise(self) -> GammaVector:
+        assert isinstance(self.noise_prior, jax.Array)
+        return GammaVector(jnp.log(self.noise_prior), self.noise_prior)
+
+    def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Rows:
+        """Targets at standard Normal inputs: the model does not describe its inputs."""
+        key_x, key_y = jax.random.split(key)
+        features = jax.random.normal(key_x, (n, draws["weights"].shape[0]))
+        if self.intercept:
+            features = features.at[:, 0].set(1.0)
+        beta = draws["noise"] if "noise" in self.prior else self._known_noise().value
+        return Rows(features, features @ draws["weights"] + jax.random.normal(key_y, (n,)) / jnp.sqrt(beta))
+
+    def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
+        """Precisions of the data's size, up to a random factor; then the best weights for them."""
+        p = self._weights_prior()
+        spread = jnp.sum(data.weights * jnp.square(data.values.target)) / jnp.sum(data.weights)
+        spread = jnp.where(spread > 0.0, spread, jnp.square(self._at().target_width))
+        key_alpha, key_noise = jax.random.split(key)
+        blocks: dict[str, Family] = {}
+        if "alpha" in self.prior:
+            size = spread * jnp.mean(jnp.square(p.matrix), axis=1) + jnp.square(p.offset)
+            count = jnp.sum(p.members, axis=0)
+            blocks["alpha"] = self._guess("alpha", key_alpha, count / (size @ p.members), count)
+        if "noise" in self.prior:
+            blocks["noise"] = self._guess("noise", key_noise, 1.0 / spread, data.total_weight)
+        m = {name: family.mean() for name, family in blocks.items()}
+        # The message to the weights does not depend on them: the statistics of zero will do.
+        m["weights"] = p.family(p.natural(m)).statistics(jnp.zeros_like(p.offset))
+        terms, _ = self.terms(m, data)
+        natural = add(jax.grad(self.log_prior)(m), terms.messages)["weights"]
+        return Posterior(blocks | {"weights": p.family(natural)}, {})
+
+    def _guess(self, name: str, key: Key[Array, ""], centre: Array, count: Array) -> Family:
+        """The Gamma with the posterior's shape, and a mean near `centre`."""
+        p = self.prior[name]
+        assert isinstance(p, Family)
+        centre = centre * jnp.exp(jax.random.normal(key, centre.shape))
+        log = p.natural.log + 0.5 * count
+        return p.with_natural(GammaVector(log, -(log + 1.0) / centre))
+
+    # ---- data in ------------------------------------------------------------------------------------------
+
+    def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
+        x, y = as_inputs_and_targets(data)
+        weights = as_weights(weights, x.shape[0])
+        share = np.ones(x.shape[0]) if weights is None else weights
+        features = self.features.complete(x, share)
+        phi = check_features(features(x))
+        if phi.shape[1] == 0 and not self.intercept:
+            raise InvalidParameter("there is nothing to fit: there are no features, and intercept is False")
+        at = Standardised.of(phi, y, share, bool(self.intercept))
+        model = self._with(prior=self._priors(at), features=features, coordinates=at, columns=x.shape[1])
+        rows = Rows(at.design(phi), y - np.asarray(at.target))
+        # Rows whose features and their products with the weights fit in the cache.
+        return model, make_data(rows, weights, max(256, 2**16 // rows.features.shape[1]))
+
+    def _priors(self, at: Standardised) -> dict[str, Family | Conditional]:
+        given, size = self.weight_prior, at.offset.shape[0]
+        members = self._members(size)
+        priors: dict[str, Family | Conditional] = {}
+        if given is None:
+            shape = np.full(members.shape[1], VAGUER if self.ard else 0.5)
+            if self.intercept is True:
+                shape[0] = 0.5  # never pruned: the data's own mean, at which it is centred, is not certain
+            priors["alpha"] = Gamma(shape, shape)
+            priors["weights"] = relative(at, members)
+        elif isinstance(given, Gamma):
+            priors["alpha"] = Gamma(np.full(members.shape[1], given.shape), given.rate)
+            priors["weights"] = in_user_units(at, members)
+        elif isinstance(given, Normal):
+            priors["weights"] = normal(at, given, bool(self.intercept))
+        else:
+            assert isinstance(given, jax.Array)
+            priors["weights"] = with_precision(at, given)
+        if self.noise_prior is None:
+            priors["noise"] = Gamma(VAGUE, VAGUE * np.square(np.asarray(at.target_width)))
+        elif isinstance(self.noise_prior, Gamma):
+            priors["noise"] = self.noise_prior
+        return priors
+
+    def _members(self, size: int) -> np.ndarray:
+        """Whose α each weight has: its own with `ard`, else one for all but (unless shared) the intercept."""
+        group = np.arange(size) if self.ard else np.zeros(size, dtype=int)
+        if not self.ard and self.intercept is True:
+            group[1:] = 1
+        return np.eye(group.max() + 1)[group]
+
+    def notes(self, data: Data) -> list[str]:
+        features, target = (np.asarray(leaf)[: data.size] for leaf in data.values)
+        size = features.shape[1]
+        flat = np.ptp(features[:, bool(self.intercept) :], axis=0) <= 1e-12
+        notes = []
+        if data.size < size:
+            notes.append(f"there are fewer rows ({data.size}) than weights ({size}): the prior decides the rest")
+        elif self.intercept and flat.any():
+            which = ", ".join(str(index) for index in np.flatnonzero(flat))
+            notes.append(f"constant features ({which}) cannot be told from the intercept: the prior decides")
+        elif (condition := condition_number(features)) > 1e6:
+            notes.append(
+                f"the features are nearly collinear (condition number {condition:.0e}): single weights mean "
+                "little and digits are lost; for powers use the orthonormal basis of tp.Polynomial"
+            )
+        if np.ptp(target) == 0.0:
+            notes.append("y is constant: the size of the noise is the prior's guess")
+        return notes
+
+    # ---- answers out --------------------------------------------------------------------------------------
+
+    def new_rows(self, data: Any) -> Rows:
+        x, y = as_inputs_and_targets(data)
+        return Rows(self._design(x), y - np.asarray(self._at().target))
+
+    def _design(self, x: np.ndarray) -> np.ndarray:
+        if x.shape[1] != self.columns:
+            raise InvalidData(f"X has {x.shape[1]} columns, but the model was fitted to {self.columns}")
+        return self._at().design(check_features(self.features(x)))
+
+    def log_predictive(self, q: Posterior, x: Rows) -> Float[Array, " n"]:
+        """A Student-t with the noise's degrees of freedom; a Gaussian if the noise is known."""
+        return self.predictive(q, x.features).log_density(x.target)
+
+    def predict(self, q: Any, inputs: Any) -> Prediction:
+        """Mean and variance of y at each row of X, from a posterior or from draws of one."""
+        mean, variance = _moments(self, q, self._design(as_inputs(inputs)))
+        return Prediction(np.asarray(mean) + np.asarray(self._at().target), np.asarray(variance))
+
+    def predictive(self, q: Posterior, features: Float[Array, "n p"]) -> Location:
+        """The density of the (centred) target at each row of features."""
+        weights, noise = q.blocks["weights"], q.blocks.get("noise")
+        centre, square = features @ weights.mode(), jnp.zeros(features.shape[0])
+        if not isinstance(weights, Point):
+            covariance = explicit_inverse(cholesky(weights.natural.precision))
+            square = jnp.sum((features @ covariance) * features, axis=1)
+        if isinstance(noise, Gamma):
+            return Location(centre, square + noise.rate / noise.shape, 2.0 * noise.shape)
+        beta = self._known_noise().value if noise is None else noise.mode()
+        return Location(centre, square + 1.0 / beta, None)
+
+    def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
+        raise UnsupportedMethod(
+            "LinearRegression does not describe its inputs, so it cannot sample new data; "
+            "fit.predict(X) gives the mean and variance of y at inputs of your choice"
+        )
+
+    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
+        weights = blocks["weights"]
+        return blocks | {"weights": weights.with_natural(self._at().to_user(weights.natural))}
+
+    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
+        return draws | {"weights": self._at().draw_to_user(draws["weights"])}
+
+    def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
+        blocks = self.to_user(q.blocks)
+        weights = blocks["weights"]
+        mean = np.asarray(weights.mode())
+        names = [f"feature {index}" for index in range(len(mean) - bool(self.intercept))]
+        table = {"weight": ["intercept", *names] if self.intercept else names, "mean": mean.tolist()}
+        if isinstance(weights, Normal):
+            table["sd"] = np.sqrt(np.diagonal(np.asarray(weights.covariance))).tolist()
+        if "alpha" in blocks:
+            table["alpha"] = np.asarray(self._weights_prior().members @ blocks["alpha"].mean().value).tolist()
+        return table
+
+    # ---- pieces -------------------------------------------------------------------------------------------
+
+    def _at(self) -> Standardised:
+        assert self.coordinates is not None, "prepare completes the model"
+        return self.coordinates
+
+    def _weights_prior(self) -> WeightsPrior:
+        p = self.prior["weights"]
+        assert isinstance(p, WeightsPrior)
+        return p
+
+
+@eqx.filter_jit
+def _moments(model: LinearRegression, q: Any, features: Any) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+    if isinstance(q, Posterior):
+        at = model.predictive(q, features)
+        return at.centre, at.variance()
+    draws, log_weights = q.flat()
+    share = jnp.exp(log_weights)
+    each = features @ draws["weights"].T
+    mean = each @ share
+    beta = draws["noise"] if "noise" in draws else jnp.broadcast_to(model._known_noise().value, share.shape)
+    return mean, jnp.square(each - mean[:, None]) @ share + share @ (1.0 / beta)
+
+
+def _as_prior(name: str, value: Any, families: tuple[type, ...]) -> Any:
+    """One of these families, or a known precision, or None."""
+    if value is None:
+        return None
+    if isinstance(value, Family) and isinstance(value, families) and not value.batch_shape:
+        return value
+    if isinstance(value, Family) or np.ndim(value) != 0:
+        accepted = " or ".join(f"a tp.{family.__name__}" for family in families)
+        raise InvalidParameter(f"{name} must be a positive number, {accepted} (a single one), or None, got {value!r}")
+    try:
+        precision = as_float(value)
+    except (TypeError, ValueError):
+        raise InvalidParameter(f"{name} must be a number or a distribution, got {value!r}") from None
+    require_finite_positive(**{name: precision})
+    return precision

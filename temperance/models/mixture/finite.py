@@ -1,0 +1,371 @@
+"""Finite mixtures of any conjugate pair.
+
+    π ~ Dirichlet(δ),   θ_k ~ prior,   z_n ~ π,   x_n ~ p(x | θ_{z_n})
+
+The local sum over z is exact, so the whole model is one line of `log_evidence`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, Key
+
+from ...data import as_matrix, as_weights, column_moments
+from ...errors import InvalidData, InvalidParameter
+from ...families import Dirichlet, GaussianWithMissing, Pair, Point
+from ...families._family import Family
+from ...families._parameters import parameters, require_concentration
+from ...families.describe import describe
+from ...families.translate import location_width, translate, translate_draw
+from ...kernels import gaussian_walk
+from ...numerics.latents import sum_out
+from ...numerics.special import log_mix, safe_log
+from .._answers import Enumerable
+from .._data import Data, make_data, over_blocks
+from .._model import Conditional, Means, Posterior, Powers, Terms, Way, column
+from .likelihoods import as_pair, require_conjugate, stack_prior
+from .starts import Start, as_start, match_start, start_labels
+
+
+class Mixture(Enumerable):
+    """A mixture of `n_components` distributions of one kind.
+
+    `likelihood` is a name ("gaussian", "diagonal", "spherical", "poisson", "bernoulli", "categorical",
+    "multinomial") or a conjugate `Pair`; `prior` is its conjugate family (shared by all components unless it has
+    a batch axis of that length), by default weakly informative from the data's scale. `concentration` is the
+    Dirichlet parameter of the weights, or `weights="point"` estimates them (the automatic-relevance variant), or
+    `weights` are known numbers that sum to one.
+    """
+
+    prior: dict[str, Family | Conditional]
+    pair: Pair
+    component_prior: Family | None  # as given, in the user's coordinates
+    shift: Float[Array, " d"] | None
+    start: Start
+    known: Float[Array, " k"] | None  # the logarithms of known weights
+    n_components: int = eqx.field(static=True)
+    columns: int | None = eqx.field(static=True)
+    missing: bool = eqx.field(static=True)
+    single: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        n_components: int,
+        likelihood: str | Pair = "gaussian",
+        *,
+        prior: Family | None = None,
+        concentration: ArrayLike = 1.0,
+        weights: str | ArrayLike = "dirichlet",
+        init: Any = "kmeans++",
+        missing: str | None = None,
+        precision: str = "double",
+        columns: int | None = None,
+    ):
+        self.n_components = check_count("n_components", n_components)
+        self.missing = check_choice("missing", missing, {None: False, "marginalise": True})
+        self.single = check_choice("precision", precision, {"double": False, "single": True})
+        self.columns = columns
+        self.start = as_start(init, self.n_components)
+        self.shift = None
+        self.pair = as_pair(likelihood, self.missing)
+        self.component_prior = prior
+        self.known = None if isinstance(weights, str) else log_known_weights(weights, self.n_components)
+        self.prior = self._weights_prior(concentration, weights) if isinstance(weights, str) else {}
+        components = prior and stack_prior(prior, self.pair, self.n_components, columns)
+        if components is not None:
+            self.prior["components"] = components
+
+    def _weights_prior(self, concentration: Any, weights: str) -> dict[str, Family | Conditional]:
+        if check_choice("weights", weights, {"dirichlet": False, "point": True}):
+            return {"weights": Point(Dirichlet(jnp.ones(self.n_components)))}
+        delta = parameters(concentration=(concentration, 0))[0]
+        require_concentration(concentration=delta)
+        if delta.ndim > 1 or (delta.ndim == 1 and delta.shape[0] != self.n_components):
+            raise InvalidParameter(
+                f"concentration must be one number or {self.n_components} of them, got shape {delta.shape}"
+            )
+        return {"weights": Dirichlet(jnp.broadcast_to(delta, (self.n_components,)))}
+
+    # ---- the model ----------------------------------------------------------------------------------------
+
+    def log_weights(self, m: Means) -> Float[Array, " k"]:
+        """E log π as a function of the statistics of the weights' block."""
+        return m["weights"].log if self.known is None else self.known
+
+    def log_evidence(
+        self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
+    ) -> Float[Array, " n"]:
+        key_pair, key_sum = (None, None) if key is None else jax.random.split(key)
+        return sum_out(self.log_joint_z(m, x, powers, key_pair), key_sum)
+
+    def log_joint_z(
+        self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
+    ) -> Float[Array, "n k"]:
+        """E log p(x, z = k | θ) for every component."""
+        observed = self.pair.tempered_log_likelihood(
+            m["components"], x, column(powers.observation), column(powers.latent), key
+        )
+        return jnp.asarray(column(powers.latent)) * self.log_weights(m)[None] + observed
+
+    def packed(self, m: Means) -> Means:
+        return m | {"components": self.pair.packed(m["components"])}
+
+    def walk(
+        self, m: Means, data: Data, way: Way = Way(), local: dict[str, Family] | None = None
+    ) -> tuple[Terms, dict[str, Family]]:
+        plain = not local and type(self).log_joint_z is Mixture.log_joint_z
+        if plain and gaussian_walk.has_kernel(self, data, way.powers):
+            return gaussian_walk.walk(self, m, data, way.powers), {}
+        return self.terms(m, data, way, local)
+
+    def mean_log_weights(self, q: Posterior) -> Float[Array, " k"]:
+        """log E[π]."""
+        if self.known is not None:
+            return self.known
+        weights = q.blocks["weights"]
+        if isinstance(weights, Point):
+            return safe_log(weights.mode())
+        assert isinstance(weights, Dirichlet)
+        delta = weights.concentration
+        return jnp.log(delta) - jnp.log(jnp.sum(delta))
+
+    def draw_weights(self, draws: dict[str, Any]) -> Float[Array, " k"]:
+        return draws["weights"] if self.known is None else jnp.exp(self.known)
+
+    def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Any:
+        key_z, key_x = jax.random.split(key)
+        z = jax.random.categorical(key_z, safe_log(self.draw_weights(draws)), shape=(n,))
+        return self.pair.sample(key_x, jax.tree.map(lambda leaf: leaf[z], draws["components"]))
+
+    def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
+        key_labels, key_prior = jax.random.split(key)
+        m = {name: p.mean() for name, p in self._families().items()}
+        if self.start.kind == "prior":
+            draws = self.sample_prior(key_prior)
+            m = self.statistics(draws)
+            terms, _ = self.terms(m, data)
+            messages = terms.messages
+        else:
+            messages = self._label_messages(m, data, self.starting_labels(key_labels, data))
+        blocks = {name: p.with_natural(p.natural + messages[name]) for name, p in self._families().items()}
+        return Posterior(blocks, {})
+
+    def starting_labels(self, key: Key[Array, ""], data: Data) -> Any:
+        """A component for each datum, or its share in each."""
+        start = self.start
+        if start.kind == "means":
+            start = Start("means", self.pair.coordinates(start.values))
+        return start_labels(key, start, self.pair.coordinates(data.values), data, self.n_components)
+
+    def _label_messages(self, m: Means, data: Data, labels: Any) -> Means:
+        """The statistics that fixed responsibilities (or labels) give to each block."""
+
+        def block(part: Any, _: Array) -> tuple[Means, tuple[()]]:
+            x, weights, here = part
+            share = here if here.ndim == 2 else jax.nn.one_hot(here, self.n_components, dtype=jnp.float64)
+
+            def total(m: Means) -> Float[Array, ""]:
+                return jnp.sum(weights[:, None] * share * self.log_joint_z(m, x))
+
+            return jax.grad(total)(m), ()
+
+        return over_blocks(block, (data.values, data.weights, labels), *data.cuts)[0]
+
+    # ---- data in, answers out -----------------------------------------------------------------------------
+
+    def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
+        x = self.pair.check(as_matrix(data, missing=self.missing))
+        weights = as_weights(weights, x.shape[0])
+        model = self._complete(x, weights)
+        block = model._block_size(x)
+        return model, make_data(x, weights, block, model.to_internal)
+
+    def _complete(self, x: np.ndarray, weights: np.ndarray | None = None) -> Self:
+        """Fill in what was left to the data: the prior's scale, and the shift that centres them."""
+        pair = self.pair.complete(x)
+        given = self.component_prior
+        mean, deviation = column_moments(x, weights)
+        # Two rows with the mean and the variance of all: a default prior needs no more of the data.
+        summary = np.stack([mean - deviation, mean + deviation])
+        components = stack_prior(given or self._default_prior(pair, summary), pair, self.n_components, x.shape[1])
+        assert components is not None
+        self._match_width(components, x)
+        require_conjugate(components, pair, x)
+        shift = None
+        if location_width(components) is not None:
+            shift = jnp.asarray(mean)
+            # A default prior is made where the data are centred: far from the origin v m mᵀ swallows the scatter.
+            components = (
+                translate(components, -shift)
+                if given is not None
+                else self._default_prior(pair, np.stack([-deviation, deviation]))
+            )
+        start = match_start(self.start, x)
+        if start.kind == "means" and shift is not None:
+            assert start.values is not None
+            start = Start("means", start.values - shift[None])
+        return eqx.tree_at(
+            lambda model: (model.prior, model.pair, model.shift, model.start),
+            self,
+            (self.prior | {"components": components}, pair, shift, start),
+            is_leaf=lambda leaf: leaf is None,
+        )
+
+    def with_prior(self, blocks: dict[str, Family]) -> Self:
+        """The same model with these families, such as an earlier posterior in the user's coordinates, as its prior."""
+        return eqx.tree_at(
+            lambda model: (model.prior, model.component_prior),
+            self,
+            (dict(blocks), blocks["components"]),
+            is_leaf=lambda leaf: leaf is None,
+        )
+
+    def _default_prior(self, pair: Pair, summary: np.ndarray) -> Family:
+        return pair.default_prior(jnp.asarray(summary), self.n_components)
+
+    def to_internal(self, x: np.ndarray) -> np.ndarray:
+        """A user's rows in the coordinates the model works in."""
+        if self.shift is not None:
+            x = x - np.asarray(self.shift)
+        return x.astype(np.float32) if self.single else x
+
+    def new_rows(self, data: Any) -> np.ndarray:
+        """Data to predict, checked against the data the model was completed with."""
+        x = self.pair.check(as_matrix(data, missing=self.missing, empty_columns=self.missing))
+        self._match_width(self._families()["components"], x)
+        return self.to_internal(x)
+
+    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
+        """The posterior in the user's coordinates."""
+        if self.shift is None:
+            return blocks
+        return blocks | {"components": translate(blocks["components"], self.shift)}
+
+    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
+        if self.shift is None:
+            return draws
+        return draws | {"components": translate_draw(draws["components"], self.shift)}
+
+    def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
+        """log Σ_k E[π_k] ∫ p(x | θ_k) q(θ_k) dθ_k: a mixture of Student-t densities for Gaussians."""
+        components = q.blocks["components"]
+        x = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), x)
+        if isinstance(components, Point):
+            each = self.pair.tempered_log_likelihood(components.mean(), x, 1.0, 1.0, None)
+        else:
+            each = self.pair.log_predictive(components, x)
+        return log_mix(jnp.broadcast_to(self.mean_log_weights(q)[None], each.shape), each)
+
+    @eqx.filter_jit
+    def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
+        def one(key: Key[Array, ""]) -> Any:
+            key_z, key_theta, key_x = jax.random.split(key, 3)
+            z = jax.random.categorical(key_z, self.mean_log_weights(q))
+            draw = q.blocks["components"][z].sample(key_theta)
+            return self.pair.sample(key_x, draw)
+
+        rows = jax.vmap(one)(jax.random.split(key, n))
+        return rows if self.shift is None else rows + self.shift[None]
+
+    def notes(self, data: Data) -> list[str]:
+        notes = []
+        if self.n_components > data.size:
+            notes.append(
+                f"there are more components ({self.n_components}) than data ({data.size}): some must stay empty"
+            )
+        if self.component_prior is None and self.shift is not None:
+            # Of a column without any variation the default prior cannot learn a scale.
+            x = np.asarray(data.values)
+            for column in np.flatnonzero(np.nanmax(x, axis=0) == np.nanmin(x, axis=0)):
+                notes.append(
+                    f"column {column} never varies, so its scale in the default prior, and with it the evidence, "
+                    "is arbitrary: leave the column out or give a prior"
+                )
+        return notes
+
+    def responsibilities(self, q: Posterior, x: Any) -> Float[Array, "n k"]:
+        """q(z) ∝ exp{E log p(x, z | θ)}."""
+        return jax.nn.softmax(self.log_joint_z({name: b.mean() for name, b in q.blocks.items()}, x), axis=-1)
+
+    def occupancy(self, q: Posterior, data: Data) -> Float[Array, " k"]:
+        """The expected number of data in each component."""
+        m = {name: block.mean() for name, block in q.blocks.items()}
+
+        def block(part: Any, _: Array) -> tuple[Float[Array, " k"], tuple[()]]:
+            x, weights = part
+            return weights @ jax.nn.softmax(self.log_joint_z(m, x), axis=-1), ()
+
+        return over_blocks(block, (data.values, data.weights), *data.cuts)[0]
+
+    def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
+        """The components that hold data, the heaviest first."""
+        counts = np.asarray(_occupancy(self, q, data))
+        order = [k for k in np.argsort(-counts) if counts[k] >= 0.5]
+        weights = np.exp(np.asarray(self.mean_log_weights(q)))
+        columns = {name: np.asarray(value) for name, value in describe(self.to_user(q.blocks)["components"]).items()}
+        table: dict[str, list[Any]] = {
+            "component": [int(k) for k in order],
+            "data": [float(counts[k]) for k in order],
+            "weight": [float(weights[k]) for k in order],
+        }
+        return table | {name: [value[k] for k in order] for name, value in columns.items()}
+
+    def occupied(self, q: Posterior, data: Data) -> int:
+        """How many components hold data: at least half a datum is expected in each."""
+        return int(jnp.sum(_occupancy(self, q, data) >= 0.5))
+
+    @property
+    def rounding(self) -> float:
+        """Relative rounding error of the bound: float32 contractions keep about six digits."""
+        return 1e-5 if self.single else 1e-9
+
+    def _block_size(self, x: np.ndarray) -> int:
+        """Rows whose features stay in the cache (measured); fewer where every row has a matrix a component."""
+        if isinstance(self.pair, GaussianWithMissing):
+            return max(16, 2**21 // (self.n_components * x.shape[1] ** 2))
+        return 2048
+
+    def _match_width(self, components: Family, x: np.ndarray) -> None:
+        for width in (self.columns, location_width(components)):
+            if width is not None and x.shape[1] != width:
+                raise InvalidData(f"data has {x.shape[1]} columns, but the model is for {width}")
+
+    def _families(self) -> dict[str, Family]:
+        """The prior of each block; of a child, at the prior means of its parents."""
+        families = {name: p for name, p in self.prior.items() if isinstance(p, Family)}
+        children = {name: p for name, p in self.prior.items() if isinstance(p, Conditional)}
+        m = {name: family.mean() for name, family in families.items()} if children else {}
+        return families | {name: p.family(p.natural(m)) for name, p in children.items()}
+
+
+@eqx.filter_jit
+def _occupancy(model: Mixture, q: Posterior, data: Data) -> Float[Array, " k"]:
+    return model.occupancy(q, data)
+
+
+def log_known_weights(weights: Any, size: int) -> Float[Array, " k"]:
+    values = np.asarray(parameters(weights=(weights, 1))[0])
+    if values.shape != (size,) or (values < 0).any() or abs(values.sum() - 1.0) > 1e-8:
+        raise InvalidParameter(
+            f"weights must be 'dirichlet', 'point' or {size} numbers from 0 that sum to one, got {weights!r}"
+        )
+    return safe_log(jnp.asarray(values))
+
+
+def check_count(name: str, value: Any) -> int:
+    whole = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not whole or not np.isfinite(value) or int(value) != value or value < 1:
+        raise InvalidParameter(f"{name} must be a whole number of at least 1, got {value!r}")
+    return int(value)
+
+
+def check_choice(name: str, value: Any, options: dict[Any, Any]) -> Any:
+    if not isinstance(value, str | None) or value not in options:
+        accepted = ", ".join(repr(option) for option in options)
+        raise InvalidParameter(f"{name} must be one of {accepted}, got {value!r}")
+    return options[value]

@@ -1,0 +1,96 @@
+"""The names of likelihoods, and how a prior given by the user becomes one for each component."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...errors import InvalidParameter
+from ...families import (
+    Bernoulli,
+    Categorical,
+    Family,
+    Gaussian,
+    GaussianWithMissing,
+    Independent,
+    IndependentPair,
+    Multinomial,
+    Pair,
+    Poisson,
+    ScalarGaussian,
+    SphericalGaussian,
+    SphericalWithMissing,
+)
+
+# name → (the pair, the pair that takes missing values)
+_PAIRS: dict[str, tuple[Callable[[], Pair], Callable[[], Pair]]] = {
+    "gaussian": (Gaussian, GaussianWithMissing),
+    "diagonal": (lambda: IndependentPair(ScalarGaussian()),) * 2,
+    "spherical": (SphericalGaussian, SphericalWithMissing),
+    "poisson": (lambda: IndependentPair(Poisson()),) * 2,
+    "bernoulli": (lambda: IndependentPair(Bernoulli()),) * 2,
+    "categorical": (lambda: IndependentPair(Categorical()),) * 2,
+    "multinomial": (Multinomial, Multinomial),
+}
+
+
+def as_pair(likelihood: str | Pair, missing: bool = False) -> Pair:
+    """The conjugate pair of that name."""
+    if isinstance(likelihood, Pair):
+        return likelihood
+    if likelihood not in _PAIRS:
+        accepted = ", ".join(repr(name) for name in _PAIRS)
+        raise InvalidParameter(f"likelihood must be a Pair or one of {accepted}, got {likelihood!r}")
+    return _PAIRS[likelihood][missing]()
+
+
+def stack_prior(prior: Family, pair: Pair, size: int, columns: int | None) -> Family | None:
+    """One copy of the prior for each of `size` components, unless it has one for each already.
+
+    For a pair of independent columns, a prior of scalars is read as one for each column, and a single scalar as
+    the same for all; None while the number of columns is not known.
+    """
+    if not isinstance(prior, Family):
+        raise InvalidParameter(f"prior must be a family such as tp.NormalWishart(…), got {prior!r}")
+    if isinstance(pair, IndependentPair) and not isinstance(prior, Independent):
+        if prior.batch_shape == ():
+            if columns is None:
+                return None
+            prior = _repeat(prior, columns)
+        prior = Independent(prior)
+    if prior.batch_shape == (size,):
+        return prior
+    if prior.batch_shape == ():
+        return _repeat(prior, size)
+    raise InvalidParameter(
+        f"prior must be one distribution or {size} of them, got a batch of shape {prior.batch_shape}"
+    )
+
+
+def require_conjugate(prior: Family, pair: Pair, x: np.ndarray) -> None:
+    """Refuse a prior that is not of the likelihood's conjugate family, or is for another number of columns."""
+    wanted = jax.eval_shape(pair.statistics, jnp.asarray(x[:1]))
+    structures: set[Any] = {jax.tree.structure(wanted), jax.tree.structure(prior.natural)}
+    if len(structures) > 1:
+        raise InvalidParameter(
+            f"prior must be a {_family_name(wanted)}, which is conjugate to this likelihood, "
+            f"got a {_family_name(prior.natural)}"
+        )
+    for here, there in zip(jax.tree.leaves(prior.natural), jax.tree.leaves(wanted), strict=True):
+        if here.shape[1:] != there.shape[1:]:
+            raise InvalidParameter(
+                f"prior has parameters of shape {here.shape[1:]}, but the data need {there.shape[1:]}"
+            )
+
+
+def _family_name(vector: Any) -> str:
+    return type(getattr(vector, "inner", vector)).__name__.removesuffix("Vector")
+
+
+def _repeat(prior: Family, size: int) -> Family:
+    copies = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (size, *leaf.shape)), prior.natural)
+    return prior.with_natural(copies)

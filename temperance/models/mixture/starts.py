@@ -1,0 +1,140 @@
+"""Where a mixture starts: k-means++, random responsibilities, a draw of the prior, given means or shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from ..._module import Module
+from ...errors import InvalidParameter
+from ...families._parameters import show
+from .._data import Cuts, Data, over_blocks
+
+_KINDS = ("kmeans++", "random", "prior")
+
+
+class Start(Module):
+    """How to begin; `values` are means (k, d) in the user's coordinates, or responsibilities (n, k)."""
+
+    kind: str = eqx.field(static=True)
+    values: Float[Array, "_ _"] | None = None
+
+
+def as_start(init: Any, n_components: int) -> Start:
+    if isinstance(init, Start):
+        return init
+    if isinstance(init, str):
+        if init not in _KINDS:
+            raise InvalidParameter(
+                f"init must be one of {_accepted()}, an array of means or of responsibilities, got {init!r}"
+            )
+        return Start(init)
+    try:
+        values = np.asarray(init, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameter(f"init must be numbers or one of {_accepted()}, got {show(init)}") from None
+    if values.ndim != 2:
+        raise InvalidParameter(f"init must be means (k, d) or responsibilities (n, k), got shape {values.shape}")
+    if not np.isfinite(values).all():
+        raise InvalidParameter("init must be finite")
+    rows_sum_to_one = np.allclose(values.sum(axis=1), 1.0) and (values >= 0).all()
+    if values.shape[1] == n_components and rows_sum_to_one and values.shape[0] != n_components:
+        return Start("responsibilities", jnp.asarray(values))
+    if values.shape[0] != n_components:
+        raise InvalidParameter(
+            f"init has shape {values.shape}: means need {n_components} rows, responsibilities {n_components} columns"
+        )
+    return Start("means", jnp.asarray(values))
+
+
+def _accepted() -> str:
+    return ", ".join(repr(kind) for kind in _KINDS)
+
+
+def match_start(start: Start, x: np.ndarray) -> Start:
+    """Refuse means or responsibilities that do not fit the data."""
+    if start.values is None:
+        return start
+    n, d = x.shape
+    if start.kind == "means" and start.values.shape[1] != d:
+        raise InvalidParameter(f"init has means of {start.values.shape[1]} columns, but the data have {d}")
+    if start.kind == "responsibilities" and start.values.shape[0] != n:
+        raise InvalidParameter(f"init has {start.values.shape[0]} rows of responsibilities, but the data have {n}")
+    return start
+
+
+def start_labels(
+    key: Key[Array, ""], start: Start, rows: Float[Array, "n c"], data: Data, size: int
+) -> Int[Array, " n"] | Float[Array, "n k"]:
+    """A component for each datum, or its share in each."""
+    n = data.weights.shape[0]
+    if start.kind == "responsibilities":
+        assert start.values is not None
+        padding = n - start.values.shape[0]
+        return jnp.concatenate([start.values, jnp.full((padding, size), 1.0 / size)])
+    if start.kind == "random":
+        # A flat Dirichlet; jax.random.dirichlet would need many times the memory.
+        shares = jax.random.exponential(key, (n, size))
+        return shares / jnp.sum(shares, axis=1, keepdims=True)
+    unit = _inverse_deviation(rows, data)
+    if start.kind == "means":
+        assert start.values is not None
+        return _nearest(rows, start.values, unit, data.cuts)
+    # No k-means after the seeds: it would bring many restarts to the same place.
+    return _nearest(rows, kmeans_plus_plus(key, rows, data.weights, size, unit), unit, data.cuts)
+
+
+def _inverse_deviation(rows: Float[Array, "n c"], data: Data) -> Float[Array, "1 c"]:
+    """1 over the standard deviation of each column, so that no unit matters; 1 where nothing varies."""
+
+    def block(part: Any, _: Array) -> tuple[Float[Array, "2 c"], tuple[()]]:
+        here, weights = part
+        return jnp.stack([weights @ here, weights @ jnp.square(here)]), ()
+
+    first, second = over_blocks(block, (rows, data.weights), *data.cuts)[0] / data.total_weight
+    variance = second - jnp.square(first)
+    return jax.lax.rsqrt(jnp.where(variance > 1e-12 * second, variance, 1.0))[None]
+
+
+def _nearest(
+    rows: Float[Array, "n c"], centres: Float[Array, "k c"], unit: Float[Array, "1 c"], cuts: Cuts
+) -> Int[Array, " n"]:
+    scaled = centres * unit
+
+    def block(part: Float[Array, "b c"], _: Array) -> tuple[tuple[()], Int[Array, " b"]]:
+        # |x − c|² without |x|², which is the same for every centre.
+        scores = (part * unit) @ scaled.T - 0.5 * jnp.sum(jnp.square(scaled), axis=1)[None]
+        return (), jnp.argmax(scores, axis=1)
+
+    return over_blocks(block, rows, *cuts)[1]
+
+
+def kmeans_plus_plus(
+    key: Key[Array, ""],
+    rows: Float[Array, "n c"],
+    weights: Float[Array, " n"],
+    size: int,
+    unit: Float[Array, "1 c"] | float = 1.0,
+) -> Float[Array, "k c"]:
+    """Centres drawn one after the other, each with probability proportional to the squared distance so far."""
+
+    def away(index: Array) -> Float[Array, " n"]:
+        return jnp.sum(jnp.square((rows - rows[index][None]) * unit), axis=1)
+
+    key, first = jax.random.split(key)
+    index = jax.random.categorical(first, jnp.log(weights))
+    centres = jnp.zeros((size, rows.shape[1])).at[0].set(rows[index])
+
+    def body(k: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        centres, distance = carry
+        # Where every point is a centre already (duplicates), any point will do.
+        weight = jnp.where(jnp.any(weights * distance > 0), weights * distance, weights)
+        index = jax.random.categorical(jax.random.fold_in(key, k), jnp.log(weight))
+        return centres.at[k].set(rows[index]), jnp.minimum(distance, away(index))
+
+    return jax.lax.fori_loop(1, size, body, (centres, away(index)))[0]

@@ -1,0 +1,433 @@
+"""Latent Dirichlet allocation: documents as mixtures of topics, topics as distributions over words.
+
+    β_k ~ Dirichlet(η)   θ_d ~ Dirichlet(α)   z_dn ~ θ_d   w_dn ~ β_{z_dn}
+
+A datum is a document, a bag of words. The topics β are the global block, the proportions θ_d a local block,
+and the topics z of the tokens are summed out. Temperature acts on p(w | z) and p(z | θ), never on p(θ_d).
+Evidence is that of the tokens in their order: there is no multinomial coefficient.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, Int, Key
+
+from ...data import Corpus, as_corpus, as_weights
+from ...errors import InvalidData, InvalidParameter
+from ...families.concentration import Concentration, ConcentrationVector
+from ...families.dirichlet import Dirichlet, DirichletVector
+from ...families.point import Point
+from ...kernels.topics_steps import Grid, Own, Steps, online_steps
+from ...numerics.special import digamma, log_gamma
+from .._blocks import join_powers, power_rows
+from .._data import Data, make_data, over_blocks
+from .._model import Conditional, Means, Model, Posterior, Powers, Terms, Way
+from ..mixture.finite import check_choice, check_count
+from ..stochastic import Stochastic
+from .documents import Documents, as_documents, given_documents
+from .local import Heat, Local, local_step, mean_energies
+from .report import proportions, top_words
+
+_LEARNED = ("document_prior", "topic_prior")
+
+
+class Symmetric(Conditional):
+    """p(θ | α) = Dirichlet(α), with α a learned block; `shape` is that of all the θ."""
+
+    parents: tuple[str, ...] = eqx.field(static=True)
+    shape: tuple[int, ...] = eqx.field(static=True)
+
+    def natural(self, m: Means) -> DirichletVector:
+        alpha = m[self.parents[0]].concentration
+        return DirichletVector(jnp.broadcast_to((alpha - 1.0)[None], self.shape))
+
+    def log_normaliser(self, m: Means) -> Float[Array, " n"]:
+        return jnp.broadcast_to(-m[self.parents[0]].minus_log_normaliser, self.shape[:1])
+
+    def family(self, natural: DirichletVector) -> Dirichlet:
+        return Dirichlet.from_natural(natural)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """The words, compared quickly: it is part of what a compiled function depends on."""
+
+    words: tuple[str, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and (self.words is other.words or self.words == other.words)
+
+    def __hash__(self) -> int:
+        return hash((len(self.words), self.words[:1], self.words[-1:]))
+
+
+class LDA(Model):
+    """`n_topics` topics over `n_words` words (by default those of the data).
+
+    `document_prior` is the concentration α of a document's proportions (one number or one a topic),
+    `topic_prior` that of a topic's words, η (one number, or one a word); both are 1/n_topics unless given.
+    Those named in `learn` are only where learning starts: α becomes one number a topic, η one for all words.
+
+    The local step of a document ends after the method's number of iterations, or when its concentrations
+    change by less than `local_tol` on average. `engine` says what carries it out: "host" (Numba, for the CPU),
+    "device" (JAX, padded documents; on an NVIDIA GPU a kernel), "autodiff" (derived from `log_evidence`), or "auto".
+    """
+
+    prior: dict[str, Any]
+    alpha: Float[Array, " k"]
+    eta: Float[Array, "..."]
+    n_topics: int = eqx.field(static=True)
+    n_words: int | None = eqx.field(static=True)
+    vocabulary: Vocabulary | None = eqx.field(static=True)
+    learn: tuple[str, ...] = eqx.field(static=True)
+    fractional: bool = eqx.field(static=True)
+    single: bool = eqx.field(static=True)
+    local_tol: float = eqx.field(static=True)
+    engine: str = eqx.field(static=True)
+    length: int = eqx.field(static=True)  # tokens of a simulated document
+    collapsed: bool = eqx.field(static=True)  # whether documents are inferred by collapsed updates
+
+    def __init__(
+        self,
+        n_topics: int,
+        n_words: int | None = None,
+        *,
+        document_prior: ArrayLike | None = None,
+        topic_prior: ArrayLike | None = None,
+        learn: str | Sequence[str] = (),
+        vocabulary: Sequence[str] | None = None,
+        fractional: bool = False,
+        local_tol: float = 1e-3,
+        precision: str = "double",
+        engine: str = "auto",
+        length: int = 100,
+    ):
+        self.n_topics = check_count("n_topics", n_topics)
+        self.vocabulary = None if vocabulary is None else Vocabulary(tuple(vocabulary))
+        if n_words is None and vocabulary is not None:
+            n_words = len(tuple(vocabulary))
+        self.n_words = None if n_words is None else check_count("n_words", n_words)
+        default = 1.0 / self.n_topics
+        alpha = _concentration("document_prior", default if document_prior is None else document_prior)
+        if alpha.shape not in ((), (self.n_topics,)):
+            raise InvalidParameter(
+                f"document_prior must be one number or {self.n_topics} of them, got shape {alpha.shape}"
+            )
+        self.alpha = jnp.broadcast_to(alpha, (self.n_topics,))
+        self.eta = _concentration("topic_prior", default if topic_prior is None else topic_prior)
+        self.learn = (learn,) if isinstance(learn, str) else tuple(learn)
+        for name in self.learn:
+            check_choice("learn", name, dict.fromkeys(_LEARNED))
+        if "topic_prior" in self.learn and self.eta.ndim > 0:
+            raise InvalidParameter("topic_prior must be one number to be learned")
+        self.fractional = fractional
+        self.single = check_choice("precision", precision, {"double": False, "single": True})
+        if not local_tol >= 0:
+            raise InvalidParameter(f"local_tol must be at least 0, got {local_tol!r}")
+        self.local_tol = float(local_tol)
+        self.engine = check_choice("engine", engine, {name: name for name in _ENGINES})
+        self.length = check_count("length", length)
+        self.collapsed = False
+        self.prior = {} if self.n_words is None else self._prior(self.n_words)
+
+    def _prior(self, n_words: int) -> dict[str, Any]:
+        shape = (self.n_topics, n_words)
+        if self.eta.ndim > 0 and self.eta.shape not in ((n_words,), shape):
+            raise InvalidParameter(f"topic_prior must be one number or {n_words} of them, got shape {self.eta.shape}")
+        prior: dict[str, Any] = {"topics": Dirichlet(jnp.broadcast_to(self.eta, shape))}
+        if "document_prior" in self.learn:
+            prior["document_prior"] = Point(Concentration(self.alpha))
+        if "topic_prior" in self.learn:
+            prior["topics"] = Symmetric(("topic_prior",), shape)
+            prior["topic_prior"] = Point(Concentration(self.eta[None], size=n_words))
+        return prior
+
+    # ---- the model --------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        # α meets the topics only through θ, which is held fixed; η meets them directly.
+        together = tuple(name for name in ("topics", "document_prior") if name in self.prior)
+        return (together, ("topic_prior",)) if "topic_prior" in self.prior else (together,)
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        return ("topic_prior",)
+
+    @property
+    def local_groups(self) -> tuple[tuple[str, ...], ...]:
+        return (("proportions",),)
+
+    def local_prior(self, x: Documents) -> dict[str, Any]:
+        shape = (x.lengths.shape[0], self.n_topics)
+        if "document_prior" in self.prior:
+            return {"proportions": Symmetric(("document_prior",), shape)}
+        natural = DirichletVector(jnp.broadcast_to((self.alpha - 1.0)[None], shape))
+        return {"proportions": Dirichlet.from_natural(natural)}
+
+    def initial_local(self, m: Means, x: Documents) -> dict[str, Any]:
+        """Each token shared equally by all topics."""
+        gamma = self.concentration(m)[None] + x.lengths[:, None] / self.n_topics
+        return {"proportions": Dirichlet.from_natural(DirichletVector(gamma - 1.0))}
+
+    def concentration(self, m: Means) -> Float[Array, " k"]:
+        """α, given or learned."""
+        return m["document_prior"].concentration if "document_prior" in m else self.alpha
+
+    def log_evidence(
+        self, m: Means, x: Documents, powers: Powers = Powers(), key: Key[Array, ""] | None = None
+    ) -> Float[Array, " n"]:
+        """Σ_v n_dv log Σ_k exp{E log θ_dk + E log β_kv}; with a key, one multinomial draw of each n_dv."""
+        log_theta, log_beta = m["proportions"].log, m["topics"].log
+        words, counts = x.padded()
+        logits = _each(powers.latent) * log_theta[:, None] + _each(powers.observation) * log_beta.T[words]
+        value = jnp.sum(counts * jax.nn.logsumexp(logits, axis=-1), axis=-1)
+        if key is None:
+            return value
+        fixed = jax.lax.stop_gradient(logits)
+        drawn = jax.random.multinomial(key, counts, jax.nn.softmax(fixed, axis=-1))
+        return jax.lax.stop_gradient(value) + jnp.sum(drawn * (logits - fixed), axis=(1, 2))
+
+    def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Documents:
+        """n documents of `length` tokens; with draws of "proportions", documents that have these."""
+        key_theta, key_z, key_w = jax.random.split(key, 3)
+        theta = draws.get("proportions")
+        if theta is None:
+            alpha = draws.get("document_prior", self.alpha)
+            theta = jax.random.dirichlet(key_theta, jnp.broadcast_to(alpha, (n, self.n_topics)))
+        z = jax.random.categorical(key_z, jnp.log(theta)[:, None], shape=(n, self.length))
+        words = jax.random.categorical(key_w, jnp.log(draws["topics"])[z])
+        return given_documents(words.astype(jnp.int32), jnp.ones((n, self.length)))
+
+    def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
+        """Topics as if each had seen every word about once, with a tenth of noise."""
+        assert self.n_words is not None
+        noise = 1.0 + 0.1 * jnp.clip(jax.random.normal(key, (self.n_topics, self.n_words)), -5.0, 5.0)
+        blocks: dict[str, Any] = {"topics": Dirichlet.from_natural(DirichletVector(noise - 1.0))}
+        blocks |= {name: self.prior[name] for name in _LEARNED if name in self.prior}
+        m = {name: blocks[name].mean() for name in blocks if name != "topics"}
+        return Posterior(blocks, self.initial_local(m, data.values))
+
+    # ---- the same in closed form ------------------------------------------------------------------------
+
+    def walk(
+        self, m: Means, data: Data, way: Way = Way(), local: dict[str, Any] | None = None
+    ) -> tuple[Terms, dict[str, Any]]:
+        if self._engine() == "autodiff":
+            return self.terms(m, data, way, local)
+        terms, proportions, _ = self.walk_with_heat(m, data, way, local)
+        return terms, proportions
+
+    def walk_with_heat(
+        self, m: Means, data: Data, way: Way, local: dict[str, Any] | None, heat: Heat | None = None
+    ) -> tuple[Terms, dict[str, Any], tuple[Array, Array] | None]:
+        """`walk` in closed form; with `heat` documents find powers of their own, which the messages have, and
+        Σ_v n_v E log β of each document and these powers come with the rest."""
+        engine = "device" if self._engine() == "autodiff" else self._engine()
+        local, (powers, local_steps) = local or self.initial_local(m, data.values), way
+        alpha = self.concentration(m)
+
+        def block(part: Any, _: Array) -> tuple[Any, Any]:
+            x, weights, own, gamma = part
+            found = local_step(
+                m["topics"].log, x, weights, alpha, gamma, join_powers(powers, own), local_steps, self.local_tol,
+                engine, self.single, heat,
+            )  # fmt: skip
+            value, log_theta = _document_terms(found, alpha)
+            sums = jnp.sum(weights * value), found.messages, weights @ log_theta, jnp.sum(weights)
+            return sums, (found.gamma, None if heat is None else (found.observed, found.powers))
+
+        rows = (data.values, data.weights, power_rows(powers), local["proportions"].concentration)
+        sums, (gamma, own) = over_blocks(block, rows, *(() if engine == "host" else data.cuts))
+        value, topics, log_theta, total = sums
+        messages = jax.tree.map(jnp.zeros_like, m) | {"topics": DirichletVector(topics)}
+        if "document_prior" in m:
+            messages["document_prior"] = ConcentrationVector(log_theta, total)
+        proportions = Dirichlet.from_natural(DirichletVector(gamma - 1.0))
+        return Terms(value, messages), {"proportions": proportions}, own
+
+    def mean_energy(self, blocks: dict[str, Any], local: dict[str, Any], data: Data) -> Float[Array, ""]:
+        """Σ_d Σ_v n_dv log Σ_k E[θ_dk] E[β_kv]: the energy that goes with a normaliser from which topics of tokens
+        are summed out."""
+        engine = "host" if self._engine() == "host" else "device"
+        topics = blocks["topics"].concentration
+
+        def block(part: Any, _: Array) -> tuple[Float[Array, ""], tuple[()]]:
+            x, weights, gamma = part
+            return jnp.sum(weights * mean_energies(topics, gamma, x, engine, self.single)), ()
+
+        rows = (data.values, data.weights, local["proportions"].concentration)
+        return over_blocks(block, rows, *(() if engine == "host" else data.cuts))[0]
+
+    @property
+    def quick(self) -> bool:
+        """On the host, with fixed priors: then the topics stay in the kernel's layout from step to step."""
+        return self._engine() == "host" and not self.learn
+
+    def quick_steps(
+        self,
+        blocks: dict[str, Any],
+        x: Documents,
+        rows: Int[Array, "t b"],
+        weights: Float[Array, "t b"],
+        rates: Float[Array, " t"],
+        powers: Float[Array, " t"],
+        local_steps: int,
+    ) -> dict[str, Any]:
+        cold = jnp.zeros(rates.shape, dtype=bool)
+        return self.tempered_steps(blocks, x, Steps(rows, weights, rates, powers, cold), local_steps)[0]
+
+    def tempered_steps(
+        self, blocks: dict[str, Any], x: Documents, steps: Steps, local_steps: int, heat: Grid | Own | None = None
+    ) -> tuple[dict[str, Any], Any]:
+        """`quick_steps` at temperatures that are found on the way, and what was learned of them."""
+        assert self.n_words is not None and x.rows is not None
+        eta = self.eta if self.eta.ndim == 2 else jnp.broadcast_to(self.eta, (1, self.n_words))
+        topics = blocks["topics"].concentration
+        steps = steps._replace(rows=jnp.take(x.rows, steps.rows))
+        found, learned = online_steps(topics, eta, self.alpha, local_steps, self.local_tol, steps, heat)
+        return {"topics": Dirichlet.from_natural(DirichletVector(found - 1.0))}, learned
+
+    @property
+    def stochastic(self) -> Stochastic:
+        """Batches and step sizes as usual for topic models; few local steps are better than many."""
+        return Stochastic(batch_size=256, passes=10.0, step_size=(10.0, 0.7), local_steps=20)
+
+    @property
+    def on_host(self) -> bool:
+        """Whether the local step is the host's kernel, which uses all cores by itself: one device is then enough."""
+        return self._engine() == "host"
+
+    def _engine(self) -> str:
+        if self.engine != "auto":
+            return self.engine
+        return "host" if jax.default_backend() == "cpu" else "device"
+
+    # ---- data in, answers out ---------------------------------------------------------------------------
+
+    def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
+        words = None if self.vocabulary is None else self.vocabulary.words
+        corpus = as_corpus(data, vocabulary=words, n_words=self.n_words, fractional=self.fractional)
+        if corpus.n_tokens == 0:
+            raise InvalidData(f"all {len(corpus)} documents are empty")
+        model = self.complete(corpus)
+        width = int(corpus.entries.max(initial=1))
+        documents = as_documents(corpus, self._engine() == "host", width)
+        # What stays in a processor's cache; an accelerator wants one large block.
+        room = 2**26 if jax.default_backend() == "cpu" else 2**33
+        block = max(16, room // (width * self.n_topics * 8))
+        return model, make_data(documents, as_weights(weights, len(corpus)), block, spread=not self.on_host)
+
+    def complete(self, corpus: Any) -> Self:
+        """The model with the sizes, words and document length of a corpus."""
+        vocabulary = self.vocabulary or (None if corpus.vocabulary is None else Vocabulary(corpus.vocabulary))
+        length = max(1, round(corpus.n_tokens / len(corpus)))
+        prior = self._prior(corpus.n_words)
+        return self._with(n_words=corpus.n_words, vocabulary=vocabulary, length=length, prior=prior)
+
+    def as_collapsed(self) -> Self:
+        """The model as CVB0 sees it."""
+        return self._with(collapsed=True)
+
+    def new_corpus(self, data: Any) -> Corpus:
+        """New documents over the words the model was fitted to."""
+        words = None if self.vocabulary is None else self.vocabulary.words
+        return as_corpus(data, vocabulary=words, n_words=self.n_words, fractional=self.fractional)
+
+    def new_rows(self, data: Any) -> Documents:
+        corpus = self.new_corpus(data)
+        # Widths are powers of two: few shapes, few compilations.
+        width = 1 << (int(corpus.entries.max(initial=1)) - 1).bit_length()
+        host = self._engine() == "host"
+        return as_documents(corpus, host, width, padded=not host)
+
+    def log_predictive(self, q: Posterior, x: Documents) -> Float[Array, " n"]:
+        """A lower bound on log p(document | mean topics): exact sums over its proportions do not exist."""
+        lam: Array = q.blocks["topics"].concentration  # type: ignore[attr-defined]
+        log_beta = jnp.log(lam) - jnp.log(jnp.sum(lam, axis=1, keepdims=True))
+        found, alpha = self.infer(q.blocks, x, log_beta)
+        return _document_terms(found, alpha)[0]
+
+    def infer(self, blocks: dict[str, Any], x: Documents, log_beta: Float[Array, "k v"]) -> tuple[Local, Array]:
+        """The proportions of new documents to convergence, and α."""
+        m = {name: blocks[name].mean() for name in blocks if name == "document_prior"}
+        alpha, weights = self.concentration(m), jnp.ones(x.lengths.shape[0])
+        gamma = self.initial_local(m, x)["proportions"].concentration
+        engine = "device" if self._engine() == "autodiff" else self._engine()
+        return local_step(log_beta, x, weights, alpha, gamma, (1.0, 1.0), 200, 1e-4, engine), alpha
+
+    def topics(self, q: Posterior, n_words: int = 10) -> list[list[tuple[str | int, float]]]:
+        """The most probable words of each topic with their probabilities."""
+        return top_words(self, q, n_words)
+
+    def transform(self, q: Posterior, documents: Any) -> Float[np.ndarray, "n k"]:
+        """The expected proportions of topics in each document; an empty one has those of the prior."""
+        return proportions(self, q, self.new_corpus(documents))
+
+    def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
+        assert isinstance(q.blocks["topics"], Dirichlet)
+        weight = np.asarray(jnp.sum(q.blocks["topics"].concentration, axis=1))
+        order = np.argsort(-weight, kind="stable")
+        words = self.topics(q, 6)
+        return {
+            "topic": list(order),
+            "share": list(weight[order] / weight.sum()),
+            "words": [" ".join(str(word) for word, _ in words[k]) for k in order],
+        }
+
+    def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
+        """n documents of the data's mean length, as counts (n, words)."""
+
+        def one(key: Key[Array, ""]) -> Array:
+            key_draw, key_document = jax.random.split(key)
+            draws = {name: block.sample(key_draw) for name, block in q.blocks.items()}
+            document = self.simulate(key_document, draws, 1)
+            words, counts = document.padded()
+            return jnp.zeros(self.n_words).at[words[0]].add(counts[0])
+
+        return jax.lax.map(one, jax.random.split(key, n))
+
+    def notes(self, data: Data) -> list[str]:
+        empty = int(np.sum(np.asarray(data.values.lengths)[: data.size] == 0))
+        plural = "s are" if empty > 1 else " is"
+        return [f"{empty} document{plural} empty: their topics are those of the prior"] if empty else []
+
+    @property
+    def rounding(self) -> float:
+        return 1e-5 if self.single else 1e-9
+
+
+_ENGINES = ("auto", "host", "device", "autodiff")
+
+
+def _document_terms(found: Local, alpha: Float[Array, " k"]) -> tuple[Float[Array, " n"], Float[Array, "n k"]]:
+    """The bound of each document, with the prior and entropy of its proportions; and E log θ."""
+    gamma = found.gamma
+    total = jnp.sum(gamma, axis=1)
+    log_theta = digamma(gamma) - digamma(total)[:, None]
+    difference = jnp.sum((alpha[None] - gamma) * log_theta, axis=1)
+    normalisers = jnp.sum(log_gamma(gamma), axis=1) - log_gamma(total)
+    prior = jnp.sum(log_gamma(alpha)) - log_gamma(jnp.sum(alpha))
+    return found.evidence + difference + normalisers - prior, log_theta
+
+
+def _each(power: ArrayLike) -> ArrayLike:
+    """A power ready to multiply an array of (document, word, topic)."""
+    return power[:, None, None] if jnp.ndim(power) == 1 else power  # type: ignore[index]
+
+
+def _concentration(name: str, value: ArrayLike) -> Float[Array, "..."]:
+    array = np.asarray(value, dtype=np.float64)
+    if not (np.isfinite(array).all() and (array > 0).all()):
+        raise InvalidParameter(f"{name} must be finite and positive, got {value!r}")
+    # The natural parameter is one less: of a smaller one nothing would be left of it, of a larger one of the counts.
+    if not ((array >= 1e-12) & (array <= 1e12)).all():
+        raise InvalidParameter(f"{name} must be between 1e-12 and 1e12, got {value!r}")
+    return jnp.asarray(array)

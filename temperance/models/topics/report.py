@@ -1,0 +1,131 @@
+"""What a fitted topic model says: its topics, the topics of documents, and how well it completes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ...data import Corpus
+from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
+from .._model import Posterior
+from .documents import Documents
+
+if TYPE_CHECKING:
+    from ...fit import Fit
+    from .lda import LDA
+
+_ROWS = 4096  # documents treated at a time
+
+
+class Completion(NamedTuple):
+    """How well the rest of each document was predicted from the part of it that was seen."""
+
+    log_predictive: float  # per held-out token, in nats
+    perplexity: float
+    tokens: int  # held out
+    by: str  # what was shared out: "tokens", or "types" (all tokens of a word together)
+
+
+def document_completion(fit: Fit, documents: Any, *, seed: int = 0, by: str = "tokens") -> Completion:
+    """Infer the proportions of each document from half of its tokens (or types), and predict the other half.
+
+    Proportions are inferred given the mean topics; a held-out token w then has probability Σ_k E[θ_k] E[β_kw].
+    """
+    model, q = _fitted(fit)
+    observed, rest = model.new_corpus(documents).halves(seed, by)
+    if rest.n_tokens == 0:
+        raise InvalidData("no document has a token to hold out: each needs at least two")
+    theta, beta = model.transform(q, observed), mean_topics(q)
+    total = sum(float(np.sum(part)) for part in _token_scores(theta, beta, rest))
+    each = total / rest.n_tokens
+    return Completion(each, float(np.exp(-each)), int(rest.n_tokens), by)
+
+
+def perplexity(fit: Fit, documents: Any) -> float:
+    """exp(−bound per token) of whole documents: an upper bound on the perplexity given the mean topics."""
+    model, _ = _fitted(fit)
+    corpus = model.new_corpus(documents)
+    if corpus.n_tokens == 0:
+        raise InvalidData("all documents are empty")
+    return float(np.exp(-np.sum(fit.log_predictive(corpus)) / corpus.n_tokens))
+
+
+def top_words(model: LDA, q: Posterior, n_words: int) -> list[list[tuple[str | int, float]]]:
+    """The `n_words` most probable words of each topic with their probabilities, the most probable first."""
+    if isinstance(n_words, bool) or not isinstance(n_words, int | np.integer) or n_words < 1:
+        raise InvalidParameter(f"n_words must be a whole number of at least 1, got {n_words!r}")
+    beta = mean_topics(q)
+    names = None if model.vocabulary is None else model.vocabulary.words
+    result = []
+    for row in beta:
+        best = np.argsort(-row, kind="stable")[:n_words]
+        result.append([(int(v) if names is None else names[v], float(row[v])) for v in best])
+    return result
+
+
+def mean_topics(q: Posterior) -> Float[np.ndarray, "k v"]:
+    """E[β], one row a topic."""
+    lam = np.asarray(q.blocks["topics"].concentration)  # type: ignore[attr-defined]
+    return lam / lam.sum(axis=1, keepdims=True)
+
+
+def proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.ndarray, "n k"]:
+    """E[θ] of each document given the mean topics."""
+    if model.collapsed:
+        return _collapsed_proportions(model, q, corpus)
+    log_beta = jnp.log(mean_topics(q))
+    parts = []
+    for first in range(0, len(corpus), _ROWS):
+        rows = model.new_rows(corpus.take(slice(first, first + _ROWS)))
+        size = len(rows.lengths)
+        if first and size < _ROWS:  # one shape, one compilation
+            again = np.minimum(np.arange(_ROWS), size - 1)
+            rows = jax.tree.map(lambda leaf, again=again: leaf[again], rows)
+        gamma = np.asarray(_infer(model, q.blocks, rows, log_beta))[:size]
+        parts.append(gamma / gamma.sum(axis=1, keepdims=True))
+    return np.concatenate(parts)
+
+
+def _collapsed_proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.ndarray, "n k"]:
+    from ...kernels.topics_collapsed import fold_in
+
+    by_word = np.ascontiguousarray(mean_topics(q).T)
+    m = {name: block.mean() for name, block in q.blocks.items() if name == "document_prior"}
+    alpha = np.asarray(model.concentration(m))
+    parts = []
+    for first in range(0, len(corpus), _ROWS):
+        part = corpus.take(slice(first, first + _ROWS))
+        found = fold_in(part.starts[:-1], part.starts[1:], part.words, part.counts, by_word, alpha, 200, 1e-4).counts
+        parts.append(found / found.sum(axis=1, keepdims=True))
+    return np.concatenate(parts)
+
+
+@eqx.filter_jit
+def _infer(model: LDA, blocks: dict[str, Any], x: Documents, log_beta: Array) -> Array:
+    return model.infer(blocks, x, log_beta)[0].gamma
+
+
+def _token_scores(theta: np.ndarray, beta: np.ndarray, corpus: Corpus) -> Iterator[np.ndarray]:
+    """n_dv log Σ_k θ_dk β_kv for the entries of a corpus, in pieces."""
+    by_word = np.ascontiguousarray(beta.T)
+    document = np.repeat(np.arange(len(corpus)), corpus.entries)
+    for first in range(0, len(document), 100_000):
+        part = slice(first, first + 100_000)
+        probability = np.einsum("ik,ik->i", theta[document[part]], by_word[corpus.words[part]])
+        yield corpus.counts[part] * np.log(probability)
+
+
+def _fitted(fit: Fit) -> tuple[LDA, Posterior]:
+    from .lda import LDA
+
+    if not isinstance(fit.model, LDA) or not isinstance(fit.state, Posterior):
+        raise UnsupportedMethod(
+            f"this needs a variational fit of tp.LDA, got {fit.method.name} of {type(fit.model).__name__}"
+        )
+    return fit.model, fit.state
