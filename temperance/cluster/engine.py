@@ -115,7 +115,7 @@ class Session:
         self.done = (0, len(jobs))
         if question.keep:
             self._shorten(m)
-        about = Walks(self.run, question.kind, question.steps, question.cold, question.keep)
+        about = Walks(self.run, question.energy, question.steps, question.cold, question.keep)
         sums, local = self._settle(lambda: self._round(call, about, jobs, powers, m, ahead))
         if question.keep:
             self._remember(call, jobs, local)

@@ -15,16 +15,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key
 
 from ..errors import UnsupportedMethod
-from ..inference.variational.tempered_sweep import Walked, walk_with_energy
-from ..models import Data, Each, Model, Posterior, Powers, Way
+from ..kernels import engine
+from ..models import Data, Each, Model, Posterior, Way
+from ..models._blocks import is_cold
 from ..models._data import make_data
-from ..models._model import Means, Terms, Walk
+from ..models._model import Means, Walked
+from ..models._rows import Stochastic
 from ..models._wrapped import Wrapped
-from ..models.renormalised import Normaliser, log_tempered_normaliser
-from ..models.stochastic import Stochastic
 from .worker import answer
 
 FRESH = -1  # the version of local blocks that are yet to be worked out
@@ -51,7 +51,7 @@ class Versions(eqx.Module):
 class Question(NamedTuple):
     """What a callback must know beside its arrays."""
 
-    kind: str
+    energy: bool
     steps: int
     cold: bool
     keep: bool
@@ -71,46 +71,6 @@ class Distributed(Wrapped):
     def __init__(self, inner: Model, sample: Data, rows: Any, places: Any, session: int):
         self.inner, self.sample = inner, sample
         self.rows, self.places, self.session = jnp.asarray(rows), jnp.asarray(places), jnp.asarray(session)
-
-    # ---- where the cluster comes in -----------------------------------------------------------------------
-
-    def walk(self, m: Means, data: Data, way: Way = Way(), local: Any = None) -> tuple[Terms, Any]:
-        sums, fresh = self.ask("walk", m, data, way, local)
-        return Terms(*sums), fresh
-
-    def sweep(
-        self, q: Posterior, data: Data, way: Way = Way(), rate: ArrayLike = 1.0, walk: Walk | None = None
-    ) -> tuple[Posterior, Float[Array, ""]]:
-        return self.inner.sweep(q, data, way, rate, walk or self.walk)
-
-    def ask(self, kind: str, m: Means, data: Data, way: Way, local: Any) -> tuple[Any, Any]:
-        """The sums of a walk of this kind, and the local blocks."""
-        powers, local_steps = way
-        if any(jnp.ndim(power) for power in powers):
-            raise UnsupportedMethod("a temperature for each datum needs the data in one place; leave out engine")
-        cold = kind == "walk" and all(isinstance(power, float) and power == 1.0 for power in powers)
-        both = jnp.stack([jnp.asarray(power, jnp.float64) for power in powers])
-
-        def sums(m: Means, sample: Data, powers: Any) -> Any:
-            return answer(kind, self.inner, m, sample, None if cold else powers, {}, local_steps)[0]
-
-        like = jax.eval_shape(sums, m, self.sample, both)
-        leaves, structure = jax.tree.flatten(m)
-        kept = local["cluster"].version if local else jnp.full(data.weights.shape, FRESH)
-        shapes = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(like))
-        question = Question(kind, int(local_steps), cold, bool(local), structure, shapes)
-        values = data.values
-        ahead = values.here[:0] if values.ahead is None else values.ahead
-        results = (
-            tuple(jax.ShapeDtypeStruct(shape, kind) for shape, kind in shapes),
-            jax.ShapeDtypeStruct(kept.shape, jnp.int64),
-        )
-        given = (self.session, values.here, data.weights / self._rows_of(values.here), ahead, kept, both, leaves)
-        # All restarts in one round.
-        found, version = jax.pure_callback(
-            functools.partial(_answer, question), results, *given, vmap_method="expand_dims"
-        )
-        return jax.tree.unflatten(jax.tree.structure(like), found), {"cluster": Versions(version)} if local else {}
 
     def _rows_of(self, numbers: Int[Array, " p"]) -> Float[Array, " p"]:
         return self.rows[jnp.searchsorted(self.places, numbers)]
@@ -170,15 +130,33 @@ def block_rows(data: Data) -> int:
     return max(1, data.weights.shape[0] // data.blocks)
 
 
-@log_tempered_normaliser.register
-def _(model: Distributed, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
-    return log_tempered_normaliser(model.inner, temperatures, model.sample, seed)
+@engine("Distributed", name="cluster", when=lambda *_: True, by_euler=False, always=True)
+def walk(model: Distributed, m: Means, data: Data, way: Way = Way(), local: Any = None) -> Walked:
+    """Every partition is walked over by the worker that holds it, all restarts in one round."""
+    if any(jnp.ndim(power) for power in way.powers):
+        raise UnsupportedMethod("a temperature for each datum needs the data in one place; leave out engine")
+    cold = not way.energy and is_cold(way.powers)
+    both = jnp.stack([jnp.asarray(power, jnp.float64) for power in way.powers])
 
+    def sums(m: Means, sample: Data, powers: Any) -> Any:
+        return answer(way.energy, model.inner, m, sample, None if cold else powers, {}, way.local_steps)[0]
 
-@walk_with_energy.register
-def _(model: Distributed, m: Means, data: Data, power: Any, local: Any, local_steps: int) -> Walked:
-    (value, messages, energy), fresh = model.ask("energy", m, data, Way(Powers(power, power), local_steps), local)
-    return Walked(value, messages, energy, fresh)
+    like = jax.eval_shape(sums, m, model.sample, both)
+    leaves, structure = jax.tree.flatten(m)
+    kept = local["cluster"].version if local else jnp.full(data.weights.shape, FRESH)
+    shapes = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(like))
+    question = Question(way.energy, int(way.local_steps), cold, bool(local), structure, shapes)
+    values = data.values
+    ahead = values.here[:0] if values.ahead is None else values.ahead
+    results = (
+        tuple(jax.ShapeDtypeStruct(shape, kind) for shape, kind in shapes),
+        jax.ShapeDtypeStruct(kept.shape, jnp.int64),
+    )
+    given = (model.session, values.here, data.weights / model._rows_of(values.here), ahead, kept, both, leaves)
+    found, version = jax.pure_callback(functools.partial(_answer, question), results, *given, vmap_method="expand_dims")
+    value, messages, *energy = jax.tree.unflatten(jax.tree.structure(like), found)
+    fresh: Any = {"cluster": Versions(version)} if local else {}
+    return Walked(value, messages, energy[0] if energy else None, fresh)
 
 
 def _answer(question: Question, *given: Any) -> tuple[tuple[np.ndarray, ...], np.ndarray]:

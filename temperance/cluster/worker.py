@@ -17,7 +17,6 @@ import numpy as np
 
 from ..data import Corpus
 from ..errors import PartitionFailed, TemperanceError
-from ..inference.variational.tempered_sweep import walk_with_energy
 from ..models import LDA, Data, Model, Powers, Way
 from ..models.topics.documents import as_documents
 from .partitions import FromFile, FromMemory, FromShard, as_rows, row_count, take_rows
@@ -70,7 +69,7 @@ class Walks(NamedTuple):
     """What is the same for all jobs of one call."""
 
     run: str
-    kind: str
+    energy: bool
     steps: int  # passes over local blocks
     cold: bool
     keep: bool  # whether the local blocks will be asked for again
@@ -192,7 +191,7 @@ def walk(job: Job, part: Any, m: Any, powers: np.ndarray, model: Any, about: Wal
             scaled = data if scale == 1.0 else eqx.tree_at(lambda d: d.weights, data, data.weights * scale)
             mine = jax.tree.map(lambda leaf, r=restart: np.asarray(leaf[r]), m)
             given_powers = None if about.cold else jax.numpy.asarray(powers[restart])
-            found, fresh = _walk(about.kind, here, mine, scaled, given_powers, local, about.steps)
+            found, fresh = _walk(about.energy, here, mine, scaled, given_powers, local, about.steps)
             sums[restart] = [np.asarray(leaf) for leaf in jax.tree.leaves(found)]
             if about.keep:
                 locals_[restart] = jax.tree.map(np.asarray, fresh)
@@ -204,13 +203,11 @@ def walk(job: Job, part: Any, m: Any, powers: np.ndarray, model: Any, about: Wal
         hand_back()
 
 
-def answer(kind: str, model: Model, m: Any, data: Data, powers: Any, local: Any, steps: int) -> tuple[Any, Any]:
+def answer(energy: bool, model: Model, m: Any, data: Data, powers: Any, local: Any, steps: int) -> tuple[Any, Any]:
     """(sums, local blocks) of a walk: what the client needs to know the shapes of, and a worker to carry out."""
-    if kind == "walk":
-        return model.walk(m, data, Way(Powers() if powers is None else Powers(powers[0], powers[1]), steps), local)
-    assert kind == "energy" and powers is not None
-    walked = walk_with_energy(model, m, data, powers[0], local, steps)
-    return (walked.value, walked.messages, walked.energy), walked.local
+    way = Way(Powers() if powers is None else Powers(powers[0], powers[1]), steps, energy)
+    walked = model.walk(m, data, way, local)
+    return (walked.value, walked.messages, *((walked.energy,) if energy else ())), walked.local
 
 
 _walk = eqx.filter_jit(answer)

@@ -8,7 +8,7 @@ log p(x | θ) = ⟨T(x), t(θ)⟩ + log h(x), where T(x) lives in the prior's na
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,8 @@ from ._family import Family, Packed
 
 class Pair(Module):
     """A likelihood and the map from data to its prior's natural-parameter space."""
+
+    has_latents: ClassVar[bool] = False  # whether it sums out latents of its own, such as missing entries
 
     @abstractmethod
     def statistics(self, x: Any) -> Any:

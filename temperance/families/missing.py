@@ -7,7 +7,7 @@ p(x_seen, x_missing | θ)^β r(x_missing)^(1 − β), so that the path is proper
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import jax.numpy as jnp
 import numpy as np
@@ -42,6 +42,7 @@ def _reference(x: np.ndarray) -> Array:
 class GaussianWithMissing(Gaussian):
     """Full covariance, NaN allowed."""
 
+    has_latents: ClassVar[bool] = True
     reference: Float[Array, " d"] | None = None  # variances of the stand-in density of missing columns
 
     def complete(self, x: np.ndarray) -> Self:
@@ -100,6 +101,7 @@ class GaussianWithMissing(Gaussian):
 class SphericalWithMissing(SphericalGaussian):
     """Spherical covariance, NaN allowed."""
 
+    has_latents: ClassVar[bool] = True
     reference: Float[Array, " d"] | None = None
 
     def complete(self, x: np.ndarray) -> Self:

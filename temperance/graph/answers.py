@@ -44,7 +44,7 @@ def explain(model: GraphModel, m: Means, x: Any) -> dict[str, Family]:
     """The local blocks of new data."""
     if not model.local_groups:
         return {}
-    return model._local_ascent(m, x, Powers(), model.initial_local(m, x), _LOCAL_STEPS)
+    return model.ascend_local(m, x, Powers(), model.initial_local(m, x), _LOCAL_STEPS)
 
 
 def draw_blocks(q: Any, key: Key[Array, ""], count: int) -> dict[str, Any]:

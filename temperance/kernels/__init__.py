@@ -1,1 +1,99 @@
-"""Engines: the sums that autodiff of `log_evidence` gives, faster, for a stated case (Numba, or Pallas on a GPU)."""
+"""Engines: the sums that autodiff of `log_evidence` gives, faster, for a stated case (Numba, or Pallas on a GPU).
+
+A module here registers its engine with `@engine("Model", ...)`. `_MODULES` says which modules to ask for a model, so
+that a module, and Numba with it, is imported only when its model is fitted. `Data.engine` is "auto", or "plain" where
+every sum is to be derived; tests hold each engine to `derived_walk`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jaxtyping import Array, Float, Int
+
+if TYPE_CHECKING:
+    from ..models import Data, Model, Way
+    from ..models._blocks import Walked
+
+# Exact class names: a subclass may say something else, and is derived until an engine claims it.
+_MODULES = {
+    "Mixture": ("gaussian_walk",),
+    "GaussianMixture": ("gaussian_walk",),
+    "DirichletProcessMixture": ("gaussian_walk",),
+    "HMM": ("hidden_markov",),
+    "LDA": ("topics",),
+    "Distributed": ("..cluster.model",),
+}
+
+
+class Engine(NamedTuple):
+    """One way to walk over the data of some models."""
+
+    name: str
+    when: Callable[[Any, Any, Any], bool]
+    walk: Callable[..., Walked]
+    by_euler: bool = True  # whether the energy may be read off the messages (`Model.log_base`)
+    always: bool = False  # also where sums are to be derived: there is no other way to these data
+
+
+_ENGINES: dict[str, list[Engine]] = {}
+
+
+def engine(
+    *models: str, name: str, when: Callable[[Any, Any, Any], bool], by_euler: bool = True, always: bool = False
+) -> Callable[[Callable[..., Walked]], Callable[..., Walked]]:
+    """Register `walk(model, m, data, way, local)` for these models, where `when(model, data, way)` holds."""
+
+    def register(walk: Callable[..., Walked]) -> Callable[..., Walked]:
+        for model in models:
+            _ENGINES.setdefault(model, []).append(Engine(name, when, walk, by_euler, always))
+        return walk
+
+    return register
+
+
+def engines(model: Model) -> list[Engine]:
+    """The engines registered for a model."""
+    kind = type(model).__name__
+    for module in _MODULES.get(kind, ()):
+        importlib.import_module(module if module.startswith("..") else f".{module}", __name__)
+    return _ENGINES.get(kind, [])
+
+
+def walk_engine(model: Model, data: Data, way: Way) -> Engine:
+    """The engine that walks over these data: the first registered one that suits, else autodiff."""
+    for candidate in engines(model):
+        if (data.engine != "plain" or candidate.always) and candidate.when(model, data, way):
+            return candidate
+    return plain()
+
+
+class Minibatches(NamedTuple):
+    """Minibatch steps, one after the other; a rate of 0 is no step."""
+
+    numbers: Int[Array, " t"]
+    rows: Int[Array, "t b"]
+    weights: Float[Array, "t b"]
+    rates: Float[Array, " t"]
+    local_steps: int
+
+
+# (model, blocks, values, minibatches, thermostat, heat) → the blocks and the heat after all of them
+TakeSteps = Callable[..., tuple[dict[str, Any], Any]]
+
+
+def steps_engine(model: Model, data: Data) -> TakeSteps | None:
+    """What takes many minibatch steps of this model at once, if anything does."""
+    if type(model).__name__ != "LDA" or data.engine == "plain":
+        return None
+    from . import topics
+
+    return topics.take_steps if topics.takes_steps(model) else None
+
+
+def plain() -> Engine:
+    from ..models._derive import derived_walk
+
+    return Engine("plain", lambda *_: True, derived_walk)

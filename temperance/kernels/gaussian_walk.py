@@ -1,7 +1,7 @@
-"""Walks over many data of large mixtures of Gaussians on a CPU, through the kernel of `gaussian_kernel.py`.
+"""Walks over many data of large mixtures of Gaussians on a CPU, through the kernel of `gaussian_walk_kernel.py`.
 
-`Model.terms` serves every mixture. Where components have thousands of coordinates, it is bound by writing the products
-of all pairs of columns to memory; the kernel forms them in the cache.
+The derived walk serves every mixture. Where components have thousands of coordinates it is bound by writing the
+products of all pairs of columns to memory; the kernel forms them in the cache.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..families import Gaussian
-from ..models._blocks import Means, Powers, Terms
+from ..models._blocks import Means, Walked, Way
 from ..models._data import Data, over_blocks
 from ..numerics.latents import sum_out
+from . import engine
 
 if TYPE_CHECKING:
     from ..models.mixture.finite import Mixture
@@ -29,7 +30,7 @@ _COORDINATES, _WORK = 2**15, 2**27
 Statistics = tuple[Float[Array, ""], Float[Array, " k"], Float[Array, "k f"]]
 
 
-def has_kernel(model: Mixture, data: Data, powers: Powers) -> bool:
+def when(model: Mixture, data: Data, way: Way) -> bool:
     """Whether the kernel can walk over these data, and is worth it."""
     if type(model.pair) is not Gaussian or not isinstance(data.values, jax.Array) or data.values.ndim != 2:
         return False
@@ -38,7 +39,8 @@ def has_kernel(model: Mixture, data: Data, powers: Powers) -> bool:
     return (
         coordinates >= _COORDINATES
         and n * coordinates >= _WORK
-        and not any(jnp.ndim(power) for power in powers)
+        and way.heat is None
+        and not any(jnp.ndim(power) for power in way.powers)
         and jax.default_backend() == "cpu"
         and not data.is_spread  # several devices share the work already
         and _machine_has_it()
@@ -51,8 +53,10 @@ def _machine_has_it() -> bool:
     return VECTOR_BYTES > 0
 
 
-def walk(model: Mixture, m: Means, data: Data, powers: Powers) -> Terms:
-    """The same as `Model.terms`."""
+@engine("Mixture", "GaussianMixture", "DirichletProcessMixture", name="gaussian walk (numba)", when=when)
+def walk(model: Mixture, m: Means, data: Data, way: Way, local: Any = None) -> Walked:
+    """Densities as one product of packed quadratic features with the natural parameters."""
+    powers = way.powers
     d = data.values.shape[1]
     base = Gaussian().log_base(data.values[:1])
 
@@ -65,7 +69,7 @@ def walk(model: Mixture, m: Means, data: Data, powers: Powers) -> Terms:
 
     (bias, weights), unpack = jax.vjp(ready, m)
     value, *sums = statistics(bias, weights, data.values, data.weights, data.blocks)
-    return Terms(value, unpack(tuple(sums))[0])
+    return Walked(value, unpack(tuple(sums))[0], None, {})
 
 
 def _on_host(bias: Array, weights: Array, x: Array, row_weights: Array, blocks: int) -> Statistics:

@@ -13,6 +13,9 @@ from jaxtyping import Array, ArrayLike, Float, Key
 
 from .._module import Module
 from ..families._family import Family
+from ._heat import Heat
+
+Respond = Callable[[Array], Array]  # a new power, given the energy
 
 Means = dict[str, Any]  # expected (or drawn) statistics, a vector for each block
 
@@ -44,10 +47,17 @@ class Powers(NamedTuple):
 
 
 class Way(NamedTuple):
-    """How the data are walked over: to which powers, and with how many passes over their local blocks."""
+    """How a walk goes over the data.
+
+    `local_steps` is the number of passes over local blocks. With `energy` the walk also reports the energy that a
+    temperature acts on (both powers are then the same). With `heat` each datum finds a power of its own, once its
+    latents are known, and its messages have that power.
+    """
 
     powers: Powers = Powers()
     local_steps: int = 1
+    energy: bool = False
+    heat: Heat | None = None
 
 
 class Each(NamedTuple):
@@ -67,11 +77,29 @@ class Posterior(NamedTuple):
     locals: dict[str, Family]
 
 
-class Terms(NamedTuple):
+class Walked(NamedTuple):
     """What one walk over the data gives."""
 
     value: Float[Array, ""]  # Σ_n log_evidence_n, with the local blocks' prior and entropy
     messages: Means  # its gradient in the global statistics
+    energy: Array | None  # Σ_n E log p(x_n, z_n | θ), or the term of each datum where each has its own power
+    local: dict[str, Any]  # the local blocks after the walk
+    power: Float[Array, " n"] | None = None  # that each datum found, with `Way.heat`
+
+
+class Swept(NamedTuple):
+    """What one sweep over all groups gives."""
+
+    posterior: Posterior
+    bound: Float[Array, ""]  # at the start, after the first local step, at the temperature of the sweep
+    energy: Array | None = None  # at the same place
+    power: Array | None = None  # that the globals were updated at: the sweep's own, or what it responded with
+    acting: Array | None = None  # the energy that it responded to
+
+
+def is_cold(powers: Powers) -> bool:
+    """Whether these are the powers of the plain model, known as such before anything is compiled."""
+    return all(isinstance(power, float) and power == 1.0 for power in powers)
 
 
 def column(power: ArrayLike) -> ArrayLike:

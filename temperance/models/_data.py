@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,6 +17,11 @@ from .._module import Module
 from ._devices import cut, devices_for, keep_spread, put_rows, rejoin
 
 _PIECE = 2**16  # rows
+
+
+def default_engine() -> str:
+    """What walks over data that nobody chose an engine for; the variable is for `make test-plain`."""
+    return os.environ.get("TEMPERANCE_ENGINE", "auto")
 
 
 class Cuts(NamedTuple):
@@ -33,6 +39,7 @@ class Data(Module):
     size: int = eqx.field(static=True)  # the number of data without the padding
     blocks: int = eqx.field(static=True, default=1)
     devices: int = eqx.field(static=True, default=1)  # over which the rows of each block lie
+    engine: str = eqx.field(static=True, default_factory=default_engine)  # "auto", or "plain": no kernels
 
     @property
     def cuts(self) -> Cuts:

@@ -1,16 +1,16 @@
-"""A model made of another one: what it does not say itself is as the other says."""
+"""A model made of another one, to which it passes on whatever it does not say itself."""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
 import equinox as eqx
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, ArrayLike, Float, Key
 
 from ..families._family import Family
 from ._data import Data
-from ._model import Conditional, Group, Means, Model, Posterior, Powers
-from .stochastic import Stochastic
+from ._model import Conditional, Group, Means, Model, Posterior, Powers, Way
+from ._rows import Stochastic
 
 
 class Wrapped(Model):
@@ -52,6 +52,12 @@ class Wrapped(Model):
         self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
     ) -> Float[Array, " n"]:
         return self.inner.log_evidence(m, x, powers, key)
+
+    def probes(self, q: Posterior, way: Way, rate: ArrayLike) -> Means:
+        return self.inner.probes(q, way, rate)
+
+    def reparametrised(self, blocks: dict[str, Family], messages: Means, data: Data) -> dict[str, Family]:
+        return self.inner.reparametrised(blocks, messages, data)
 
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Any:
         return self.inner.simulate(key, draws, n)

@@ -33,6 +33,7 @@ from ..families._family import Family
 from ..numerics.linalg import cholesky, quadratic_form
 from ..numerics.special import LOG_2PI, log_gamma, log_mix, safe_log
 from ._data import Data, make_data
+from ._heat import Heat, gaussian_heat
 from ._model import Conditional, Each, Group, Means, Model, Posterior, Powers, means
 from .activation import Activation, factor_logit, sweep_draws, sweep_means
 from .mixture.finite import check_count
@@ -149,7 +150,7 @@ class FactorialMixture(Model):
 
     # ---- hand-written in place of what is derived, which costs K gradients ----------------------------------
 
-    def _local_ascent(self, m: Means, x: Any, powers: Powers, q: dict[str, Family], steps: int) -> dict[str, Family]:
+    def ascend_local(self, m: Means, x: Any, powers: Powers, q: dict[str, Family], steps: int) -> dict[str, Family]:
         if not q or steps == 0:
             return q
         eta = sweep_means(self._logit(m, x, powers), q["z"].natural.indicator, steps)
@@ -163,6 +164,12 @@ class FactorialMixture(Model):
 
     def _logit(self, m: Means, x: Any, powers: Powers) -> Any:
         return factor_logit(Activation(self.probability, x.shape[0]), self._weights(m), m, x, powers)
+
+    def heat(self, data: Data, powers: np.ndarray) -> Heat:
+        return gaussian_heat(powers, data.values.shape[1])
+
+    def log_peak(self, m: Means, width: int) -> Float[Array, ""]:
+        return width * (self._weights(m).dof - 0.5 * jnp.log(2.0 * jnp.pi))
 
     # ---- data in, answers out -----------------------------------------------------------------------------
 
@@ -214,7 +221,7 @@ class FactorialMixture(Model):
 
     def _explain(self, q: Posterior, x: Any, sweeps: int = 20) -> dict[str, Family]:
         m = means(q.blocks)
-        return self._local_ascent(m, x, Powers(), self.initial_local(m, x), sweeps)
+        return self.ascend_local(m, x, Powers(), self.initial_local(m, x), sweeps)
 
     def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
         """Summed over all states of the factors where these can be listed, else a variational lower bound."""

@@ -19,11 +19,11 @@ from temperance.cluster.start import Cluster
 from temperance.cluster.worker import join_abouts, look
 from temperance.errors import InvalidData, InvalidParameter, PartitionFailed, UnsupportedMethod
 from temperance.inference.variational.minibatches import rows_of_step
-from temperance.inference.variational.stochastic import stochastic_step
 from temperance.models import Data
 from temperance.models._data import make_data
 from temperance.models._model import add, means
 from tests.cluster.local import local_client
+from tests.inference.steps import stochastic_step
 
 dask = pytest.importorskip("dask", reason="Dask is not installed")
 pytest.importorskip("dask.array", reason="Dask is not installed")
@@ -178,8 +178,8 @@ def test_memoised_passes_are_those_of_a_loop_over_the_same_partitions(client, na
 
 
 def walk_part(model, blocks, part, local):
-    terms, fresh = model.walk(means(blocks), part, local=local or None)
-    return terms.messages, fresh
+    walked = model.walk(means(blocks), part, local=local or None)
+    return walked.messages, walked.local
 
 
 @pytest.mark.slow

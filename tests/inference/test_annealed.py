@@ -11,11 +11,12 @@ from scipy.special import digamma, logsumexp, softmax
 
 import temperance as tp
 from temperance.errors import InvalidParameter
-from temperance.inference.cooling import make_cooling, spaced
-from temperance.inference.variational.annealed import Annealed, Stage
-from temperance.inference.variational.tempered_sweep import walk_with_energy
+from temperance.inference.thermostats import make_schedule, spaced
+from temperance.inference.variational.annealed import Annealed
+from temperance.inference.variational.hot import Stage
 from temperance.models import Posterior, Powers
 from temperance.models._model import means
+from tests.inference.steps import walk_with_energy
 
 rng = np.random.default_rng(0)
 X = np.concatenate([rng.normal(-3, 1, (30, 1)), rng.normal(3, 1, (30, 1))])
@@ -108,7 +109,7 @@ def test_a_sweep_against_sums_written_out() -> None:
     method = Annealed(tp.VB(), [2.5]).complete(model, data)
     cooled = method.arrange(jax.random.key(0), model, data)
     step = jax.jit(lambda stage: method.step(jax.random.key(0), model, stage, cooled))
-    fresh, info = step(Stage(q, jnp.asarray(0), dict(q.blocks)))
+    fresh, info = step(Stage(q, jnp.asarray(0), (), dict(q.blocks)))
     x = X[:, 0] - X.mean()
     delta = np.asarray(q.blocks["weights"].concentration)  # type: ignore[attr-defined]
     mean = np.asarray(q.blocks["components"].location)[:, 0]  # type: ignore[attr-defined]
@@ -134,9 +135,12 @@ def test_a_sweep_against_sums_written_out() -> None:
     # Where T changes, here to 1, the posterior has 0.3% of the start in it; where it does not, it has none.
     start = model.initial(jax.random.key(4), data).blocks
     mixed = {name: b.with_natural(mix(b.natural, start[name].natural)) for name, b in q.blocks.items()}
-    changed, later = step(Stage(q, jnp.asarray(1), start)), step(Stage(Posterior(mixed, {}), jnp.asarray(2), start))
+    changed, later = (
+        step(Stage(q, jnp.asarray(1), (), start)),
+        step(Stage(Posterior(mixed, {}), jnp.asarray(2), (), start)),
+    )
     assert float(changed[1]["elbo"]) == pytest.approx(float(later[1]["elbo"]), rel=1e-12)
-    without = step(Stage(q, jnp.asarray(2), start))[1]["elbo"]
+    without = step(Stage(q, jnp.asarray(2), (), start))[1]["elbo"]
     assert float(without) == pytest.approx(float(model.bound(q, data)), rel=1e-12) != float(later[1]["elbo"])
 
 
@@ -154,9 +158,9 @@ def test_another_schedule_is_no_other_compilation() -> None:
 def test_tables_of_temperatures() -> None:
     np.testing.assert_allclose(spaced("linear", 10.0, 9), np.arange(10, 1, -1))
     np.testing.assert_allclose(spaced("geometric", 8.0, 3), [8, 4, 2])
-    cooling = make_cooling(np.array([3.0, 2.0, 1.0]))
-    found = [float(cooling.temperature(jnp.asarray(t))) for t in (0, 1, 2, 3, 300)]
-    assert found == [3, 2, 1, 1, 1] and int(cooling.steps) == 2
+    schedule = make_schedule(np.array([3.0, 2.0, 1.0]))
+    found = [float(schedule.at(jnp.asarray(t))) for t in (0, 1, 2, 3, 300)]
+    assert found == [3, 2, 1, 1, 1] and int(schedule.steps) == 2
 
 
 def test_minibatches_cool_from_step_to_step_or_from_pass_to_pass() -> None:
@@ -249,7 +253,7 @@ def test_the_energy_of_a_chain_is_the_derivative_of_its_value() -> None:
     def value(s: Any) -> Any:
         return jnp.sum(data.weights * model.log_evidence(m, data.values, Powers(s, s)))
 
-    walked = jax.jit(lambda s: walk_with_energy(model, m, data, s, {}, 1))(jnp.asarray(0.4))
+    walked = jax.jit(lambda s: walk_with_energy(model, m, data, s, 1))(jnp.asarray(0.4))
     wanted, slope = jax.jit(jax.value_and_grad(value))(jnp.asarray(0.4))
     assert float(walked.value) == pytest.approx(float(wanted), rel=1e-12)
     assert float(walked.energy) == pytest.approx(float(slope), rel=1e-10)

@@ -85,10 +85,10 @@ def test_local_blocks_that_are_not_kept_take_no_memory_and_the_bound_still_rises
     fit = tp.fit(factorial(), X, method, seed=1)
     assert fit.state.locals == {} and (np.diff(fit.history["elbo"]) > -1e-10).all()
     fresh = fit.model.initial_local(means(fit.state.blocks), fit.data.values)
-    terms, local = fit.model.walk(means(fit.state.blocks), fit.data, Way(local_steps=20), fresh)
-    bound = fit.model.bound(Posterior(fit.state.blocks, local), fit.data)
+    walked = fit.model.walk(means(fit.state.blocks), fit.data, Way(local_steps=20), fresh)
+    bound = fit.model.bound(Posterior(fit.state.blocks, walked.local), fit.data)
     assert bound >= fit.log_evidence - 1e-6
-    assert terms.value.shape == ()
+    assert walked.value.shape == ()
 
 
 def test_what_cannot_be_kept_in_parts_is_refused() -> None:

@@ -12,9 +12,9 @@ import temperance as tp
 from temperance.errors import InvalidParameter
 from temperance.inference.step_sizes import as_step_size
 from temperance.inference.variational.minibatches import minibatch, rows_of_step
-from temperance.inference.variational.stochastic import stochastic_step
 from temperance.models import Posterior, Way
 from temperance.models._model import means
+from tests.inference.steps import stochastic_step
 
 N = 60
 rng = np.random.default_rng(0)

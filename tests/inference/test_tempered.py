@@ -15,10 +15,11 @@ from scipy.stats import multivariate_normal, norm
 import temperance as tp
 from temperance.errors import InvalidParameter, UnsupportedMethod
 from temperance.inference.variational.local_tempered import LVT
-from temperance.inference.variational.local_walk import Given, make_grid, respond, walk_locally
 from temperance.inference.variational.tempered import VT
 from temperance.models._data import make_data
+from temperance.models._heat import expected_power, gaussian_heat
 from temperance.models.renormalised import log_tempered_normaliser
+from tests.inference.steps import walk_locally
 
 rng = np.random.default_rng(2)
 T = np.array([1.0, 1.3, 2.5, 9.0])
@@ -191,8 +192,7 @@ def test_a_walk_with_powers_written_out() -> None:
         "weights": tp.Dirichlet(jnp.asarray(delta)),
         "components": tp.Normal(jnp.asarray(centres), jnp.asarray(np.tile(spread, (3, 1, 1)))),
     }
-    given = Given(rows, jnp.asarray(powers), jnp.asarray(True), {}, 1, make_grid(model, rows, grid))
-    walked = jax.jit(lambda given: walk_locally(model, blocks, given))(given)
+    walked = jax.jit(lambda powers: walk_locally(model, blocks, rows, powers, grid, {}, 1))(jnp.asarray(powers))
     inside = np.asarray(rows.values)
     log_pi = digamma(delta) - digamma(delta.sum())
     observed = np.stack([multivariate_normal(c, covariance).logpdf(inside) for c in centres], axis=1)
@@ -211,10 +211,12 @@ def test_a_walk_with_powers_written_out() -> None:
 @pytest.mark.parametrize(("width", "error"), [(1, 1e-7), (64, 1e-6), (784, 1e-5)])
 def test_powers_between_the_entries_of_a_table(width: int, error: float) -> None:
     grid = np.linspace(1.0, 0.01, 100)
-    found = make_grid(tp.GaussianMixture(2), data(3, width), grid)
+    found = gaussian_heat(grid, width)
     distance = np.append(width * np.geomspace(1e-3, 1e6, 1000), [0.0, np.inf])
     wanted = softmax(0.5 * width * np.log(grid) - np.minimum(distance, 1e15)[:, None] * grid, axis=1) @ grid
-    np.testing.assert_allclose(respond(found, jnp.asarray(distance), width), wanted, rtol=0, atol=error)
+    np.testing.assert_allclose(
+        expected_power(found, jnp.asarray(distance), width, jnp.ones(len(distance))), wanted, rtol=0, atol=error
+    )
 
 
 def test_what_cannot_be_tempered_says_what_can() -> None:

@@ -12,13 +12,11 @@ from scipy.stats import multivariate_normal, norm
 import temperance as tp
 from temperance.families import Independent, MatrixNormal
 from temperance.families.categorical import BernoulliDistribution
-from temperance.inference.thermostat import Step
-from temperance.inference.variational.local_tempered import Own
-from temperance.inference.variational.local_walk import Given, make_grid, walk_locally
-from temperance.inference.variational.stochastic import stochastic_step
-from temperance.inference.variational.tempered import Grid, Stage
+from temperance.inference.thermostats import Grid, Own, Step
+from temperance.inference.variational.hot import Stage, with_trace
 from temperance.models import Data, Posterior, Powers
 from temperance.models.renormalised import log_tempered_normaliser
+from tests.inference.steps import stochastic_step, walk_locally
 
 COVARIANCE = np.array([[1.0, 0.3], [0.3, 0.8]])
 SPREAD = 0.2 * np.eye(2)  # of q(μ)
@@ -84,7 +82,7 @@ def test_variational_tempering(problem: Problem) -> None:
     method = tp.VT(T, length=5).complete(model, data)
     tempered = method.arrange(jax.random.key(0), model, data)
     heat = np.array([0.2, 0.5, 0.3])
-    stage = Stage(Posterior(blocks, {}), jnp.asarray(1), jnp.asarray(heat), blocks)
+    stage = Stage(Posterior(blocks, {}), jnp.asarray(1), jnp.log(jnp.asarray(heat)), blocks)
     step = jax.jit(lambda stage: method.step(jax.random.key(0), model, stage, tempered))
     fresh, info = step(stage)
     s = heat @ (1 / T)
@@ -92,7 +90,7 @@ def test_variational_tempering(problem: Problem) -> None:
     energy = np.sum(shares * joint)
     log_c = log_tempered_normaliser(model, T, data).log
     r = softmax(energy / T - log_c)
-    np.testing.assert_allclose(fresh.heat, r, rtol=1e-10)
+    np.testing.assert_allclose(softmax(fresh.heat), r, rtol=1e-10)
     assert r.max() < 0.99  # or there would be no choice
     assert float(info["temperature"]) == pytest.approx(heat @ T)
     assert float(info["elbo"]) == pytest.approx(energy + entropy(shares) - divergence, rel=1e-12)
@@ -107,10 +105,10 @@ def test_variational_tempering(problem: Problem) -> None:
 
 
 def test_a_trace_of_the_start_when_tempering_ends(problem: Problem) -> None:
-    prior = dict(problem.model.prior)
-    stage = Stage(Posterior(problem.blocks, {}), jnp.asarray(5), (), prior)
+    prior, nothing = dict(problem.model.prior), jnp.zeros(1)
     for hot, rate in ((5, 0.02), (6, 0.0), (0, 0.0)):
-        mixed = stage.awake(jnp.asarray(hot)).blocks["weights"].concentration  # type: ignore[attr-defined]
+        trace = Grid(jnp.asarray(hot), nothing, nothing).trace(jnp.asarray(5))
+        mixed = with_trace(Posterior(problem.blocks, {}), prior, trace).blocks["weights"].concentration  # type: ignore[attr-defined]
         np.testing.assert_allclose(mixed, (1 - rate) * DELTA + rate * 1.0, rtol=1e-12)
 
 
@@ -123,14 +121,17 @@ def test_variational_tempering_by_minibatches(problem: Problem) -> None:
 
     @jax.jit
     def step(number: Any) -> Any:
-        return grid.step(model, blocks, jnp.asarray(heat), Step(data, None, jnp.asarray(rate), 1, number))
+        swept, after = grid.sweep(
+            model, Posterior(blocks, {}), data, jnp.asarray(heat), Step(number, jnp.asarray(rate))
+        )
+        return swept.posterior.blocks, after
 
-    moved, after, _ = step(jnp.asarray(3))
+    moved, after = step(jnp.asarray(3))
     shares = softmax(softmax(heat) @ (1 / T) * joint, axis=1)
     logits = (1 - rate) * heat + rate * (np.sum(shares * joint) / T + log_prior)
     np.testing.assert_allclose(after, logits, rtol=1e-10)
     check(moved, problem.moved((softmax(logits) @ (1 / T)) * shares, rate))
-    moved, after, _ = step(jnp.asarray(4))  # at T = 1
+    moved, after = step(jnp.asarray(4))  # at T = 1
     np.testing.assert_array_equal(after, heat)
     check(moved, problem.moved(softmax(joint, axis=1), rate))
 
@@ -140,7 +141,7 @@ def test_annealing_by_minibatches(problem: Problem) -> None:
     model, data, blocks, joint, divergence = problem
     svi = tp.Annealed(tp.SVI(batch_size=12, steps=2, step_size=0.3), [2.5]).complete(model, data)
     batches = svi.arrange(jax.random.key(0), model, data)
-    powers = [batches.cooling.powers(jnp.asarray(t)) for t in (0, 1)]
+    powers = [batches.thermostat.way((), Step(jnp.asarray(t)), 12).powers for t in (0, 1)]
     assert [float(p) for both in powers for p in both] == [0.4, 0.4, 1.0, 1.0]
     moved, bound = jax.jit(lambda powers: stochastic_step(model, blocks, data, 0.3, 1, powers))(powers[0])
     assert float(bound) == pytest.approx(logsumexp(0.4 * joint, axis=1).sum() - divergence, rel=1e-12)
@@ -156,16 +157,17 @@ def test_local_temperatures_by_minibatches(problem: Problem) -> None:
     """Only rows of the minibatch find new temperatures; at T = 1 none does, and none counts."""
     model, data, blocks, joint, _ = problem
     powers = np.linspace(1.0, 0.05, 20)
-    own = Own(jnp.asarray(4), make_grid(model, data, powers))
+    own = Own(jnp.asarray(4), model.heat(data, powers))
     rows, heat, rate = np.array([7, 2, 3]), np.linspace(0.3, 0.9, 12), 0.3
     batch = Data(data.values[rows], jnp.full(3, 4.0), 3)
 
     @jax.jit
     def step(number: Any) -> Any:
-        taken = Step(batch, jnp.asarray(rows), jnp.asarray(rate), 1, number)
-        return own.step(model, blocks, jnp.asarray(heat), taken)
+        taken = Step(number, jnp.asarray(rate), rows=jnp.asarray(rows))
+        swept, after = own.sweep(model, Posterior(blocks, {}), batch, jnp.asarray(heat), taken)
+        return swept.posterior.blocks, after
 
-    moved, after, _ = step(jnp.asarray(3))
+    moved, after = step(jnp.asarray(3))
     shares = softmax(heat[rows, None] * joint[rows], axis=1)
     peak = LOG_PI - np.log(2 * np.pi) - 0.5 * np.linalg.slogdet(COVARIANCE)[1]
     found = local_power(np.sum(shares * (peak - joint[rows]), axis=1), powers, 2)
@@ -175,7 +177,7 @@ def test_local_temperatures_by_minibatches(problem: Problem) -> None:
     wanted = np.zeros((12, 3))
     wanted[rows] = 4.0 * found[:, None] * shares
     check(moved, problem.moved(wanted, rate))
-    moved, after, _ = step(jnp.asarray(4))
+    moved, after = step(jnp.asarray(4))
     np.testing.assert_array_equal(after, heat)
     wanted[rows] = 4.0 * softmax(joint[rows], axis=1)
     check(moved, problem.moved(wanted, rate))
@@ -207,8 +209,7 @@ def test_local_temperatures_with_learned_covariances(kind: str) -> None:
         square = 2 / count + dof / scatter * np.sum(away**2, axis=2)
         log_det = 2 * (digamma(dof / 2) - np.log(scatter / 2))
     blocks: dict[str, Any] = {"weights": tp.Dirichlet(jnp.asarray(delta)), "components": components}
-    given = Given(data, jnp.asarray(powers), jnp.asarray(True), {}, 1, make_grid(model, data, grid))
-    walked = jax.jit(lambda given: walk_locally(model, blocks, given))(given)
+    walked = jax.jit(lambda powers: walk_locally(model, blocks, data, powers, grid, {}, 1))(jnp.asarray(powers))
     joint = digamma(delta) - digamma(delta.sum()) + 0.5 * (log_det - square) - np.log(2 * np.pi)
     shares = softmax(powers[:, None] * joint, axis=1)
     np.testing.assert_allclose(walked.energy, np.sum(shares * joint, axis=1), rtol=1e-10)
@@ -226,10 +227,9 @@ def test_local_temperatures_of_a_factorial_mixture() -> None:
     model, data = tp.FactorialMixture(2, noise=noise, probability=p, factor_variance=2.0).prepare(x)
     q = MatrixNormal(jnp.asarray(mean), jnp.linalg.inv(jnp.asarray(covariance)))
     local = {"z": BernoulliDistribution(jnp.asarray(z))}
-    own = make_grid(model, data, grid)
 
     def walk(powers: Any) -> Any:
-        return walk_locally(model, {"factors": q}, Given(data, powers, jnp.asarray(True), local, 0, own))
+        return walk_locally(model, {"factors": q}, data, powers, grid, local, 0)
 
     walked = jax.jit(walk)(jnp.asarray(powers))
     second = z[:, :, None] * z[:, None] + (z - z**2)[:, :, None] * np.eye(2)  # E z zᵀ

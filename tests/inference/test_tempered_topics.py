@@ -7,15 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import digamma, gammaln, logsumexp, roots_jacobi, softmax
-from temperance.models.topics.lda.normaliser import Prior, log_normalisers
 
 import temperance as tp
 from temperance.errors import UnsupportedMethod
-from temperance.inference.variational.local_walk import Given, make_grid, topic_costs, walk_locally
-from temperance.inference.variational.tempered_sweep import walk_with_energy
 from temperance.models import renormalised
 from temperance.models.renormalised import log_tempered_normaliser
-from temperance.models.topics.lda import normaliser as topics_normaliser
+from temperance.models.topics import normaliser as topics_normaliser
+from temperance.models.topics.heat import topic_costs
+from temperance.models.topics.normaliser import Prior, log_normalisers
+from tests.inference.steps import walk_locally, walk_with_energy
 
 T = np.array([1.0, 1.3, 2.5, 9.0])
 
@@ -134,14 +134,11 @@ def test_powers_of_documents_written_out() -> None:
     blocks = {"topics": tp.Dirichlet(jnp.asarray(topics))}
     for engine in ("host", "device"):
         model, data = tp.LDA(3, engine=engine, local_tol=0.0).prepare(x)
-        own = make_grid(model, data, grid)
-        found = topic_costs(own, jnp.asarray(topics), engine == "host")
+        found = topic_costs(model.heat(data, grid), jnp.asarray(topics), engine == "host")
         np.testing.assert_allclose(found, costs, rtol=1e-5, atol=1e-5)
-        walked = jax.jit(
-            lambda s, own=own, model=model, data=data: walk_locally(
-                model, blocks, Given(data, s, jnp.asarray(True), {}, 40, own)
-            )
-        )(jnp.asarray(powers))
+        walked = jax.jit(lambda s, model=model, data=data: walk_locally(model, blocks, data, s, grid, {}, 40))(
+            jnp.asarray(powers)
+        )
         np.testing.assert_allclose(walked.power, wanted, rtol=1e-4)
         gamma = 1 / 3 + powers[:, None] * counts
         own_prior = np.sum(counts * (digamma(gamma) - digamma(gamma.sum(axis=1, keepdims=True))), axis=1)
@@ -158,7 +155,7 @@ def test_the_energy_of_documents_written_out() -> None:
     topics = np.random.default_rng(3).gamma(0.5, 1.0, (3, 30)) + 0.01
     m = {"topics": tp.Dirichlet(jnp.asarray(topics)).mean()}
     model, data = tp.LDA(3, engine="host", local_tol=0.0).prepare(x)
-    walked = jax.jit(lambda s: walk_with_energy(model, m, data, s, {}, 40))(jnp.asarray(power))
+    walked = jax.jit(lambda s: walk_with_energy(model, m, data, s, 40))(jnp.asarray(power))
     _, observed, counts = at_power(x, topics, np.full(20, power), 1 / 3)
     gamma = 1 / 3 + power * counts
     own_prior = np.sum(counts * (digamma(gamma) - digamma(gamma.sum(axis=1, keepdims=True))), axis=1)

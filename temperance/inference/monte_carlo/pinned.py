@@ -82,4 +82,4 @@ def _enumerate(
 
 
 def has_latents(pair: Pair) -> bool:
-    return type(pair).tempered_log_likelihood is not Pair.tempered_log_likelihood
+    return pair.has_latents

@@ -79,7 +79,7 @@ def _narrowed(model: Model, data: Data) -> dict[str, Family]:
     if len(prior) < len(model.prior):
         # What a hierarchical prior expects depends on draws of its parents: it stays as it is.
         return {}
-    messages = model.terms({name: p.mean() for name, p in prior.items()}, data)[0].messages
+    messages = model.walk({name: p.mean() for name, p in prior.items()}, data).messages
     return {name: p + messages[name] / data.total_weight for name, p in prior.items()}
 
 

@@ -112,8 +112,8 @@ class VariationalKernel(Gibbs):
 def variational_proposal(model: Model, draws: Any, data: Data) -> dict[str, Family]:
     """q(θ | θ′), a family for each block."""
     m = model.statistics(draws)
-    terms, _ = model.terms(m, data)
-    natural = add(jax.grad(model.log_prior)(m), terms.messages)
+    walked = model.walk(m, data)
+    natural = add(jax.grad(model.log_prior)(m), walked.messages)
     return {name: member(p, natural[name]) for name, p in model.prior.items()}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import numpy as np
 
@@ -19,4 +21,5 @@ def some_rows(data: Data, count: int, rng: np.random.Generator, blocks: int | No
     weights = np.asarray(data.weights)[rows]
     weights = weights * (float(data.total_weight) / weights.sum())
     values = jax.tree.map(lambda leaf: np.asarray(leaf)[rows], data.values)
-    return make_data(values, weights, None if blocks == 1 else data.block_size, spread=data.is_spread)
+    found = make_data(values, weights, None if blocks == 1 else data.block_size, spread=data.is_spread)
+    return dataclasses.replace(found, engine=data.engine)

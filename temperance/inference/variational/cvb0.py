@@ -246,7 +246,7 @@ def _posterior(model: LDA, data: Entries, state: Assignments) -> tuple[dict[str,
 def _bound(model: LDA, blocks: dict[str, Any], data: Data, gamma: Float[Array, "n k"]) -> Float[Array, ""]:
     """The variational bound, documents beginning where collapsed updates left them."""
     local = {"proportions": Dirichlet.from_natural(DirichletVector(gamma - 1.0))}
-    walked, _ = model.walk(means(blocks), data, Way(local_steps=_FINAL_LOCAL_STEPS), local)
+    walked = model.walk(means(blocks), data, Way(local_steps=_FINAL_LOCAL_STEPS), local)
     return global_terms(model, blocks) + walked.value
 
 

@@ -99,11 +99,11 @@ def refresh(
     inside = index < size
     row = jnp.where(inside, index, 0)
     values = jax.tree.map(lambda leaf: leaf[row], data.values)
-    part = Data(values, jnp.where(inside, data.weights[row], 0.0), count, blocks, devices)
+    part = Data(values, jnp.where(inside, data.weights[row], 0.0), count, blocks, devices, data.engine)
     here = {name: family[row] for name, family in local.items()}
-    terms, fresh = model.walk(m, part, Way(local_steps=local_steps), here or None)
-    kept = {name: fresh[name][:count] for name in local}
-    return terms.messages, terms.value - _dot(terms.messages, m), kept
+    walked = model.walk(m, part, Way(local_steps=local_steps), here or None)
+    kept = {name: walked.local[name][:count] for name in local}
+    return walked.messages, walked.value - _dot(walked.messages, m), kept
 
 
 def split(data: Data, parts: int | None) -> Int[Array, "p n"]:

@@ -9,9 +9,8 @@ from jaxtyping import Array, Float, Int, Key
 
 from ...models import Data
 from ...numerics.shuffle import shuffled
-from ..cooling import Cooling
 from ..step_sizes import StepSize
-from ..thermostat import Thermostat
+from ..thermostats import Thermostat
 
 
 class Plan(eqx.Module):
@@ -30,7 +29,7 @@ class Batches(Data):
     plan: Plan | None = None
     stands_for: Float[Array, ""] | None = None
     held_out: Data | None = None
-    cooling: Cooling | Thermostat | None = None
+    thermostat: Thermostat | None = None
 
 
 def rows_of_step(key: Key[Array, ""], step: Int[Array, ""], size: int, n: int, replacement: bool) -> Int[Array, " b"]:
@@ -59,4 +58,5 @@ def minibatch(data: Data, rows: Int[Array, " b"], stands_for: Float[Array, ""]) 
         size=size,
         blocks=blocks,
         devices=devices,
+        engine=data.engine,
     )

@@ -10,10 +10,10 @@ import jax
 import numpy as np
 
 from ...models import Data, Model
-from ..cooling import hot_steps, spaced
 from ..progress import Progress
 from ..run import run
 from ..streamed import Streamed
+from ..thermostats import hot_steps, spaced
 from ._rows import some_rows
 from .coordinate import VB
 from .critical import critical_temperature

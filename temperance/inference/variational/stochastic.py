@@ -15,22 +15,21 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, Float, Int, Key, UInt32
+from jaxtyping import Array, Bool, Float, Int, Key, UInt32
 
 from ...errors import InvalidParameter
 from ...families._family import Family
-from ...kernels.topics_steps import Steps
-from ...models import Data, Model, Posterior, Powers, Way
+from ...kernels import Minibatches, TakeSteps, steps_engine
+from ...models import Data, Model, Posterior, Way
 from ...models._data import make_data, over_blocks
 from ...models._model import entropy, means
 from .._method import Info, Method, Result, Run, state_of
-from ..cooling import make_cooling
 from ..step_sizes import as_step_size
 from ..streamed import Streamed
-from ..thermostat import Step, Thermostat
+from ..thermostats import Step, always_cold
 from .minibatches import Batches, Plan, minibatch, rows_of_step
 
-_TOGETHER = 64  # minibatches that a model with quick steps takes at once
+_TOGETHER = 64  # minibatches that an engine takes at once
 _FINAL_LOCAL_STEPS = 20  # passes over local blocks for the bound of all the data
 
 Blocks = dict[str, Family]
@@ -186,8 +185,8 @@ class SVI(Method):
         )
         total = jnp.asarray(float(stands_for))
         # Cold, but by the same compiled steps as when annealed: T = 1 throughout gives the same bits.
-        cold = make_cooling(np.ones(0))
-        return Batches(data.values, data.weights, data.size, *data.cuts, plan, total, held_out, cold)
+        fields = {field.name: getattr(data, field.name) for field in dataclasses.fields(data)}
+        return Batches(**fields, plan=plan, stands_for=total, held_out=held_out, thermostat=always_cold())
 
     # ---- the run --------------------------------------------------------------------------------------------
 
@@ -196,18 +195,18 @@ class SVI(Method):
         blocks = model.initial(key, data).blocks
         seed = jax.random.key_data(jax.random.fold_in(key, 1))
         zero, worst = jnp.zeros((), dtype=jnp.int64), jnp.full((), -jnp.inf, dtype=jnp.float64)
-        cooling = data.cooling if isinstance(data, Batches) else None
-        heat = cooling.start(data) if isinstance(cooling, Thermostat) else ()
+        heat = data.thermostat.start(data) if isinstance(data, Batches) and data.thermostat is not None else ()
         return Walk(blocks, zero, seed, blocks, worst, zero, heat)
 
     def step(self, key: Key[Array, ""], model: Model, state: Walk, data: Data) -> tuple[Walk, Info]:
         """The minibatches from one report to the next, and the report."""
-        assert isinstance(data, Batches) and data.plan is not None and data.cooling is not None
-        plan, cooling = data.plan, data.cooling
-        if model.quick and not self._whole(model, data):
+        assert isinstance(data, Batches) and data.plan is not None and data.thermostat is not None
+        plan, thermostat = data.plan, data.thermostat
+        many = steps_engine(model, data)
+        if many is not None and not self._whole(model, data):
             # All but the last step of this report, whose bound is the one reported.
             last = jnp.minimum(state.steps + plan.round, plan.steps) - 1
-            blocks, heat = self._quick(model, state, last, data)
+            blocks, heat = self._many(many, model, state, last, data)
             state = state._replace(blocks=blocks, heat=heat, steps=last)
             plan = eqx.tree_at(lambda plan: plan.round, plan, jnp.ones_like(plan.round))
 
@@ -218,13 +217,11 @@ class SVI(Method):
             active = t < plan.steps
             rate = jnp.where(active, plan.step_size(t + 1), 0.0)
             batch = self._batch(model, state.seed, t, data)
-            count = self.local_steps or 1
-            if isinstance(cooling, Thermostat):
-                rows = None if self._whole(model, data) else self._rows(model, state.seed, t, data)
-                blocks, heat, bound = cooling.step(model, blocks, heat, Step(batch, rows, rate, count, t))
-            else:
-                blocks, bound = stochastic_step(model, blocks, batch, rate, count, cooling.powers(t))
-            return blocks, heat, total + jnp.where(active, bound, 0.0)
+            rows = None if self._whole(model, data) else self._rows(model, state.seed, t, data)
+            q = Posterior(blocks, model.initial_local(means(blocks), batch.values))
+            step = Step(t, rate, self.local_steps or 1, rows)
+            swept, heat = thermostat.sweep(model, q, batch, heat, step)
+            return swept.posterior.blocks, heat, total + jnp.where(active, swept.bound, 0.0)
 
         begin = (state.blocks, state.heat, jnp.zeros(()))
         blocks, heat, total = jax.lax.fori_loop(0, plan.round, body, begin)
@@ -249,24 +246,21 @@ class SVI(Method):
         fresh = state._replace(blocks=blocks, steps=steps, best=best, score=best_score, waited=waited)
         return fresh, info | {"held_out": score, "done": waited >= data.plan.patience}
 
-    def _quick(self, model: Model, state: Walk, last: Int[Array, ""], data: Batches) -> tuple[Blocks, Any]:
-        """The steps before the `last`, by the model's own way of taking many at once."""
+    def _many(
+        self, take: TakeSteps, model: Model, state: Walk, last: Int[Array, ""], data: Batches
+    ) -> tuple[Blocks, Any]:
+        """The steps before the `last`, by an engine that takes many at once."""
         assert self.batch_size is not None and data.plan is not None and data.stands_for is not None
-        assert data.cooling is not None
         plan, key, size = data.plan, jax.random.wrap_key_data(state.seed), min(self.batch_size, data.size)
-        scale, cooling, count = data.stands_for / size, data.cooling, self.local_steps or 1
+        scale = data.stands_for / size
 
         def some(i: Array, carry: tuple[Blocks, Any]) -> tuple[Blocks, Any]:
             blocks, heat = carry
             t = state.steps + _TOGETHER * i + jnp.arange(_TOGETHER)
             rates = jnp.where(t < last, plan.step_size(t + 1), 0.0)
             rows = jax.vmap(lambda step: rows_of_step(key, step, size, data.size, self.replacement))(t)
-            weights = scale * jnp.take(data.weights, rows)
-            if isinstance(cooling, Thermostat):
-                steps = Steps(rows, weights, rates, jnp.ones(_TOGETHER), t < cooling.steps)
-                return cooling.quick(model, blocks, heat, data.values, steps, count)
-            powers = 1.0 / jax.vmap(cooling.temperature)(t)
-            return model.quick_steps(blocks, data.values, rows, weights, rates, powers, count), heat
+            steps = Minibatches(t, rows, scale * jnp.take(data.weights, rows), rates, self.local_steps or 1)
+            return take(model, blocks, data.values, steps, data.thermostat, heat)
 
         groups = -((state.steps - last) // _TOGETHER)
         return jax.lax.fori_loop(0, groups, some, (state.blocks, state.heat))
@@ -280,7 +274,7 @@ class SVI(Method):
         assert self.batch_size is not None and data.stands_for is not None
         if self._whole(model, data):
             whole = data.weights * (data.stands_for / data.size)
-            return Data(data.values, whole, data.size, *data.cuts)
+            return Data(data.values, whole, data.size, *data.cuts, data.engine)
         rows = self._rows(model, seed, step, data)
         if not model.independent_rows:
             return model.minibatch(data, rows, data.stands_for, self._rows(model, seed, step + 1, data))
@@ -314,20 +308,6 @@ class SVI(Method):
         )
 
 
-def stochastic_step(
-    model: Model,
-    blocks: Blocks,
-    batch: Data,
-    rate: ArrayLike,
-    local_steps: int,
-    powers: Powers = Powers(),
-) -> tuple[Blocks, Float[Array, ""]]:
-    """One step along the natural gradient of a minibatch; returns its bound before the step too."""
-    local = model.initial_local(means(blocks), batch.values)
-    posterior, bound = model.sweep(Posterior(blocks, local), batch, Way(powers, local_steps), rate)
-    return posterior.blocks, bound
-
-
 def bound_of_all(model: Model, blocks: Blocks, data: Data | Streamed) -> np.ndarray:
     """The bound of all the data, for each restart (the leading axis of the blocks)."""
     bounds = np.asarray(_global_terms(model, blocks))
@@ -342,7 +322,7 @@ def global_terms(model: Model, blocks: Blocks) -> Float[Array, ""]:
 
 def local_terms(model: Model, blocks: Blocks, data: Data) -> Float[Array, ""]:
     """What the data add to the bound, their local blocks worked out afresh and not kept."""
-    return model.walk(means(blocks), data, Way(local_steps=_FINAL_LOCAL_STEPS))[0].value
+    return model.walk(means(blocks), data, Way(local_steps=_FINAL_LOCAL_STEPS)).value
 
 
 def mean_log_predictive(model: Model, blocks: Blocks, data: Data) -> Float[Array, ""]:
@@ -367,4 +347,5 @@ def _local_terms(model: Model, blocks: Blocks, data: Data) -> Float[Array, " r"]
 
 def _subset(data: Data, rows: np.ndarray) -> Data:
     values = jax.tree.map(lambda leaf: np.asarray(leaf)[rows], data.values)
-    return make_data(values, np.asarray(data.weights)[rows], data.block_size, spread=data.is_spread)
+    found = make_data(values, np.asarray(data.weights)[rows], data.block_size, spread=data.is_spread)
+    return dataclasses.replace(found, engine=data.engine)

@@ -31,18 +31,16 @@ from ...numerics.chains import (
     ON,
     Chain,
     choose_engine,
-    expected_statistics,
     filter_states,
     smooth_states,
     sum_paths,
 )
 from ...numerics.special import safe_log
-from .._blocks import join_powers, power_rows
 from .._data import Data, over_blocks
-from .._model import Conditional, Means, Model, Posterior, Powers, Terms, Way, column
+from .._model import Conditional, Means, Model, Posterior, Powers, column
+from .._rows import Stochastic
 from ..linear.prediction import Forecast
 from ..mixture.finite import Mixture, check_choice, check_count
-from ..stochastic import Stochastic
 from .answers import by_sequence, decoded, filtered, forecast, smoothed
 from .steps import Steps, as_steps, one_sequence, some_sequences, some_windows
 
@@ -140,7 +138,7 @@ class HMM(Model):
         observed = self.pair.tempered_log_likelihood(
             m["emissions"], x.x, column(powers.observation), column(powers.latent), key
         )
-        latent = _common(powers.latent)
+        latent = common_power(powers.latent)
         return Chain(latent * m["initial"].log, latent * m["transitions"].log, observed, x.starts)
 
     def packed(self, m: Means) -> Means:
@@ -174,7 +172,7 @@ class HMM(Model):
         key_labels, key_prior = jax.random.split(key)
         prior: dict[str, Any] = dict(self.prior)
         if self.mixture.start.kind == "prior":
-            messages = self.walk(self.statistics(self.sample_prior(key_prior)), data)[0].messages
+            messages = self.walk(self.statistics(self.sample_prior(key_prior)), data).messages
         else:
             messages = self._label_messages(data, self.mixture.starting_labels(key_labels, _rows(data)))
         return Posterior({name: p + messages[name] for name, p in prior.items()}, {})
@@ -193,38 +191,8 @@ class HMM(Model):
             "emissions": emissions,
         }
 
-    # ---- the same in closed form ----------------------------------------------------------------------------
-
-    def walk(
-        self, m: Means, data: Data, way: Way = Way(), local: dict[str, Any] | None = None
-    ) -> tuple[Terms, dict[str, Any]]:
-        if self.engine == "autodiff":
-            return self.terms(m, data, way, local)
-        powers, x = way.powers, data.values
-        ready, unpack = jax.vjp(self.packed, m)
-        latent = _common(powers.latent)
-        rows = power_rows(powers)
-
-        def observed(part: Any, emissions: Any) -> Float[Array, "b k"]:
-            here, own = part
-            each = join_powers(powers, own)
-            return self.pair.tempered_log_likelihood(emissions, here, column(each.observation), latent, None)
-
-        likelihood = over_blocks(lambda part, _: ((), observed(part, ready["emissions"])), (x.x, rows), x.blocks)[1]
-        chain = Chain(latent * m["initial"].log, latent * m["transitions"].log, likelihood, x.starts)
-        found = expected_statistics(chain, data.weights, self.recursion(x))
-        share = data.weights[:, None] * found.states
-
-        def block(part: Any, _: Array) -> tuple[Any, tuple[()]]:
-            steps, here = part
-            return jax.grad(lambda emissions: jnp.sum(here * observed(steps, emissions)))(ready["emissions"]), ()
-
-        messages = {
-            "initial": DirichletVector(latent * (jnp.where(x.starts == FIRST, 1.0, 0.0) @ share)),
-            "transitions": DirichletVector(latent * found.transitions),
-            "emissions": over_blocks(block, ((x.x, rows), share), x.blocks)[0],
-        }
-        return Terms(jnp.sum(data.weights * found.increments), unpack(messages)[0]), {}
+    def log_base(self, data: Data) -> Float[Array, ""] | None:
+        return self.mixture.log_base(_rows(data))
 
     # ---- minibatches ----------------------------------------------------------------------------------------
 
@@ -409,7 +377,8 @@ def _rows(data: Data) -> Data:
     return Data(data.values.x, data.weights, data.size, data.values.blocks)
 
 
-def _common(power: ArrayLike) -> Array:
+def common_power(power: ArrayLike) -> Array:
+    """The one power of all steps."""
     power = jnp.asarray(power)
     if power.ndim > 0:
         raise UnsupportedMethod("the steps of a sequence must have one temperature; use tp.Annealed, not tp.LVT")

@@ -23,6 +23,7 @@ from ...families._family import Family
 from ...numerics.gaussian_latents import gaussian_integral
 from ...numerics.linalg import outer, symmetrise
 from ...numerics.special import LOG_2PI
+from .._blocks import is_cold
 from .._data import Data, make_data
 from .._model import (
     Conditional,
@@ -31,12 +32,10 @@ from .._model import (
     Model,
     Posterior,
     Powers,
-    Walk,
     Way,
     add,
     column,
     draw_posterior,
-    entropy,
     means,
 )
 from ..mixture.finite import check_choice, check_count
@@ -159,33 +158,25 @@ class FactorAnalysis(Model):
             noise = GammaVector(-jnp.log(self.noise), 1.0 / self.noise)
         return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (d,)), noise)
 
-    def sweep(
-        self, q: Posterior, data: Data, way: Way = Way(), rate: ArrayLike = 1.0, walk: Walk | None = None
-    ) -> tuple[Posterior, Float[Array, ""]]:
-        """Coordinate ascent with a change of the factors' coordinates after the loadings: see `factor_rotation`."""
-        whole = all(isinstance(power, float) and power == 1.0 for power in (rate, *way.powers))
+    def probes(self, q: Posterior, way: Way, rate: ArrayLike) -> Means:
+        """The sums of scores that a change of coordinates is found from; none where steps are partial or tempered."""
+        whole = isinstance(rate, float) and rate == 1.0 and is_cold(way.powers)
         if not whole or any(isinstance(block, Point) for block in q.blocks.values()):
-            return super().sweep(q, data, way, rate, walk)
-        walk = walk or self.walk
-        blocks, k = dict(q.blocks), self.n_factors
-        m = means(blocks)
-        value, target = jax.value_and_grad(self.log_prior)(m)
-        terms, _ = walk(m | {_METRIC: jnp.zeros((k, k)), _PULL: jnp.zeros(k)}, data)
-        bound = value + terms.value + entropy(blocks)
-        scores = Scores(data.total_weight, terms.messages[_PULL], -2.0 * terms.messages[_METRIC])
-        loadings = blocks["loadings"].with_natural(target["loadings"] + terms.messages["loadings"])
+            return {}
+        return {_METRIC: jnp.zeros((self.n_factors, self.n_factors)), _PULL: jnp.zeros(self.n_factors)}
+
+    def reparametrised(self, blocks: dict[str, Family], messages: Means, data: Data) -> dict[str, Family]:
+        """Coordinate ascent with a change of the factors' coordinates after the loadings: see `factor_rotation`."""
+        if _METRIC not in messages:
+            return blocks
+        scores = Scores(data.total_weight, messages[_PULL], -2.0 * messages[_METRIC])
+        loadings = blocks["loadings"]
         assert isinstance(loadings, Normal)
         p = self.prior.get("relevance")
-        known = p if isinstance(p, Gamma) else jnp.broadcast_to(jnp.asarray(self.relevance), (k,))
-        blocks["loadings"], relevance = rotate(loadings, scores, Sizes(known, self._scale(), _level()))
-        if relevance is not None:
-            blocks["relevance"] = blocks["relevance"].with_natural(relevance)
-        if "noise" in blocks:
-            terms, _ = walk(means(blocks), data)
-            prior = self.prior["noise"]
-            assert isinstance(prior, Family)
-            blocks["noise"] = prior.with_natural(prior.natural + terms.messages["noise"])
-        return Posterior(blocks, {}), bound
+        known = p if isinstance(p, Gamma) else jnp.broadcast_to(jnp.asarray(self.relevance), (self.n_factors,))
+        turned, relevance = rotate(loadings, scores, Sizes(known, self._scale(), _level()))
+        best = {} if relevance is None else {"relevance": blocks["relevance"].with_natural(relevance)}
+        return blocks | {"loadings": turned} | best
 
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Float[Array, "n d"]:
         key_z, key_x = jax.random.split(key)
@@ -214,8 +205,8 @@ class FactorAnalysis(Model):
         m = means(blocks)
         rows = jnp.concatenate([start * scale[:, None], jnp.zeros((len(scale), 1))], axis=1)
         m["loadings"] = NormalVector(rows, -0.5 * outer(rows, rows))
-        terms, _ = self.terms(m, data)
-        natural = add(jax.grad(self.log_prior)(m), terms.messages)["loadings"]
+        walked = self.walk(m, data)
+        natural = add(jax.grad(self.log_prior)(m), walked.messages)["loadings"]
         return Posterior(blocks | {"loadings": Normal.from_natural(natural)}, {})
 
     # ---- data in ------------------------------------------------------------------------------------------

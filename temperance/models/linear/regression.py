@@ -122,8 +122,8 @@ class LinearRegression(Model):
         m = {name: family.mean() for name, family in blocks.items()}
         # The message to the weights does not depend on them: the statistics of zero will do.
         m["weights"] = p.family(p.natural(m)).statistics(jnp.zeros_like(p.offset))
-        terms, _ = self.terms(m, data)
-        natural = add(jax.grad(self.log_prior)(m), terms.messages)["weights"]
+        walked = self.walk(m, data)
+        natural = add(jax.grad(self.log_prior)(m), walked.messages)["weights"]
         return Posterior(blocks | {"weights": p.family(natural)}, {})
 
     def _guess(self, name: str, key: Key[Array, ""], centre: Array, count: Array) -> Family:

@@ -22,12 +22,14 @@ from ...families._family import Family
 from ...families._parameters import parameters, require_concentration
 from ...families.describe import describe
 from ...families.translate import location_width, translate, translate_draw
-from ...kernels import gaussian_walk
 from ...numerics.latents import sum_out
 from ...numerics.special import log_mix, safe_log
 from .._answers import Enumerable
 from .._data import Data, make_data, over_blocks
-from .._model import Conditional, Means, Posterior, Powers, Terms, Way, column
+from .._heat import Heat, gaussian_heat
+from .._model import Conditional, Means, Posterior, Powers, column
+from .._tempering import Heated
+from .heat import GAUSSIAN, heated_mixture, one_pair
 from .likelihoods import as_pair, require_conjugate, stack_prior
 from .starts import Start, as_start, match_start, start_labels
 
@@ -115,13 +117,32 @@ class Mixture(Enumerable):
     def packed(self, m: Means) -> Means:
         return m | {"components": self.pair.packed(m["components"])}
 
-    def walk(
-        self, m: Means, data: Data, way: Way = Way(), local: dict[str, Family] | None = None
-    ) -> tuple[Terms, dict[str, Family]]:
-        plain = not local and type(self).log_joint_z is Mixture.log_joint_z
-        if plain and gaussian_walk.has_kernel(self, data, way.powers):
-            return gaussian_walk.walk(self, m, data, way.powers), {}
-        return self.terms(m, data, way, local)
+    # ---- at a temperature -----------------------------------------------------------------------------------
+
+    def log_base(self, data: Data) -> Float[Array, ""] | None:
+        if self.known is not None or self.pair.has_latents:
+            return None
+
+        def base(part: Any, _: Array) -> tuple[Float[Array, ""], tuple[()]]:
+            rows, weights = part
+            return jnp.sum(weights * self.pair.log_base(rows)), ()
+
+        return over_blocks(base, (data.values, data.weights), *data.cuts)[0]
+
+    @property
+    def temperable_name(self) -> str:
+        missing = " with missing values" if self.missing else ""
+        return f"{type(self).__name__} of {type(one_pair(self.pair)).__name__}{missing}"
+
+    def heat(self, data: Data, powers: np.ndarray) -> Heat:
+        if type(one_pair(self.pair)) not in GAUSSIAN or self.missing:
+            return super().heat(data, powers)
+        return gaussian_heat(powers, data.values.shape[1])
+
+    def heated(self, m: Means, ready: Means, m_local: Means, x: Array, power: Float[Array, " n"], heat: Heat) -> Heated:
+        return heated_mixture(self, m, ready, x, power, heat)
+
+    # ---- draws and starts -----------------------------------------------------------------------------------
 
     def mean_log_weights(self, q: Posterior) -> Float[Array, " k"]:
         """log E[π]."""
@@ -148,8 +169,7 @@ class Mixture(Enumerable):
         if self.start.kind == "prior":
             draws = self.sample_prior(key_prior)
             m = self.statistics(draws)
-            terms, _ = self.terms(m, data)
-            messages = terms.messages
+            messages = self.walk(m, data).messages
         else:
             messages = self._label_messages(m, data, self.starting_labels(key_labels, data))
         blocks = {name: p.with_natural(p.natural + messages[name]) for name, p in self._families().items()}

@@ -26,6 +26,7 @@ from ...families.matrix_normal_wishart import MatrixNormalWishartVector
 from ...families.normal_wishart import NormalWishartVector
 from ...numerics.linalg import cholesky, outer, symmetrise, transpose, transposed_solve_vector
 from ...numerics.special import log_mix, safe_log
+from .._data import Data
 from .._model import Means, Posterior, Powers, column
 from .dirichlet_process import DirichletProcessMixture
 from .finite import Mixture
@@ -46,6 +47,9 @@ class TiedMixture(Mixture):
 
     def packed(self, m: Means) -> Means:
         return m
+
+    def log_base(self, data: Data) -> None:
+        return None  # the shared precision counts in every datum, whatever its component
 
     def each(self, components: Family) -> NormalWishart:
         """The distribution of each (μ_k, Λ) by itself."""

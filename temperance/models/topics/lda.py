@@ -17,23 +17,23 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, Int, Key
+from jaxtyping import Array, ArrayLike, Float, Key
 
 from ...data import Corpus, as_corpus, as_weights
 from ...errors import InvalidData, InvalidParameter
-from ...families.concentration import Concentration, ConcentrationVector
+from ...families.concentration import Concentration
 from ...families.dirichlet import Dirichlet, DirichletVector
 from ...families.point import Point
-from ...kernels.topics_steps import Grid, Own, Steps, online_steps
-from ...numerics.special import digamma, log_gamma
-from .._blocks import join_powers, power_rows
-from .._data import Data, make_data, over_blocks
-from .._model import Conditional, Means, Model, Posterior, Powers, Terms, Way
+from .._data import Data, default_engine, make_data
+from .._heat import Heat
+from .._model import Conditional, Means, Model, Posterior, Powers, Walked
+from .._rows import Stochastic
 from ..mixture.finite import check_choice, check_count
-from ..stochastic import Stochastic
 from .documents import Documents, as_documents, given_documents
-from .local import Heat, Local, local_step, mean_energies
+from .heat import topic_heat, with_costs
+from .local import Local, local_step
 from .report import proportions, top_words
+from .walk import document_terms, mean_energy
 
 _LEARNED = ("document_prior", "topic_prior")
 
@@ -215,85 +215,19 @@ class LDA(Model):
         m = {name: blocks[name].mean() for name in blocks if name != "topics"}
         return Posterior(blocks, self.initial_local(m, data.values))
 
-    # ---- the same in closed form ------------------------------------------------------------------------
+    # ---- at a temperature -------------------------------------------------------------------------------
 
-    def walk(
-        self, m: Means, data: Data, way: Way = Way(), local: dict[str, Any] | None = None
-    ) -> tuple[Terms, dict[str, Any]]:
-        if self._engine() == "autodiff":
-            return self.terms(m, data, way, local)
-        terms, proportions, _ = self.walk_with_heat(m, data, way, local)
-        return terms, proportions
+    def acting_energy(self, blocks: dict[str, Any], walked: Walked, data: Data) -> Float[Array, ""]:
+        """The energy of the mean parameters: it does not temper the topics of tokens twice (errata to B.1)."""
+        return mean_energy(self, blocks["topics"].concentration, walked.local["proportions"].concentration, data)
 
-    def walk_with_heat(
-        self, m: Means, data: Data, way: Way, local: dict[str, Any] | None, heat: Heat | None = None
-    ) -> tuple[Terms, dict[str, Any], tuple[Array, Array] | None]:
-        """`walk` in closed form; with `heat` documents find powers of their own, which the messages have, and
-        Σ_v n_v E log β of each document and these powers come with the rest."""
-        engine = "device" if self._engine() == "autodiff" else self._engine()
-        local, (powers, local_steps) = local or self.initial_local(m, data.values), way
-        alpha = self.concentration(m)
+    def heat(self, data: Data, powers: np.ndarray) -> Heat:
+        return topic_heat(powers)
 
-        def block(part: Any, _: Array) -> tuple[Any, Any]:
-            x, weights, own, gamma = part
-            found = local_step(
-                m["topics"].log, x, weights, alpha, gamma, join_powers(powers, own), local_steps, self.local_tol,
-                engine, self.single, heat,
-            )  # fmt: skip
-            value, log_theta = _document_terms(found, alpha)
-            sums = jnp.sum(weights * value), found.messages, weights @ log_theta, jnp.sum(weights)
-            return sums, (found.gamma, None if heat is None else (found.observed, found.powers))
+    def priced(self, heat: Heat, blocks: dict[str, Any]) -> Heat:
+        return with_costs(heat, blocks["topics"].concentration, self.on_host)
 
-        rows = (data.values, data.weights, power_rows(powers), local["proportions"].concentration)
-        sums, (gamma, own) = over_blocks(block, rows, *(() if engine == "host" else data.cuts))
-        value, topics, log_theta, total = sums
-        messages = jax.tree.map(jnp.zeros_like, m) | {"topics": DirichletVector(topics)}
-        if "document_prior" in m:
-            messages["document_prior"] = ConcentrationVector(log_theta, total)
-        proportions = Dirichlet.from_natural(DirichletVector(gamma - 1.0))
-        return Terms(value, messages), {"proportions": proportions}, own
-
-    def mean_energy(self, blocks: dict[str, Any], local: dict[str, Any], data: Data) -> Float[Array, ""]:
-        """Σ_d Σ_v n_dv log Σ_k E[θ_dk] E[β_kv]: the energy that goes with a normaliser from which topics of tokens
-        are summed out."""
-        engine = "host" if self._engine() == "host" else "device"
-        topics = blocks["topics"].concentration
-
-        def block(part: Any, _: Array) -> tuple[Float[Array, ""], tuple[()]]:
-            x, weights, gamma = part
-            return jnp.sum(weights * mean_energies(topics, gamma, x, engine, self.single)), ()
-
-        rows = (data.values, data.weights, local["proportions"].concentration)
-        return over_blocks(block, rows, *(() if engine == "host" else data.cuts))[0]
-
-    @property
-    def quick(self) -> bool:
-        """On the host, with fixed priors: then the topics stay in the kernel's layout from step to step."""
-        return self._engine() == "host" and not self.learn
-
-    def quick_steps(
-        self,
-        blocks: dict[str, Any],
-        x: Documents,
-        rows: Int[Array, "t b"],
-        weights: Float[Array, "t b"],
-        rates: Float[Array, " t"],
-        powers: Float[Array, " t"],
-        local_steps: int,
-    ) -> dict[str, Any]:
-        cold = jnp.zeros(rates.shape, dtype=bool)
-        return self.tempered_steps(blocks, x, Steps(rows, weights, rates, powers, cold), local_steps)[0]
-
-    def tempered_steps(
-        self, blocks: dict[str, Any], x: Documents, steps: Steps, local_steps: int, heat: Grid | Own | None = None
-    ) -> tuple[dict[str, Any], Any]:
-        """`quick_steps` at temperatures that are found on the way, and what was learned of them."""
-        assert self.n_words is not None and x.rows is not None
-        eta = self.eta if self.eta.ndim == 2 else jnp.broadcast_to(self.eta, (1, self.n_words))
-        topics = blocks["topics"].concentration
-        steps = steps._replace(rows=jnp.take(x.rows, steps.rows))
-        found, learned = online_steps(topics, eta, self.alpha, local_steps, self.local_tol, steps, heat)
-        return {"topics": Dirichlet.from_natural(DirichletVector(found - 1.0))}, learned
+    # ---- engines ----------------------------------------------------------------------------------------
 
     @property
     def stochastic(self) -> Stochastic:
@@ -308,6 +242,8 @@ class LDA(Model):
     def _engine(self) -> str:
         if self.engine != "auto":
             return self.engine
+        if default_engine() == "plain":
+            return "autodiff"
         return "host" if jax.default_backend() == "cpu" else "device"
 
     # ---- data in, answers out ---------------------------------------------------------------------------
@@ -353,7 +289,7 @@ class LDA(Model):
         lam: Array = q.blocks["topics"].concentration  # type: ignore[attr-defined]
         log_beta = jnp.log(lam) - jnp.log(jnp.sum(lam, axis=1, keepdims=True))
         found, alpha = self.infer(q.blocks, x, log_beta)
-        return _document_terms(found, alpha)[0]
+        return document_terms(found, alpha)[0]
 
     def infer(self, blocks: dict[str, Any], x: Documents, log_beta: Float[Array, "k v"]) -> tuple[Local, Array]:
         """The proportions of new documents to convergence, and α."""
@@ -405,17 +341,6 @@ class LDA(Model):
 
 
 _ENGINES = ("auto", "host", "device", "autodiff")
-
-
-def _document_terms(found: Local, alpha: Float[Array, " k"]) -> tuple[Float[Array, " n"], Float[Array, "n k"]]:
-    """The bound of each document, with the prior and entropy of its proportions; and E log θ."""
-    gamma = found.gamma
-    total = jnp.sum(gamma, axis=1)
-    log_theta = digamma(gamma) - digamma(total)[:, None]
-    difference = jnp.sum((alpha[None] - gamma) * log_theta, axis=1)
-    normalisers = jnp.sum(log_gamma(gamma), axis=1) - log_gamma(total)
-    prior = jnp.sum(log_gamma(alpha)) - log_gamma(jnp.sum(alpha))
-    return found.evidence + difference + normalisers - prior, log_theta
 
 
 def _each(power: ArrayLike) -> ArrayLike:

@@ -1,0 +1,200 @@
+"""A variational method with a thermostat: hot steps first, then the method at T = 1 as usual.
+
+At temperature T the local step and the statistics that reach the globals are divided by T; the prior is not
+(Mandt et al., 2016, eq. 4 and 8). `tp.Annealed`, `tp.VT` and `tp.LVT` are this wrapper with a thermostat each.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from typing import Any, NamedTuple, Self
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from ...errors import InvalidParameter
+from ...families._family import Family
+from ...models import Data, Model, Posterior
+from ...models._blocks import move
+from .._method import Info, Method, Result, Run, best_restart
+from ..streamed import Streamed
+from ..thermostats import Schedule, Step, Thermostat, as_temperatures
+from .coordinate import VB
+from .minibatches import Batches
+from .stochastic import SVI, Walk
+
+SWEEPS = 200  # hot sweeps of VB, unless told
+SHARE = 0.5  # of the passes of SVI that are hot, unless told
+_SETTLE = 3  # steps at T = 1 before a bound can say that a run has converged
+
+
+class Stage(NamedTuple):
+    """Where one restart of coordinate ascent stands."""
+
+    posterior: Posterior
+    steps: Int[Array, ""]
+    heat: Any  # what is known of the temperature
+    start: dict[str, Family]
+
+
+class Regulated(Data):
+    """Data with the thermostat of the run."""
+
+    thermostat: Thermostat | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Hot(Method):
+    """`method` (a `tp.VB` or a `tp.SVI`), with its first steps at temperatures that a thermostat sets."""
+
+    @property
+    @abstractmethod
+    def inner(self) -> VB | SVI:
+        """The method that is heated."""
+
+    @property
+    @abstractmethod
+    def hot_steps(self) -> int:
+        """How many steps come before T = 1."""
+
+    @abstractmethod
+    def thermostat(self, model: Model, data: Data) -> Thermostat: ...
+
+    @abstractmethod
+    def told(self, result: Result, best: int, run: Run, data: Data) -> Result:
+        """The result with what was learned of temperatures; `best` is the restart it was taken from."""
+
+    @property
+    def restarts(self) -> int:
+        return self.inner.restarts
+
+    @property
+    def tol(self) -> float:
+        return self.inner.tol
+
+    @property
+    def max_iter(self) -> int:
+        """What the method may take, after hot sweeps of VB."""
+        return self.inner.max_iter + (self.hot_steps if isinstance(self.inner, VB) else 0)
+
+    @property
+    def exact(self) -> bool:
+        return isinstance(self.inner, VB)
+
+    def compiled(self) -> Self:
+        return dataclasses.replace(super().compiled(), method=self.inner.compiled())  # type: ignore[call-arg]
+
+    def prepare(self, model: Model) -> Model:
+        return self.inner.prepare(model)
+
+    def arrange(self, key: Key[Array, ""], model: Model, data: Any) -> Any:
+        arranged = self.inner.arrange(key, model, data)
+        rows = arranged.sample if isinstance(arranged, Streamed) else arranged
+        thermostat = self.thermostat(model, rows)
+        if isinstance(arranged, Streamed):
+            wrap = arranged.wrap
+
+            def regulated(piece: Data) -> Data:
+                return dataclasses.replace(wrap(piece), thermostat=thermostat)  # type: ignore[call-arg]
+
+            sample = dataclasses.replace(arranged.sample, thermostat=thermostat)  # type: ignore[call-arg]
+            return dataclasses.replace(arranged, sample=sample, wrap=regulated)
+        if isinstance(arranged, Batches):
+            return dataclasses.replace(arranged, thermostat=thermostat)
+        fields = {field.name: getattr(arranged, field.name) for field in dataclasses.fields(arranged)}
+        return Regulated(**fields, thermostat=thermostat)
+
+    def init(self, key: Key[Array, ""], model: Model, data: Any) -> Any:
+        state = self.inner.init(key, model, data)
+        if not isinstance(state, Posterior):
+            return state
+        return Stage(state, jnp.zeros((), dtype=jnp.int64), data.thermostat.start(data), dict(state.blocks))
+
+    def step(self, key: Key[Array, ""], model: Model, state: Any, data: Any) -> tuple[Any, Info]:
+        if isinstance(self.inner, VB):
+            return self._sweep(model, state, data)
+        # The minibatches to the next report; held-out data have no say before T = 1.
+        fresh, info = self.inner.step(key, model, _without_choice(state, data.thermostat.steps), data)
+        temperature = data.thermostat.temperature(fresh.heat, fresh.steps - 1, data)
+        annealed = {"annealed_elbo": info["batch_elbo"]} if isinstance(data.thermostat, Schedule) else {}
+        return fresh, info | annealed | {"temperature": temperature}
+
+    def _sweep(self, model: Model, state: Stage, data: Any) -> tuple[Stage, Info]:
+        thermostat, number = data.thermostat, state.steps
+        step = Step(number, 1.0, self.inner.local_steps or 1, energy=True)
+        q = with_trace(state.posterior, state.start, thermostat.trace(number))
+        power = thermostat.way(state.heat, step, data.weights.shape[0]).powers.observation
+        swept, heat = thermostat.sweep(model, q, data, state.heat, step)
+        settled = thermostat.steps + jnp.where(thermostat.steps > 0, _SETTLE, 0)
+        info = {
+            "elbo": swept.bound + jnp.sum((1.0 - power) * swept.energy),
+            "temperature": thermostat.temperature(state.heat, number, data),
+            "final": number >= settled,
+        }
+        info |= thermostat.report(state.heat, swept, number)
+        return state._replace(posterior=swept.posterior, steps=number + 1, heat=heat), info
+
+    def finished(self, history: Float[Array, "3"], tol: Float[Array, ""]) -> Bool[Array, ""]:
+        return self.inner.finished(history, tol)
+
+    def result(self, model: Model, data: Any, run: Run) -> Result:
+        if isinstance(self.inner, SVI):
+            result = self.inner.result(model, data, run)
+            scores = result.history["restarts"] if self.inner.held_out is None else np.asarray(run.states.score)
+            return self.told(result, int(np.argmax(scores)), run, data)
+        result = best_restart(run)
+        best = int(np.argmax(result.history["restarts"]))
+        return self.told(result._replace(state=result.state.posterior), best, run, data)
+
+
+def with_trace(q: Posterior, start: dict[str, Family], rate: Float[Array, ""]) -> Posterior:
+    """The posterior with a little of the start mixed into its globals."""
+    blocks = {name: move(block, start[name].natural, rate) for name, block in q.blocks.items()}
+    return Posterior(blocks, q.locals)
+
+
+def _without_choice(state: Walk, hot: Int[Array, ""]) -> Walk:
+    """Without the score of a hot posterior: however well it predicts held-out data, it is not the one to keep, and
+    what comes next is progress."""
+    return state._replace(score=jnp.where(state.steps <= hot, -jnp.inf, state.score))
+
+
+def steps_of_pass(model: Model, method: SVI, data: Data | Streamed) -> int:
+    assert method.batch_size is not None
+    if isinstance(data, Streamed):
+        rows = data.stream.piece_rows if model.independent_rows else model.units(data.piece_shapes())
+        return data.stream.pieces_per_pass * (rows // method.batch_size)
+    return max(1, (model.units(data) - method._held_out_count(data.size)) // method.batch_size)
+
+
+def tempered_steps(method: Any, grid: np.ndarray, model: Model, data: Data, inner: VB | SVI) -> int:
+    """How many steps of a grid of temperatures are hot; none where the only temperature is 1."""
+    if len(grid) == 1:
+        return 0
+    if isinstance(inner, VB):
+        return int(SWEEPS if method.length is None else method.length)
+    assert inner.steps is not None
+    passes = steps_of_pass(model, inner, data)
+    return max(1, round(SHARE * inner.steps if method.length is None else method.length * passes))
+
+
+def check_grid(temperatures: Any, method: Any, length: Any) -> tuple[float, ...] | None:
+    """The grid as a tuple, or None for the usual one; the method and the length that go with it are checked too."""
+    grid = None
+    if temperatures is not None:
+        grid = as_temperatures("temperatures", temperatures)
+        if grid[0] != 1.0 or not (np.diff(grid) > 0).all():
+            raise InvalidParameter(f"temperatures must increase from 1, got {temperatures!r}")
+    plain = isinstance(method, VB) and method.batches is None and not method.moves
+    if not plain and not isinstance(method, SVI):
+        raise InvalidParameter(f"method must be a tp.SVI, or a tp.VB without batches and without moves, got {method!r}")
+    if length is None:
+        return grid
+    if isinstance(method, VB):
+        if isinstance(length, bool) or not isinstance(length, int | np.integer) or length < 1:
+            raise InvalidParameter(f"length must be a whole number of at least 1, got {length!r}")
+    elif isinstance(length, bool) or not isinstance(length, int | float | np.number) or not 0 < length < np.inf:
+        raise InvalidParameter(f"length must be a finite number above 0, got {length!r}")
+    return grid

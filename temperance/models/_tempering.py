@@ -1,0 +1,81 @@
+"""What tempering asks of a model beside its one function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._module import Module
+from ..errors import UnsupportedMethod
+from ..families._family import Family
+from ._blocks import Means, Powers, Walked
+from ._data import Data
+from ._heat import Heat, expected_power
+
+if TYPE_CHECKING:
+    from ._model import Model
+
+
+class Heated(NamedTuple):
+    """What each datum says at its present power, and the power it finds."""
+
+    value: Float[Array, " n"]
+    energy: Float[Array, " n"]
+    power: Float[Array, " n"]
+    messages: Callable[[Float[Array, " n"]], Means]  # given the weights of the data, at the powers that they found
+
+
+class Tempering(Module):
+    """The part of a model that knows its energy."""
+
+    def log_base(self, data: Data) -> Float[Array, ""] | None:
+        """Σ_n log h(x_n), where E log p(x, z | θ) is linear in all statistics together but for this base measure."""
+        return None
+
+    def acting_energy(self, blocks: dict[str, Family], walked: Walked, data: Data) -> Array:
+        """The energy that belongs to the model's tempered normaliser."""
+        assert walked.energy is not None
+        return walked.energy
+
+    def heat(self, data: Data, powers: np.ndarray) -> Heat:
+        """The powers that each datum may have, with what they cost; refuses data without one noise to temper."""
+        raise UnsupportedMethod(
+            f"tp.LVT is for Gaussian mixtures without missing values, factorial mixtures and LDA, not for "
+            f"{self.temperable_name}; use tp.Annealed or tp.VB"
+        )
+
+    def priced(self, heat: Heat, blocks: dict[str, Family]) -> Heat:
+        """The same with what the powers cost under these globals, where that depends on them."""
+        return heat
+
+    @property
+    def temperable_name(self) -> str:
+        """The model as `heat` names it when it refuses."""
+        return type(self).__name__
+
+    def heated(self, m: Means, ready: Means, m_local: Means, x: Array, power: Float[Array, " n"], heat: Heat) -> Heated:
+        """What each datum says at its power, and the power it finds, with `ready` the packed statistics that messages
+        are for. By derivatives in both powers, for models whose data have one noise whatever their latents are."""
+        return by_derivatives(self, ready, m_local, x, power, heat)  # type: ignore[arg-type]
+
+    def log_peak(self, m: Means, width: int) -> Float[Array, ""]:
+        """E log of a datum's highest density, the same whatever its latents are."""
+        raise AssertionError("a model with `heat` has `log_peak` or `heated`")
+
+
+def by_derivatives(model: Model, m: Means, m_local: Means, x: Array, power: Array, heat: Heat) -> Heated:
+    """`Tempering.heated`: at fixed latents the messages of a datum are proportional to its power."""
+
+    def rows(m_global: Means, observation: Array, latent: Array) -> Float[Array, " n"]:
+        return model._datum(m_global | m_local, x, Powers(observation, latent), None)
+
+    width = x.shape[1]
+    value, back = jax.vjp(rows, m, power, power)
+    _, observed, latent = back(jnp.ones_like(value))
+    fresh = expected_power(heat, model.log_peak(m, width) - observed, width, power)
+    return Heated(value, observed + latent, fresh, lambda weights: back(weights * fresh / power)[0])
