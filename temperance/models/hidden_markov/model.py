@@ -326,8 +326,8 @@ class HMM(Model):
         return Chain(log_mean(q.blocks["initial"]), log_mean(q.blocks["transitions"]), observed, x.starts)
 
     def recursion(self, x: Steps) -> str:
-        """What runs along these sequences."""
-        return choose_engine("device" if self.engine == "autodiff" else self.engine, x.starts.shape[0])
+        """The engine of the recursions along these sequences."""
+        return choose_engine("device" if self.engine == "autodiff" else self.engine, x.starts.shape[0], self.n_states)
 
     def log_joint_z(self, m: Means, x: Steps) -> Float[Array, "t k"]:
         """log p(z_t | its whole sequence)."""
