@@ -109,7 +109,7 @@ def _messages(model: GraphModel, m: Means, data: Data, shares: dict[str, Array],
 
     def block(part: Any, _: Array) -> tuple[Means, tuple[()]]:
         x, weights, here, q_local = part
-        q_local = model._local_ascent(m, x, Powers(), q_local, 1)
+        q_local = model.ascend_local(m, x, Powers(), q_local, 1)
         m_local = means(q_local)
 
         def total(m_global: Means) -> Array:

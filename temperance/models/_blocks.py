@@ -74,6 +74,11 @@ class Terms(NamedTuple):
     messages: Means  # its gradient in the global statistics
 
 
+def is_cold(powers: Powers) -> bool:
+    """Whether these are the powers of the plain model, known as such before anything is compiled."""
+    return all(isinstance(power, float) and power == 1.0 for power in powers)
+
+
 def column(power: ArrayLike) -> ArrayLike:
     """A power ready to multiply an array of (datum, latent)."""
     return power[:, None] if jnp.ndim(power) == 1 else power  # type: ignore[index]

@@ -135,11 +135,42 @@ class Model(Module):
         """`terms` as sweeps use it; a model may override it by a closed form, with a test that they agree."""
         return self.terms(m, data, way, local)
 
+    def ascend_local(self, m: Means, x: Any, powers: Powers, q: dict[str, Family], steps: int) -> dict[str, Family]:
+        """Coordinate ascent of the local blocks, `steps` times; a model may override it, as `walk`."""
+        if not q or steps == 0:
+            return q
+
+        def step(_: Any, q: dict[str, Family]) -> dict[str, Family]:
+            q = dict(q)
+            for group in self.local_groups:
+                names = (group.block,) if isinstance(group, Each) else group
+                rest = means({name: family for name, family in q.items() if name not in names})
+
+                def total(m_group: Means, rest: Means = rest) -> Float[Array, ""]:
+                    return jnp.sum(self._datum(m | rest | m_group, x, powers, None))
+
+                if isinstance(group, Each):
+                    q[group.block] = ascend_slices(total, group.block, q[group.block], group.axis)
+                else:
+                    natural = jax.grad(total)(means({name: q[name] for name in names}))
+                    q |= {name: q[name].with_natural(natural[name]) for name in names}
+            return q
+
+        return jax.lax.fori_loop(0, steps, step, q)
+
     def gibbs_local(
         self, key: Key[Array, ""], draws: dict[str, Any], data: Data, powers: Powers, local: dict[str, Any]
     ) -> dict[str, Any]:
         """Draw the local blocks given the globals; a model may override it, as `walk`."""
         return draw_local(self, key, draws, data, powers, local)
+
+    def probes(self, q: Posterior, way: Way, rate: ArrayLike) -> Means:
+        """Statistics, all zero, whose messages `reparametrised` needs from the first walk of a sweep."""
+        return {}
+
+    def reparametrised(self, blocks: dict[str, Family], messages: Means, data: Data) -> dict[str, Family]:
+        """The blocks in better coordinates: a joint change that raises the bound, made after a group's update."""
+        return blocks
 
     def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
         """log p(x_new | data) under the posterior, a normalised density."""
@@ -252,7 +283,7 @@ class Model(Module):
             x, weights, rows, q_local = part
             scaled = join_powers(powers, rows)
             block_key = None if key is None else jax.random.fold_in(key, index)
-            q_local = self._local_ascent(m, x, scaled, q_local or self.initial_local(m, x), local_steps)
+            q_local = self.ascend_local(m, x, scaled, q_local or self.initial_local(m, x), local_steps)
             m_local = means(q_local)
 
             def total(m_global: Means) -> Float[Array, ""]:
@@ -286,14 +317,17 @@ class Model(Module):
             names = (group.block,) if isinstance(group, Each) else group
             m = means(blocks)
             value, target = jax.value_and_grad(self.log_prior)(m)
+            messages: Means = {}
             if bound is None or not (set(names) <= set(self.apart) or isinstance(group, Each)):
-                terms, local = walk(m, data, way, local)
-                target = add(target, terms.messages)
+                terms, local = walk(m | self.probes(q, way, rate) if bound is None else m, data, way, local)
+                messages = terms.messages
+                target = {name: add(target[name], messages[name]) for name in target}
                 bound = value + terms.value + entropy(blocks) if bound is None else bound
             if isinstance(group, Each):
                 blocks, local = self._sweep_slices(group, Posterior(blocks, local), data, way, rate, walk)
             else:
                 blocks |= {name: move(blocks[name], target[name], rate) for name in names}
+                blocks = self.reparametrised(blocks, messages, data)
         assert bound is not None
         return Posterior(blocks, local), bound
 
@@ -389,28 +423,6 @@ class Model(Module):
         for name, p in self.local_prior(x).items():
             value = value + rows_sum(prior_terms(p, m, name))
         return value
-
-    def _local_ascent(self, m: Means, x: Any, powers: Powers, q: dict[str, Family], steps: int) -> dict[str, Family]:
-        if not q or steps == 0:
-            return q
-
-        def step(_: Any, q: dict[str, Family]) -> dict[str, Family]:
-            q = dict(q)
-            for group in self.local_groups:
-                names = (group.block,) if isinstance(group, Each) else group
-                rest = means({name: family for name, family in q.items() if name not in names})
-
-                def total(m_group: Means, rest: Means = rest) -> Float[Array, ""]:
-                    return jnp.sum(self._datum(m | rest | m_group, x, powers, None))
-
-                if isinstance(group, Each):
-                    q[group.block] = ascend_slices(total, group.block, q[group.block], group.axis)
-                else:
-                    natural = jax.grad(total)(means({name: q[name] for name in names}))
-                    q |= {name: q[name].with_natural(natural[name]) for name in names}
-            return q
-
-        return jax.lax.fori_loop(0, steps, step, q)
 
     def _sweep_slices(self, group: Each, q: Posterior, data: Data, way: Way, rate: ArrayLike, walk: Walk) -> Posterior:
         blocks = q.blocks

@@ -92,8 +92,8 @@ def test_sweep_equals_the_derived_updates(kind: str) -> None:
     q = model.initial(jax.random.key(2), data)
     m = means(q.blocks)
     for powers in (Powers(), Powers(jnp.asarray([0.2, 0.5, 1.0, 0.0]), jnp.asarray([0.3, 0.5, 1.0, 1.0]))):
-        ours = model._local_ascent(m, data.values, powers, q.locals, 2)["z"]
-        derived = Model._local_ascent(model, m, data.values, powers, q.locals, 2)["z"]
+        ours = model.ascend_local(m, data.values, powers, q.locals, 2)["z"]
+        derived = Model.ascend_local(model, m, data.values, powers, q.locals, 2)["z"]
         np.testing.assert_allclose(ours.natural.indicator, derived.natural.indicator, rtol=1e-12, atol=1e-12)
 
 

@@ -144,7 +144,7 @@ def _(model: FactorialMixture, blocks: dict[str, Any], given: Given) -> Walked:
     def block(part: Any, _: Array) -> tuple[Any, Any]:
         x, weights, here, q_local = part
         both = Powers(here, here)
-        q_local = model._local_ascent(m, x, both, q_local or model.initial_local(m, x), given.local_steps)
+        q_local = model.ascend_local(m, x, both, q_local or model.initial_local(m, x), given.local_steps)
         m_local = means(q_local)
 
         def rows(m_global: Any, observation: Array, latent: Array) -> Float[Array, " n"]:

@@ -64,7 +64,7 @@ def walk_with_energy(
     def block(part: Any, _: Array) -> tuple[Any, Any]:
         x, weights, rows, q_local = part
         here = rows.get("power", power)
-        q_local = model._local_ascent(m, x, Powers(here, here), q_local or model.initial_local(m, x), local_steps)
+        q_local = model.ascend_local(m, x, Powers(here, here), q_local or model.initial_local(m, x), local_steps)
         m_local = means(q_local)
 
         def total(m_global: Means, both: Power) -> Float[Array, ""]:

@@ -40,7 +40,7 @@ from ...numerics.special import safe_log
 from .._blocks import join_powers, power_rows
 from .._data import Data, over_blocks
 from .._model import Conditional, Means, Model, Posterior, Powers, Terms, Way, column
-from ..linear.prediction import Forecast
+from ..linear.answers import Forecast
 from ..mixture.finite import Mixture, check_choice, check_count
 from ..stochastic import Stochastic
 from .answers import by_sequence, decoded, filtered, forecast, smoothed
