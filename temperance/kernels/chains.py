@@ -1,24 +1,25 @@
-"""Recursions over hidden Markov chains on the CPU: Numba behind `chains.py`, imported only when used.
+"""Hidden Markov recursions on the CPU: the Numba engine of `numerics/chains.py`, whose docstring has the equations.
 
-With the likelihoods of a step divided by their largest, plain products replace sums of exponentials. A state whose
-probability underflows is then lost, which does no harm as long as every state can be reached from any other with a
-probability that does not: where log transitions are below `_LOWEST` the same recursions run in log space.
-Forwards and backwards are independent of each other until they are put together: they run side by side.
+Each recursion is written once, for two kinds of numbers. Plain numbers: with the likelihoods of a step divided by their
+largest, sums of products need no exponentials. A state whose probability underflows is lost, which does no harm as long
+as every state can be reached from every other with a probability that does not underflow. Logarithms: where a log
+transition is below `_LOWEST`. The argument `logs` is None for plain numbers and True for logarithms, which differ in
+type: Numba compiles one function for each kind, without a branch, and only when it is needed.
+
+The forward and the backward pass do not depend on each other: they run side by side, in two threads.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import njit
 
 from ..numerics.threads import in_threads
-from ._host import OPTIONS, exp
+from ._host import EXACT, OPTIONS, exp
 
-PLAIN: dict[str, Any] = OPTIONS | {"fastmath": False}  # infinities are meant in log space
 _LOWEST = -600.0
 _GRAIN = 8192  # steps treated together by one thread
 
@@ -26,296 +27,191 @@ _GRAIN = 8192  # steps treated together by one thread
 def host_expect(
     initial: np.ndarray, transition: np.ndarray, likelihood: np.ndarray, starts: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`chains.expected_statistics`."""
-    steps, size = likelihood.shape
-    pieces = -(-steps // _GRAIN)
-    sums = np.empty((pieces, size, size))
-    if not _in_range(initial, transition):
-        forward, ahead = np.empty((steps, size)), np.empty((steps, size))
-        increments = np.empty(steps)
-        together(
-            lambda: _forward_log(initial, transition, likelihood, starts, forward, increments),
-            lambda: _backward_log(transition, likelihood, starts, ahead),
-        )
-
-        def in_logs(start: int, stop: int) -> None:
-            _combine_log(start, stop, transition, likelihood, starts, weights, forward, ahead, sums[start // _GRAIN])
-
-        in_threads(in_logs, steps, _GRAIN)
-        return increments, ahead, sums.sum(axis=0)
-    plain, matrix = np.exp(initial), np.exp(transition)
-    scaled, top, forward, ahead, increments = _buffers(likelihood)
-    together(
-        lambda: _forward(plain, matrix, scaled, starts, forward, increments),
-        lambda: _backward(np.ascontiguousarray(matrix.T), scaled, starts, ahead),
+    """The engine of `expected_statistics`."""
+    logs, initial, matrix, relative, top = _prepared(initial, transition, likelihood)
+    transposed = np.ascontiguousarray(matrix.T)
+    forward, ahead, norms = np.empty(likelihood.shape), np.empty(likelihood.shape), np.empty(len(starts))
+    passes = (
+        lambda: _forward(initial, matrix, relative, starts, forward, norms, logs),
+        lambda: _backward(transposed, relative, starts, ahead, logs),
     )
+    in_threads(lambda start, stop: [one() for one in passes[start:stop]], len(passes), 1)
+    sums = np.zeros((-(-len(starts) // _GRAIN), *matrix.shape))
+    arrays = relative, starts, weights, forward, ahead, norms, top
 
     def combine(start: int, stop: int) -> None:
-        _combine(start, stop, scaled, top, starts, weights, forward, ahead, increments, sums[start // _GRAIN])
+        _combine(start, stop, matrix, arrays, sums[start // _GRAIN], logs)
 
-    in_threads(combine, steps, _GRAIN)
-    return top, ahead, sums.sum(axis=0) * matrix
+    in_threads(combine, len(starts), _GRAIN)
+    total = sums.sum(axis=0)
+    return top, ahead, total if logs else total * matrix
 
 
 def host_filter(
     initial: np.ndarray, transition: np.ndarray, likelihood: np.ndarray, starts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`chains.filter_states`."""
-    forward, increments = np.empty(likelihood.shape), np.empty(len(likelihood))
-    # In log space: a probability that underflows has a logarithm all the same.
-    _forward_log(initial, transition, likelihood, starts, forward, increments)
-    return increments, forward
+    """The engine of `filter_states`: in logarithms, which a probability has even where it underflows."""
+    forward, norms = np.empty(likelihood.shape), np.empty(len(starts))
+    _forward(initial, transition, likelihood, starts, forward, norms, True)
+    return norms, forward
 
 
 def host_draw(
-    initial: np.ndarray,
-    transition: np.ndarray,
-    likelihood: np.ndarray,
-    starts: np.ndarray,
-    uniform: np.ndarray,
+    initial: np.ndarray, transition: np.ndarray, likelihood: np.ndarray, starts: np.ndarray, uniform: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`chains.draw_paths`."""
-    path = np.empty(len(likelihood), dtype=np.int64)
-    if not _in_range(initial, transition):
-        increments, forward = host_filter(initial, transition, likelihood, starts)
-        _sample_log(transition, starts, forward, uniform, path)
-        return increments, path
-    scaled, top, forward, _, increments = _buffers(likelihood)
-    matrix = np.exp(transition)
-    _forward(np.exp(initial), matrix, scaled, starts, forward, increments)
-    _sample(np.ascontiguousarray(matrix.T), starts, forward, uniform, path)
-    return np.log(increments) + top, path
+    """The engine of `draw_paths`."""
+    logs, initial, matrix, relative, top = _prepared(initial, transition, likelihood)
+    forward, norms = np.empty(likelihood.shape), np.empty(len(starts))
+    path = np.empty(len(starts), dtype=np.int64)
+    _forward(initial, matrix, relative, starts, forward, norms, logs)
+    _sample(np.ascontiguousarray(matrix.T), starts, forward, uniform, path, logs)
+    return (norms if logs else np.log(norms)) + top, path
 
 
-def together(*tasks: Callable[[], object]) -> None:
-    """Run the tasks in threads, as far as there are any."""
-    in_threads(lambda start, stop: [task() for task in tasks[start:stop]], len(tasks), 1)
-
-
-def _in_range(initial: np.ndarray, transition: np.ndarray) -> bool:
-    return bool(transition.min() > _LOWEST and initial.min() > _LOWEST)
-
-
-def _buffers(likelihood: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The likelihoods divided by each step's largest, the logarithm of that, and room for both passes."""
-    steps, size = likelihood.shape
-    scaled, top = np.empty((steps, size)), np.empty(steps)
-    in_threads(lambda start, stop: _scale(likelihood[start:stop], scaled[start:stop], top[start:stop]), steps, _GRAIN)
-    return scaled, top, np.empty((steps, size)), np.empty((steps, size)), np.empty(steps)
+def _prepared(initial: np.ndarray, transition: np.ndarray, likelihood: np.ndarray) -> tuple[Any, ...]:
+    """`logs`, then the initial distribution, the transition matrix and the likelihoods as numbers of that kind, each
+    step's likelihoods relative to exp(top), and `top`."""
+    steps = len(likelihood)
+    if not (transition.min() > _LOWEST and initial.min() > _LOWEST):
+        return True, initial, transition, likelihood, np.zeros(steps)
+    relative, top = np.empty(likelihood.shape), np.empty(steps)
+    in_threads(lambda start, stop: _scale(likelihood[start:stop], relative[start:stop], top[start:stop]), steps, _GRAIN)
+    return None, np.exp(initial), np.exp(transition), relative, top
 
 
 @njit(**OPTIONS)
-def _scale(likelihood, scaled, top):  # type: ignore[no-untyped-def]
+def _scale(likelihood, relative, top):  # type: ignore[no-untyped-def]
     size = likelihood.shape[1]
     for t in range(len(likelihood)):
         largest = likelihood[t, 0]
         for k in range(1, size):
-            largest = max(largest, likelihood[t, k])
+            if likelihood[t, k] > largest:
+                largest = likelihood[t, k]
         top[t] = largest
         for k in range(size):
-            scaled[t, k] = exp(likelihood[t, k] - largest)
+            relative[t, k] = exp(likelihood[t, k] - largest)
+
+
+# ---- arithmetic of plain numbers, or of logarithms --------------------------------------------------------------
+
+
+@njit(**EXACT)
+def _times(a, b, logs):  # type: ignore[no-untyped-def]
+    return a * b if logs is None else a + b
+
+
+@njit(**EXACT)
+def _plus(a, b, logs):  # type: ignore[no-untyped-def]
+    if logs is None:
+        return a + b
+    gap = 0.0 if a == b else abs(a - b)  # the difference of two infinities is not a number
+    return (a if a > b else b) + math.log(1.0 + exp(-gap))
+
+
+# ---- the recursions -----------------------------------------------------------------------------------------
 
 
 @njit(**OPTIONS)
-def _forward(initial, matrix, scaled, starts, forward, norms):  # type: ignore[no-untyped-def]
-    size = scaled.shape[1]
+def _forward(initial, matrix, likelihood, starts, forward, norms, logs):  # type: ignore[no-untyped-def]
+    steps, size = likelihood.shape
     moved = np.empty(size)
-    for t in range(len(scaled)):
+    alike = 1.0 / size if logs is None else -math.log(size)
+    for t in range(steps):
         if starts[t] == 0:
-            before = forward[t - 1]
-            first = before[0]
             for j in range(size):
-                moved[j] = first * matrix[0, j]
+                moved[j] = _times(forward[t - 1, 0], matrix[0, j], logs)
             for i in range(1, size):
-                share = before[i]
+                share = forward[t - 1, i]
                 for j in range(size):
-                    moved[j] += share * matrix[i, j]
-        elif starts[t] == 1:
-            for j in range(size):
-                moved[j] = initial[j]
+                    moved[j] = _plus(moved[j], _times(share, matrix[i, j], logs), logs)
         else:
             for j in range(size):
-                moved[j] = 1.0 / size
-        norm = 0.0
-        for j in range(size):
-            moved[j] *= scaled[t, j]
-            norm += moved[j]
+                moved[j] = initial[j] if starts[t] == 1 else alike
+        moved[0] = norm = _times(moved[0], likelihood[t, 0], logs)
+        for j in range(1, size):
+            moved[j] = _times(moved[j], likelihood[t, j], logs)
+            norm = _plus(norm, moved[j], logs)
         norms[t] = norm
-        scale = 1.0 / norm
+        scale = 1.0 / norm if logs is None else -norm
         for j in range(size):
-            forward[t, j] = moved[j] * scale
+            forward[t, j] = _times(moved[j], scale, logs)
 
 
 @njit(**OPTIONS)
-def _backward(transposed, scaled, starts, ahead):  # type: ignore[no-untyped-def]
-    steps, size = scaled.shape
+def _backward(transposed, likelihood, starts, ahead, logs):  # type: ignore[no-untyped-def]
+    steps, size = likelihood.shape
     joint, back = np.empty(size), np.empty(size)
-    ahead[steps - 1] = 1.0
+    one = 1.0 if logs is None else 0.0
+    for i in range(size):
+        ahead[steps - 1, i] = one
     for t in range(steps - 1, 0, -1):
         if starts[t] != 0:
             for i in range(size):
-                ahead[t - 1, i] = 1.0
+                ahead[t - 1, i] = one
             continue
         for j in range(size):
-            joint[j] = ahead[t, j] * scaled[t, j]
-        first = joint[0]
+            joint[j] = _times(ahead[t, j], likelihood[t, j], logs)
         for i in range(size):
-            back[i] = first * transposed[0, i]
+            back[i] = _times(joint[0], transposed[0, i], logs)
         for j in range(1, size):
             share = joint[j]
             for i in range(size):
-                back[i] += share * transposed[j, i]
-        total = 0.0
+                back[i] = _plus(back[i], _times(share, transposed[j, i], logs), logs)
+        total = back[0]
+        for i in range(1, size):
+            total = _plus(total, back[i], logs)
+        scale = 1.0 / total if logs is None else -total
         for i in range(size):
-            total += back[i]
-        scale = 1.0 / total
-        for i in range(size):
-            ahead[t - 1, i] = back[i] * scale
+            ahead[t - 1, i] = _times(back[i], scale, logs)
 
 
 @njit(**OPTIONS)
-def _combine(start, stop, scaled, top, starts, weights, forward, ahead, norms, total):  # type: ignore[no-untyped-def]
-    """Increments in place of the tops, transitions (before their factor), states in place of what is ahead.
+def _combine(start, stop, matrix, arrays, total, logs):  # type: ignore[no-untyped-def]
+    """Overwrite `ahead` with the smoothed states and `top` with the increments, and add expected transitions to `total`
+    (plain numbers are not yet multiplied by the transition matrix).
 
-    p(z_(t−1) = i, z_t = j | x) = forward_(t−1)i A_ij scaled_tj ahead_tj / (norm_t Σ_k forward_tk ahead_tk).
+    p(z_(t−1) = i, z_t = j | x) = forward_(t−1)i A_ij likelihood_tj ahead_tj / (norm_t Σ_k forward_tk ahead_tk).
     """
-    size = scaled.shape[1]
+    likelihood, starts, weights, forward, ahead, norms, top = arrays
+    size = likelihood.shape[1]
     joint = np.empty(size)
-    total[:] = 0.0
     for t in range(start, stop):
-        both = 0.0
-        for k in range(size):
-            both += forward[t, k] * ahead[t, k]
+        both = _times(forward[t, 0], ahead[t, 0], logs)
+        for k in range(1, size):
+            both = _plus(both, _times(forward[t, k], ahead[t, k], logs), logs)
         if starts[t] == 0 and weights[t] != 0.0:
-            factor = weights[t] / (norms[t] * both)
+            norm = _times(norms[t], both, logs)
+            factor = weights[t] / norm if logs is None else math.log(weights[t]) - norm
             for j in range(size):
-                joint[j] = factor * scaled[t, j] * ahead[t, j]
+                joint[j] = _times(factor, _times(likelihood[t, j], ahead[t, j], logs), logs)
             for i in range(size):
                 share = forward[t - 1, i]
                 for j in range(size):
-                    total[i, j] += share * joint[j]
-        inverse = 1.0 / both
+                    pair = share * joint[j] if logs is None else math.exp(share + matrix[i, j] + joint[j])
+                    total[i, j] += pair
+        scale = 1.0 / both if logs is None else -both
         for k in range(size):
-            ahead[t, k] *= forward[t, k] * inverse
-        top[t] += math.log(norms[t])
+            state = _times(ahead[t, k], _times(forward[t, k], scale, logs), logs)
+            ahead[t, k] = state if logs is None else math.exp(state)
+        top[t] += math.log(norms[t]) if logs is None else norms[t]
 
 
 @njit(**OPTIONS)
-def _sample(transposed, starts, forward, uniform, path):  # type: ignore[no-untyped-def]
+def _sample(transposed, starts, forward, uniform, path, logs):  # type: ignore[no-untyped-def]
+    """Draw each state given the next one, by inversion of the uniform numbers."""
     steps, size = forward.shape
+    share = np.empty(size)
     for t in range(steps - 1, -1, -1):
         on = t + 1 < steps and starts[t + 1] == 0
         later = path[t + 1] if on else 0
-        total = 0.0
         for k in range(size):
-            total += forward[t, k] * transposed[later, k] if on else forward[t, k]
-        level = uniform[t] * total
+            share[k] = _times(forward[t, k], transposed[later, k], logs) if on else forward[t, k]
+        total = share[0]
+        for k in range(1, size):
+            total = _plus(total, share[k], logs)
+        level = uniform[t] * total if logs is None else uniform[t]
         cumulative, state = 0.0, 0
         for k in range(size):
-            cumulative += forward[t, k] * transposed[later, k] if on else forward[t, k]
-            state += cumulative <= level
-        path[t] = min(state, size - 1)
-
-
-@njit(**PLAIN)
-def _log_sum(values):  # type: ignore[no-untyped-def]
-    largest = values[0]
-    for k in range(1, len(values)):
-        largest = max(largest, values[k])
-    if not math.isfinite(largest):
-        return largest
-    total = 0.0
-    for k in range(len(values)):
-        total += math.exp(values[k] - largest)
-    return largest + math.log(total)
-
-
-@njit(**PLAIN)
-def _forward_log(initial, transition, likelihood, starts, forward, increments):  # type: ignore[no-untyped-def]
-    steps, size = likelihood.shape
-    terms, joint = np.empty(size), np.empty(size)
-    for t in range(steps):
-        for j in range(size):
-            if starts[t] == 0:
-                for i in range(size):
-                    terms[i] = forward[t - 1, i] + transition[i, j]
-                joint[j] = _log_sum(terms) + likelihood[t, j]
-            elif starts[t] == 1:
-                joint[j] = initial[j] + likelihood[t, j]
-            else:
-                joint[j] = likelihood[t, j] - math.log(size)
-        norm = _log_sum(joint)
-        increments[t] = norm
-        for j in range(size):
-            forward[t, j] = joint[j] - norm
-
-
-@njit(**PLAIN)
-def _backward_log(transition, likelihood, starts, ahead):  # type: ignore[no-untyped-def]
-    steps, size = likelihood.shape
-    terms = np.empty(size)
-    ahead[steps - 1] = 0.0
-    for t in range(steps - 1, 0, -1):
-        if starts[t] != 0:
-            ahead[t - 1] = 0.0
-            continue
-        largest = -np.inf
-        for i in range(size):
-            for j in range(size):
-                terms[j] = transition[i, j] + likelihood[t, j] + ahead[t, j]
-            ahead[t - 1, i] = _log_sum(terms)
-            largest = max(largest, ahead[t - 1, i])
-        for i in range(size):
-            ahead[t - 1, i] -= largest
-
-
-@njit(**PLAIN)
-def _combine_log(  # type: ignore[no-untyped-def]
-    start, stop, transition, likelihood, starts, weights, forward, ahead, total
-):
-    """Transitions, and states in place of what is ahead."""
-    size = likelihood.shape[1]
-    joint, logits = np.empty(size), np.empty((size, size))
-    total[:] = 0.0
-    for t in range(start, stop):
-        if starts[t] == 0 and weights[t] != 0.0:
-            largest = -np.inf
-            for i in range(size):
-                for j in range(size):
-                    logits[i, j] = forward[t - 1, i] + transition[i, j] + likelihood[t, j] + ahead[t, j]
-                    largest = max(largest, logits[i, j])
-            norm = 0.0
-            for i in range(size):
-                for j in range(size):
-                    logits[i, j] = math.exp(logits[i, j] - largest)
-                    norm += logits[i, j]
-            for i in range(size):
-                for j in range(size):
-                    total[i, j] += weights[t] * logits[i, j] / norm
-        for k in range(size):
-            joint[k] = forward[t, k] + ahead[t, k]
-        norm = _log_sum(joint)
-        for k in range(size):
-            ahead[t, k] = math.exp(joint[k] - norm)
-
-
-@njit(**PLAIN)
-def _sample_log(transition, starts, forward, uniform, path):  # type: ignore[no-untyped-def]
-    steps, size = forward.shape
-    shares = np.empty(size)
-    for t in range(steps - 1, -1, -1):
-        on = t + 1 < steps and starts[t + 1] == 0
-        largest = -np.inf
-        for k in range(size):
-            shares[k] = forward[t, k] + (transition[k, path[t + 1]] if on else 0.0)
-            largest = max(largest, shares[k])
-        total = 0.0
-        for k in range(size):
-            shares[k] = math.exp(shares[k] - largest)
-            total += shares[k]
-        level = uniform[t] * total
-        cumulative, state = 0.0, 0
-        for k in range(size):
-            cumulative += shares[k]
+            cumulative += share[k] if logs is None else math.exp(share[k] - total)
             state += cumulative <= level
         path[t] = min(state, size - 1)

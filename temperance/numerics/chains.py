@@ -1,15 +1,21 @@
-"""Hidden Markov chains: sums over all paths of states, whose derivative is an expectation, or with a key one draw.
+"""Hidden Markov chains: the sum over all paths of states, whose derivative is an expectation, or with a key one draw.
 
-Steps of all sequences stand one behind the other; `starts` says what happens before a step: `ON` from the step
-before it, `FIRST` of a sequence (from the initial distribution), or a `CUT`, where a window was taken out of the middle
-of a sequence and nothing is known (every state alike). With "host" the recursions are Numba kernels
-(`chains_kernel.py`, imported only when used), with "device" scans in log space, with "parallel" products in a tree
-(`chains_parallel.py`); tests hold them equal.
+    f_t(j) ∝ p(x_t | j) Σ_i f_(t−1)(i) A_ij        filtered: p(z_t = j | x_1 … x_t)
+    a_t(i) ∝ Σ_j A_ij p(x_(t+1) | j) a_(t+1)(j)    ahead: p(x_(t+1) … x_T | z_t = i)
+    p(z_t | x) ∝ f_t a_t,      p(z_(t−1) = i, z_t = j | x) ∝ f_(t−1)(i) A_ij p(x_t | j) a_t(j)
+
+All sequences lie one after another in the same arrays; `starts` says how the chain enters each step: `ON` from the step
+before it, `FIRST` from the initial distribution, or by a `CUT`, where a window was taken out of the middle of a
+sequence and every state is equally probable. Three engines run the recursions, and tests hold them equal: "device" is a
+scan in log space (the specification), "parallel" a tree of matrix products for accelerators, and "host" the Numba
+kernel of `kernels/chains.py`, which is imported only when it runs.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,15 +23,14 @@ import numpy as np
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Int8, Key
 
-from .chains_parallel import filtered, forward_backward
-
 ON, FIRST, CUT = 0, 1, 2
 
-_LONG = 512  # steps from which the cost of a call to the host is small beside the work
+_LOWEST = -1e300  # stands for log 0 in the tree, where a difference of infinities would not be a number
+_SMALL = 10_000  # steps × states
 
 
 class Chain(NamedTuple):
-    """log p(z_first), log p(z_t | z_(t−1)) (rows: from), and log p(x_t | z_t); none needs to be normalised."""
+    """log p(z_1), log p(z_t | z_(t−1)) (rows: from) and log p(x_t | z_t); none of them needs to be normalised."""
 
     initial: Float[Array, " k"]
     transition: Float[Array, "k k"]
@@ -34,18 +39,24 @@ class Chain(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What the posterior of the paths says, each step weighted: Σ_t w_t (increment, transitions), and each state."""
+    """Expectations under the posterior of the paths, for weights w_t of the steps."""
 
-    increments: Float[Array, " t"]
+    increments: Float[Array, " t"]  # log p(x_t | x_1 … x_(t−1)), not weighted
     states: Float[Array, "t k"]  # p(z_t | all x), not weighted
     transitions: Float[Array, "k k"]  # Σ_t w_t p(z_(t−1), z_t | all x)
 
 
-def choose_engine(engine: str, steps: int) -> str:
-    """Unless the user has said which: for long sequences the host on a CPU, and on an accelerator, where a scan waits
-    for one small kernel after another, products in a tree (on an H200 3.9 ms instead of 1,660 for 100,000 steps)."""
-    if engine != "auto" or steps < _LONG:
-        return "device" if engine == "auto" else engine
+def choose_engine(engine: str, steps: int, states: int) -> str:
+    """The engine that the user has named, or for "auto" the one with the first answer soonest.
+
+    On a CPU the kernel saves less than a millisecond a sweep below `_SMALL`, and takes a second to compile. On an
+    accelerator a scan launches one small kernel after another: for 100,000 steps an H200 takes 1,660 ms, and 3.9 ms
+    for the tree.
+    """
+    if engine != "auto":
+        return engine
+    if steps * states < _SMALL:
+        return "device"
     return "host" if jax.default_backend() == "cpu" else "parallel"
 
 
@@ -86,8 +97,7 @@ _sum = jax.custom_jvp(_sum_value, nondiff_argnums=(4,))
 def _(engine, primals, tangents):  # type: ignore[no-untyped-def]
     chain = Chain(*primals)
     d_initial, d_transition, d_likelihood, _ = tangents
-    forward, value = _forward(chain)
-    ahead, joint = _backward(chain)
+    forward, value, ahead, joint = _both_ways(chain, engine)
     here = jax.nn.softmax(forward + ahead, axis=1)
     tangent = jnp.sum(here * d_likelihood, axis=1)
     tangent += jnp.where(chain.starts == FIRST, here @ d_initial, 0.0)
@@ -96,52 +106,39 @@ def _(engine, primals, tangents):  # type: ignore[no-untyped-def]
 
 
 def expected_statistics(chain: Chain, weights: Float[Array, " t"], engine: str) -> Expected:
-    """The same as the derivatives of `sum_paths`, in one go."""
-    return _expect_on_host(chain, weights) if engine == "host" else _expect_on_device(chain, weights, engine)
+    """The derivatives of `sum_paths`, weighted by step, without differentiating."""
+    return _expect_by_kernel(chain, weights) if engine == "host" else _expect(chain, weights, engine)
 
 
-@jax.custom_jvp
-def _expect_on_host(chain: Chain, weights: Float[Array, " t"]) -> Expected:
-    size, steps = chain.initial.shape[0], chain.starts.shape[0]
-    shapes = (_shape(steps), _shape(steps, size), _shape(size, size))
-    return Expected(*jax.pure_callback(_call_expect, shapes, *chain, weights, vmap_method="sequential"))
-
-
-@_expect_on_host.defjvp
-def _(primals, tangents):  # type: ignore[no-untyped-def]
-    """A kernel has no derivative: that of the scans stands in."""
-    (chain, weights), (d_chain, d_weights) = primals, tangents
-
-    def device(initial, transition, likelihood, weights):  # type: ignore[no-untyped-def]
-        return _expect_on_device(Chain(initial, transition, likelihood, chain.starts), weights)
-
-    return jax.jvp(device, (*chain[:3], weights), (*d_chain[:3], d_weights))
-
-
-def _expect_on_device(chain: Chain, weights: Float[Array, " t"], engine: str = "device") -> Expected:
-    if engine == "parallel":
-        forward, value, ahead, joint = forward_backward(*_in_parallel(chain))
-    else:
-        forward, value = _forward(chain)
-        ahead, joint = _backward(chain)
+def _expect(chain: Chain, weights: Float[Array, " t"], engine: str = "device") -> Expected:
+    forward, value, ahead, joint = _both_ways(chain, engine)
     pairs = _pairs(chain, forward, joint)
     return Expected(value, jax.nn.softmax(forward + ahead, axis=1), jnp.einsum("t,tij->ij", weights, pairs))
 
 
+@jax.custom_jvp
+def _expect_by_kernel(chain: Chain, weights: Float[Array, " t"]) -> Expected:
+    size, steps = chain.initial.shape[0], chain.starts.shape[0]
+    return Expected(*_call("host_expect", (_shape(steps), _shape(steps, size), _shape(size, size)), *chain, weights))
+
+
+@_expect_by_kernel.defjvp
+def _(primals, tangents):  # type: ignore[no-untyped-def]
+    """A kernel has no derivative: the scan's stands in."""
+    (chain, weights), (d_chain, d_weights) = primals, tangents
+
+    def scan(initial, transition, likelihood, weights):  # type: ignore[no-untyped-def]
+        return _expect(Chain(initial, transition, likelihood, chain.starts), weights)
+
+    return jax.jvp(scan, (*chain[:3], weights), (*d_chain[:3], d_weights))
+
+
 def filter_states(chain: Chain, engine: str = "device") -> tuple[Float[Array, " t"], Float[Array, "t k"]]:
-    """(log p(x_t | x up to t − 1), log p(z_t | x up to t))."""
+    """(log p(x_t | x_1 … x_(t−1)), log p(z_t | x_1 … x_t))."""
     if engine == "host":
-        shapes = _shape(chain.starts.shape[0]), _shape(*chain.likelihood.shape)
-        return jax.pure_callback(_call_filter, shapes, *chain, vmap_method="sequential")
-    forward, value = filtered(*_in_parallel(chain)) if engine == "parallel" else _forward(chain)
+        return _call("host_filter", (_shape(chain.starts.shape[0]), _shape(*chain.likelihood.shape)), *chain)
+    forward, value = _tree_forward(chain) if engine == "parallel" else _forward(chain)
     return value, forward
-
-
-def _in_parallel(chain: Chain) -> tuple[Array, Array, Array, Array]:
-    """What `chains_parallel` needs."""
-    nothing = jnp.zeros(chain.initial.shape)
-    entry = jax.vmap(lambda start: _entry(chain, start, nothing))(chain.starts)
-    return entry, (chain.starts == ON).astype(jnp.float64), chain.transition, chain.likelihood
 
 
 def smooth_states(chain: Chain, engine: str = "device") -> Float[Array, "t k"]:
@@ -152,11 +149,11 @@ def smooth_states(chain: Chain, engine: str = "device") -> Float[Array, "t k"]:
 def draw_paths(
     chain: Chain, uniform: Float[Array, " t"], engine: str = "device"
 ) -> tuple[Float[Array, " t"], Int[Array, " t"]]:
-    """The increments, and a path of states drawn from its posterior by inversion of these uniform numbers."""
+    """The increments, and a path drawn from its posterior by inversion of the `uniform` numbers."""
     if engine == "host":
         shapes = _shape(chain.starts.shape[0]), jax.ShapeDtypeStruct(chain.starts.shape, jnp.int64)
-        return jax.pure_callback(_call_draw, shapes, *chain, uniform, vmap_method="sequential")
-    forward, value = _forward(chain)
+        return _call("host_draw", shapes, *chain, uniform)
+    value, forward = filter_states(chain, engine)
 
     def step(later: Int[Array, ""], part: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         here, level, next_start = part
@@ -166,8 +163,7 @@ def draw_paths(
         return state, state
 
     first = jnp.zeros((), dtype=jnp.int64)
-    following = jnp.append(chain.starts[1:], jnp.asarray([FIRST], chain.starts.dtype))
-    _, path = jax.lax.scan(step, first, (forward, uniform, following), reverse=True)
+    _, path = jax.lax.scan(step, first, (forward, uniform, _next_starts(chain)), reverse=True)
     return value, path
 
 
@@ -178,7 +174,7 @@ def best_path(chain: Chain) -> Int[Array, " t"]:
         likelihood, start = part
         scores = before[:, None] + chain.transition
         best = jnp.where(start == ON, jnp.max(scores, axis=0), _entry(chain, start, jnp.zeros_like(likelihood)))
-        # A sequence begins afresh; without the maximum, sums over long ones would lose their digits.
+        # Scores are relative to the best: sums over long sequences would lose their digits.
         score = best + likelihood
         return score - jnp.max(score), (score, jnp.argmax(scores, axis=0))
 
@@ -190,23 +186,40 @@ def best_path(chain: Chain) -> Int[Array, " t"]:
         state = jnp.where(next_start == ON, origin[later], jnp.argmax(score))
         return state, state
 
-    following = jnp.append(chain.starts[1:], jnp.asarray([FIRST], chain.starts.dtype))
     after = jnp.concatenate([origins[1:], origins[:1]])
-    return jax.lax.scan(back, jnp.zeros((), dtype=jnp.int64), (scores, after, following), reverse=True)[1]
+    return jax.lax.scan(back, jnp.zeros((), dtype=jnp.int64), (scores, after, _next_starts(chain)), reverse=True)[1]
 
 
-# ---- scans in log space -------------------------------------------------------------------------------------
+def _next_starts(chain: Chain) -> Int8[Array, " t"]:
+    return jnp.append(chain.starts[1:], jnp.asarray([FIRST], chain.starts.dtype))
 
 
-def _entry(chain: Chain, start: Int8[Array, ""], otherwise: Float[Array, " k"]) -> Float[Array, " k"]:
-    """What is known of the state before its step is seen, where no step goes before."""
+# ---- the recursions: a scan in log space, and the same as a tree ------------------------------------------------
+
+
+class Passes(NamedTuple):
+    """Both recursions, in logarithms; `ahead` and `joint` up to a constant for each step."""
+
+    forward: Float[Array, "t k"]  # log p(z_t | x_1 … x_t)
+    increments: Float[Array, " t"]
+    ahead: Float[Array, "t k"]  # log p(x_(t+1) … x_T | z_t)
+    joint: Float[Array, "t k"]  # log p(x_t … x_T | z_t)
+
+
+def _both_ways(chain: Chain, engine: str) -> Passes:
+    tree = engine == "parallel"
+    forward, increments = _tree_forward(chain) if tree else _forward(chain)
+    ahead = _tree_backward(chain) if tree else _backward(chain)
+    return Passes(forward, increments, ahead, ahead + chain.likelihood)
+
+
+def _entry(chain: Chain, start: Int8[Array, ""], moved: Float[Array, " k"]) -> Float[Array, " k"]:
+    """log p(z_t) before x_t is seen: `moved` from the step before, unless the chain enters anew."""
     alike = jnp.full(chain.initial.shape, -np.log(chain.initial.shape[0]))
-    return jnp.where(start == FIRST, chain.initial, jnp.where(start == CUT, alike, otherwise))
+    return jnp.where(start == FIRST, chain.initial, jnp.where(start == CUT, alike, moved))
 
 
 def _forward(chain: Chain) -> tuple[Float[Array, "t k"], Float[Array, " t"]]:
-    """log p(z_t | x up to t), and the increments."""
-
     def step(before: Float[Array, " k"], part: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
         likelihood, start = part
         moved = jax.nn.logsumexp(before[:, None] + chain.transition, axis=0)
@@ -217,15 +230,11 @@ def _forward(chain: Chain) -> tuple[Float[Array, "t k"], Float[Array, " t"]]:
     return jax.lax.scan(step, jnp.zeros(chain.initial.shape), (chain.likelihood, chain.starts))[1]
 
 
-def _backward(chain: Chain) -> tuple[Float[Array, "t k"], Float[Array, "t k"]]:
-    """log p(x after t | z_t) up to a constant for each step, and the same with x_t itself."""
-
-    def step(ahead: Float[Array, " k"], part: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
+def _backward(chain: Chain) -> Float[Array, "t k"]:
+    def step(ahead: Float[Array, " k"], part: tuple[Array, Array]) -> tuple[Array, Array]:
         likelihood, start = part
-        joint = ahead + likelihood
-        back = jax.nn.logsumexp(chain.transition + joint[None], axis=1)
-        before = jnp.where(start == ON, back - jnp.max(back), 0.0)
-        return before, (ahead, joint)
+        back = jax.nn.logsumexp(chain.transition + (ahead + likelihood)[None], axis=1)
+        return jnp.where(start == ON, back - jnp.max(back), 0.0), ahead
 
     start = jnp.zeros(chain.initial.shape)
     return jax.lax.scan(step, start, (chain.likelihood, chain.starts), reverse=True)[1]
@@ -233,32 +242,66 @@ def _backward(chain: Chain) -> tuple[Float[Array, "t k"], Float[Array, "t k"]]:
 
 def _pairs(chain: Chain, forward: Float[Array, "t k"], joint: Float[Array, "t k"]) -> Float[Array, "t k k"]:
     """p(z_(t−1), z_t | all x); zero where a sequence begins."""
-    before = jnp.concatenate([jnp.zeros((1, forward.shape[1])), forward[:-1]])
-    logits = before[:, :, None] + chain.transition[None] + joint[:, None, :]
+    logits = _before(forward)[:, :, None] + chain.transition[None] + joint[:, None, :]
     pairs = jax.nn.softmax(logits.reshape(len(logits), -1), axis=1).reshape(logits.shape)
     return jnp.where((chain.starts == ON)[:, None, None], pairs, 0.0)
 
 
-# ---- calls to the host --------------------------------------------------------------------------------------
+def _before(forward: Float[Array, "t k"]) -> Float[Array, "t k"]:
+    """Each step's predecessor; zeros for the first, which has none."""
+    return jnp.concatenate([jnp.zeros((1, forward.shape[1])), forward[:-1]])
+
+
+def _tree_forward(chain: Chain) -> tuple[Float[Array, "t k"], Float[Array, " t"]]:
+    """The increments follow from the filtered states of the step before: as differences of sums over the whole
+    sequence they would lose digits."""
+    steps = _matrices(chain)
+    first = _entry(chain, chain.starts[0], jax.nn.logsumexp(chain.transition, axis=0)) + chain.likelihood[0]
+    steps = steps.at[0].set(jnp.maximum(first, _LOWEST)[None])  # it forgets what was before: all rows are the same
+    forward = jax.nn.log_softmax(jax.lax.associative_scan(_product, steps)[:, 0], axis=1)
+    moved = jax.nn.logsumexp(_before(forward)[:, :, None] + chain.transition[None], axis=1)
+    entry = jax.vmap(partial(_entry, chain))(chain.starts, moved)
+    return forward, jax.nn.logsumexp(entry + chain.likelihood, axis=1)
+
+
+def _tree_backward(chain: Chain) -> Float[Array, "t k"]:
+    steps = _matrices(chain)[1:]
+    after = jax.lax.associative_scan(lambda later, earlier: _product(earlier, later), steps, reverse=True)
+    ahead = jax.nn.logsumexp(after, axis=2)
+    return jnp.concatenate([ahead - jnp.max(ahead, axis=1, keepdims=True), jnp.zeros((1, ahead.shape[1]))])
+
+
+def _matrices(chain: Chain) -> Float[Array, "t k k"]:
+    """M_t = log p(x_t, z_t | z_(t−1)): products of them up to and after each step take log T rounds instead of T, at k³
+    operations a step instead of k², which an accelerator can spread and a CPU cannot."""
+    entry = jax.vmap(lambda start: _entry(chain, start, jnp.zeros(chain.initial.shape)))(chain.starts)
+    move = jnp.where((chain.starts == ON)[:, None, None], chain.transition[None], entry[:, None, :])
+    return jnp.maximum(move + chain.likelihood[:, None, :], _LOWEST)
+
+
+def _product(left: Float[Array, "t i j"], right: Float[Array, "t j k"]) -> Float[Array, "t i k"]:
+    """log (exp(left) exp(right)) up to a constant: only ratios are needed, and sums over long sequences would lose
+    digits. Entry by entry in log space, because the largest paths can be out of the range of plain products."""
+    product = jax.nn.logsumexp(left[:, :, :, None] + right[:, None, :, :], axis=2)
+    return jnp.maximum(product - jnp.max(product, axis=(1, 2), keepdims=True), _LOWEST)
+
+
+# ---- calls to the kernel ------------------------------------------------------------------------------------
 
 
 def _shape(*shape: int) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, jnp.float64)
 
 
-def _call_expect(*given: Array) -> tuple[np.ndarray, ...]:
-    from ..kernels.chains import host_expect
-
-    return host_expect(*map(np.asarray, given))
+def _call(name: str, shapes: tuple[jax.ShapeDtypeStruct, ...], *arrays: Array) -> Any:
+    return jax.pure_callback(_kernel(name), shapes, *arrays, vmap_method="sequential")
 
 
-def _call_filter(*given: Array) -> tuple[np.ndarray, ...]:
-    from ..kernels.chains import host_filter
+@cache  # one function for each name: JAX would compile another one anew
+def _kernel(name: str) -> Callable[..., tuple[np.ndarray, ...]]:
+    def call(*arrays: Array) -> tuple[np.ndarray, ...]:
+        from ..kernels import chains
 
-    return host_filter(*map(np.asarray, given))
+        return getattr(chains, name)(*map(np.asarray, arrays))
 
-
-def _call_draw(*given: Array) -> tuple[np.ndarray, ...]:
-    from ..kernels.chains import host_draw
-
-    return host_draw(*map(np.asarray, given))
+    return call

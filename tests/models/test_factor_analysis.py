@@ -17,7 +17,7 @@ import temperance as tp
 from temperance.errors import InvalidData, InvalidParameter, UnsupportedMethod
 from temperance.evidence.multiplicity import log_multiplicity
 from temperance.models import Data, Powers
-from temperance.models.linear.factor_alignment import align_factors
+from temperance.models.linear.factor_coordinates import align_factors
 from temperance.numerics.gaussian_latents import gaussian_integral
 from temperance.numerics.latents import integrate_out
 

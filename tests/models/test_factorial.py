@@ -13,8 +13,7 @@ from scipy.stats import multivariate_normal, multivariate_t, norm
 
 import temperance as tp
 from temperance.errors import InvalidData, InvalidParameter
-from temperance.models import Data, Posterior, Powers, Way
-from temperance.models._derive import ascend_local
+from temperance.models import Data, Model, Posterior, Powers, Way
 from temperance.models._model import means
 
 N, K, D = 4, 2, 2
@@ -68,8 +67,8 @@ def test_bound_with_z_known_is_the_exact_evidence(kind: str) -> None:
         z = jnp.asarray(STATES[number])
         pinned = {"z": tp.BernoulliDistribution(logit=jnp.where(z > 0, jnp.inf, -jnp.inf))}
         q = model.initial(jax.random.key(0), data)
-        walked = model.walk(means(q.blocks), data, Way(local_steps=0), pinned)
-        blocks = {name: p.with_natural(p.natural + walked.messages[name]) for name, p in model.prior.items()}
+        terms, _ = model.terms(means(q.blocks), data, Way(local_steps=0), pinned)
+        blocks = {name: p.with_natural(p.natural + terms.messages[name]) for name, p in model.prior.items()}
         bound = model.bound(Posterior(blocks, pinned), data)
         np.testing.assert_allclose(bound, log_joints(kind)[number], rtol=1e-10)
 
@@ -94,7 +93,7 @@ def test_sweep_equals_the_derived_updates(kind: str) -> None:
     m = means(q.blocks)
     for powers in (Powers(), Powers(jnp.asarray([0.2, 0.5, 1.0, 0.0]), jnp.asarray([0.3, 0.5, 1.0, 1.0]))):
         ours = model.ascend_local(m, data.values, powers, q.locals, 2)["z"]
-        derived = ascend_local(model, m, data.values, powers, q.locals, 2)["z"]
+        derived = Model.ascend_local(model, m, data.values, powers, q.locals, 2)["z"]
         np.testing.assert_allclose(ours.natural.indicator, derived.natural.indicator, rtol=1e-12, atol=1e-12)
 
 

@@ -16,8 +16,8 @@ import temperance as tp
 from temperance.errors import InvalidData, InvalidParameter, UnsupportedMethod
 from temperance.models import Data, Posterior
 from temperance.models._model import means
+from temperance.models.linear.features import Rows
 from temperance.models.linear.regression import VAGUER
-from temperance.models.linear.regression_data import Rows
 
 N = 12  # one shape for most tests: a new one is a new compilation
 EXACT = tp.VB(tol=1e-13, max_iter=3000)

@@ -47,7 +47,7 @@ def test_statistics_equal_enumeration(engine: str, floor: float) -> None:
     np.testing.assert_allclose(np.exp(log_filter[last]), found.states[last], atol=1e-12)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [*ENGINES, "parallel"])
 def test_derivative_is_the_posterior(engine: str) -> None:
     chain, truth = problem()
     total = lambda *given: jnp.sum(chains.sum_paths(Chain(*given, chain.starts), engine=engine))  # noqa: E731
@@ -85,6 +85,20 @@ def test_drawn_paths(engine: str, floor: float) -> None:
     spread = np.asarray(transition).std(axis=0) / np.sqrt(draws)
     assert (np.abs(transition.mean(axis=0) - wanted) <= 4.5 * spread + 1e-12).all()
     np.testing.assert_allclose(initial.mean(axis=0), sum(one.first for one in truth), atol=3 * error)
+
+
+@pytest.mark.parametrize("floor", [0.0, -900.0])
+def test_the_kernel_does_not_hide_what_is_not_a_number(floor: float) -> None:
+    chain, _ = problem(floor)
+    broken = chain._replace(likelihood=chain.likelihood.at[2, 1].set(jnp.nan))
+    assert np.isnan(chains.expected_statistics(broken, jnp.ones(sum(LENGTHS)), "host").increments[2])
+    assert np.isnan(chains.filter_states(broken, "host")[0][2])
+
+
+def test_small_problems_do_not_wait_for_a_compilation() -> None:
+    assert chains.choose_engine("auto", 1_000, 3) == "device"
+    assert chains.choose_engine("auto", 100_000, 5) in ("host", "parallel")
+    assert chains.choose_engine("host", 1_000, 3) == "host"
 
 
 def test_best_path() -> None:

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Key
 
 from ...errors import UnsupportedMethod
 from ...models import Conditional, Data, FactorAnalysis, Model, Posterior, StateSpace
-from ...models.linear.factor_alignment import align_factors
+from ...models.linear.factor_coordinates import align_factors
 from ...numerics.special import safe_log
 from .labels import align, aligned, exchangeable
 

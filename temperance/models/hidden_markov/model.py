@@ -39,7 +39,7 @@ from ...numerics.special import safe_log
 from .._data import Data, over_blocks
 from .._model import Conditional, Means, Model, Posterior, Powers, column
 from .._rows import Stochastic
-from ..linear.prediction import Forecast
+from ..linear.answers import Forecast
 from ..mixture.finite import Mixture, check_choice, check_count
 from .answers import by_sequence, decoded, filtered, forecast, smoothed
 from .steps import Steps, as_steps, one_sequence, some_sequences, some_windows
@@ -294,8 +294,8 @@ class HMM(Model):
         return Chain(log_mean(q.blocks["initial"]), log_mean(q.blocks["transitions"]), observed, x.starts)
 
     def recursion(self, x: Steps) -> str:
-        """What runs along these sequences."""
-        return choose_engine("device" if self.engine == "autodiff" else self.engine, x.starts.shape[0])
+        """The engine of the recursions along these sequences."""
+        return choose_engine("device" if self.engine == "autodiff" else self.engine, x.starts.shape[0], self.n_states)
 
     def log_joint_z(self, m: Means, x: Steps) -> Float[Array, "t k"]:
         """log p(z_t | its whole sequence)."""

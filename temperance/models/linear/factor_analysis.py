@@ -39,12 +39,10 @@ from .._model import (
     means,
 )
 from ..mixture.finite import check_choice, check_count
-from . import factor_answers
-from .factor_rotation import Scores, Sizes, rotate
-from .factor_start import principal_loadings
-from .loadings_prior import LoadingsPrior, known_loadings_prior
-from .parameters import each, finite, gamma_or_positive, positive, stack
-from .prediction import Prediction
+from . import answers
+from .answers import Prediction
+from .factor_coordinates import Scores, Sizes, principal_loadings, rotate
+from .priors import LoadingsPrior, each, finite, gamma_or_positive, known_loadings_prior, positive, stack
 
 _DRAWS = 64  # of the posterior, over which a predictive density is averaged
 _METRIC, _PULL = "metric of the scores", "pull on the scores"
@@ -124,7 +122,7 @@ class FactorAnalysis(Model):
     def local(self, m: Means, x: Float[Array, "n d"], powers: Powers = Powers()) -> Local:
         k, d = self.n_factors, x.shape[1]
         first, second = m["loadings"].linear, -2.0 * symmetrise(m["loadings"].precision)  # E[w], E[w wᵀ]
-        noise = self._noise(m, d)
+        noise = self._noise(m)
         tau = noise.value
         weighted = tau[:, None, None] * second
         each = 0.5 * (noise.log - LOG_2PI - weighted[:, k, k])
@@ -149,41 +147,39 @@ class FactorAnalysis(Model):
             precision = precision + (m[_METRIC] if precision.ndim == 2 else m[_METRIC][None])
         return Local(beta * constant - 0.5 * k * LOG_2PI * latent, linear, precision)
 
-    def _noise(self, m: Means, d: int) -> GammaVector:
+    def _noise(self, m: Means) -> GammaVector:
         """The statistics of each column's noise precision."""
         if "noise" in self.prior:
             noise = m["noise"]
         else:
             assert isinstance(self.noise, jax.Array)
             noise = GammaVector(-jnp.log(self.noise), 1.0 / self.noise)
-        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (d,)), noise)
+        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, self._scale().shape), noise)
 
     def probes(self, q: Posterior, way: Way, rate: ArrayLike) -> Means:
-        """The sums of scores that a change of coordinates is found from; none where steps are partial or tempered."""
+        """The sums of scores from which a change of coordinates is found; none where steps are partial or tempered."""
         whole = isinstance(rate, float) and rate == 1.0 and is_cold(way.powers)
         if not whole or any(isinstance(block, Point) for block in q.blocks.values()):
             return {}
         return {_METRIC: jnp.zeros((self.n_factors, self.n_factors)), _PULL: jnp.zeros(self.n_factors)}
 
     def reparametrised(self, blocks: dict[str, Family], messages: Means, data: Data) -> dict[str, Family]:
-        """Coordinate ascent with a change of the factors' coordinates after the loadings: see `factor_rotation`."""
+        """The loadings in better coordinates of the factors: see `factor_coordinates`."""
         if _METRIC not in messages:
             return blocks
         scores = Scores(data.total_weight, messages[_PULL], -2.0 * messages[_METRIC])
         loadings = blocks["loadings"]
         assert isinstance(loadings, Normal)
         p = self.prior.get("relevance")
-        known = p if isinstance(p, Gamma) else jnp.broadcast_to(jnp.asarray(self.relevance), (self.n_factors,))
-        turned, relevance = rotate(loadings, scores, Sizes(known, self._scale(), _level()))
-        best = {} if relevance is None else {"relevance": blocks["relevance"].with_natural(relevance)}
-        return blocks | {"loadings": turned} | best
+        relevance = p if isinstance(p, Gamma) else jnp.broadcast_to(jnp.asarray(self.relevance), (self.n_factors,))
+        return blocks | {"loadings": rotate(loadings, scores, Sizes(relevance, self._scale(), _level()))}
 
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Float[Array, "n d"]:
         key_z, key_x = jax.random.split(key)
         loadings = draws["loadings"]
         d = loadings.shape[0]
         z = jax.random.normal(key_z, (n, self.n_factors))
-        precision = draws["noise"] if "noise" in self.prior else self._noise({}, d).value
+        precision = draws["noise"] if "noise" in self.prior else self._noise({}).value
         precision = jnp.broadcast_to(precision, (d,))
         mean = z @ loadings[:, :-1].T + loadings[:, -1][None]
         return mean + jax.random.normal(key_x, mean.shape) / jnp.sqrt(precision)[None]
@@ -275,7 +271,7 @@ class FactorAnalysis(Model):
 
     def transform(self, q: Posterior, data: Any) -> np.ndarray:
         """The expected scores of each row."""
-        return np.asarray(factor_answers.scores(self, q, self.new_rows(data)).mean)
+        return np.asarray(answers.scores(self, q, self.new_rows(data)).mean)
 
     def inverse_transform(self, q: Posterior, scores: Any) -> np.ndarray:
         """The expected rows with these scores, in the user's coordinates."""
@@ -288,7 +284,7 @@ class FactorAnalysis(Model):
     def impute(self, q: Any, data: Any) -> Prediction:
         """Every entry with its variance: what was seen as it is (variance 0), what is missing as it is expected."""
         x = self.new_rows(data)
-        mean, variance = factor_answers.impute(self, q, x)
+        mean, variance = answers.average(answers.row_entries, self, q, x)
         seen = ~np.isnan(x)
         whole = np.where(seen, x, np.asarray(mean)) + np.asarray(self.centre)[None]
         return Prediction(whole, np.where(seen, 0.0, np.asarray(variance)))
@@ -332,7 +328,7 @@ class FactorAnalysis(Model):
     def explained(self, q: Posterior) -> np.ndarray:
         """The share of the columns' variance (each in its own unit) that every factor explains."""
         loadings = np.asarray(self.components(q)) / np.asarray(self._scale())
-        noise = np.asarray(self._noise(means(q.blocks), loadings.shape[1]).value)
+        noise = np.asarray(self._noise(means(q.blocks)).value)
         total = np.square(loadings).sum() + np.sum(1.0 / noise / np.square(np.asarray(self._scale())))
         return np.square(loadings).sum(axis=1) / total
 
@@ -340,7 +336,7 @@ class FactorAnalysis(Model):
         """W Wᵀ + the noise: the covariance of a row given a draw (or the mode) of the parameters."""
         w = draws["loadings"][:, :-1]
         d = w.shape[0]
-        precision = draws["noise"] if "noise" in self.prior else self._noise({}, d).value
+        precision = draws["noise"] if "noise" in self.prior else self._noise({}).value
         return w @ w.T + jnp.diag(1.0 / jnp.broadcast_to(precision, (d,)))
 
     # ---- pieces -------------------------------------------------------------------------------------------

@@ -1,15 +1,22 @@
-"""Features of a regression: the columns themselves, polynomials of them, or a function of the user's.
+"""From the inputs of a regression to the rows of its design: checks, features, and the coordinates of the computation.
 
-A shared prior on the weights means something only once the features have comparable sizes, and a comparison
-of polynomial orders only once adding a power leaves the others alone. So the default polynomials are
-orthonormal over the data; powers of x as they stand, and of x on [−1, 1], are there to be compared with.
+    φ(x) → (φ(x) − centre) / width,    y → y − target,    w = matrix · z + offset
+
+Features are the columns themselves, polynomials of them, or a function of the user's. A shared prior on the weights
+means something only once the features have comparable sizes, and a comparison of polynomial orders only once adding a
+power leaves the others alone. So the default polynomials are orthonormal over the data; powers of x as they are, and of
+x on [−1, 1], are there to be compared with.
+
+Features and targets are centred and features scaled, because the quadratic statistics of raw rows lose digits when
+inputs or targets are far from zero. The change is linear in the weights, so it is undone exactly, and the prior is
+carried along with it: the model stays the user's.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,9 +24,61 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..._module import Module
+from ...data import as_matrix
 from ...errors import InvalidData, InvalidParameter
+from ...families.normal import NormalVector
 
 BASES = ("orthonormal", "monomial", "scaled")
+LARGEST = 1e100  # the squares of what enters must be finite
+
+
+class Rows(NamedTuple):
+    """What `Data.values` holds: standardised features (with the intercept's ones) and centred targets."""
+
+    features: Any  # (n, p)
+    target: Any  # (n,)
+
+
+def as_inputs(data: Any, name: str = "X") -> np.ndarray:
+    """A finite matrix with one row for each datum."""
+    array = as_matrix(data, missing=True, name=name)
+    if np.isnan(array).any():
+        row, column = np.argwhere(np.isnan(array))[0]
+        raise InvalidData(f"{name} has a missing value (row {row}, column {column}): drop or fill it")
+    if (np.abs(array) > LARGEST).any():
+        raise InvalidData(f"{name} must be at most 1e100 in size, got {np.abs(array).max():g}: rescale it")
+    return array
+
+
+def as_inputs_and_targets(data: Any) -> tuple[np.ndarray, np.ndarray]:
+    """A matrix X and a vector y of the same length, both finite, from a pair (X, y)."""
+    if not isinstance(data, tuple | list) or len(data) != 2:
+        found = f"{len(data)} things" if isinstance(data, tuple | list) else f"one {type(data).__name__}"
+        raise InvalidData(f"data must be a pair (X, y) of inputs and targets, got {found}")
+    x, y = as_inputs(data[0]), as_inputs(data[1], "y")
+    if y.shape[1] != 1:
+        raise InvalidData(f"y must be one number for each row of X, got shape {y.shape}")
+    if x.shape[0] != y.shape[0]:
+        raise InvalidData(f"X and y must have the same number of rows, got {x.shape[0]} and {y.shape[0]}")
+    return x, y[:, 0]
+
+
+def check_features(rows: np.ndarray) -> np.ndarray:
+    wrong = ~(np.abs(rows) <= LARGEST)
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        found = rows[row, column]
+        raise InvalidData(f"features must be finite and at most 1e100, but feature {column} of row {row} is {found}")
+    return rows
+
+
+def condition_number(rows: np.ndarray) -> float:
+    """Of the matrix of features, to the eight digits that its Gram matrix can tell."""
+    values = np.linalg.eigvalsh(rows.T @ rows)
+    return float(np.sqrt(values[-1] / max(values[0], 1e-16 * values[-1], np.finfo(float).tiny)))
+
+
+# ---- features ---------------------------------------------------------------------------------------------
 
 
 class Features(Module):
@@ -163,3 +222,73 @@ def as_features(features: Any) -> Features:
         f"features must be tp.Polynomial(degree), a function of X, or None for the columns as they are, "
         f"got {features!r}"
     )
+
+
+# ---- coordinates ------------------------------------------------------------------------------------------
+
+
+class Standardised(Module):
+    """The user's weights are w = `matrix` · z + `offset`, where z are the weights the model works with.
+
+    The design has a leading column of ones if there is an intercept; only then are rows centred.
+    """
+
+    centre: Float[Array, " p"]
+    width: Float[Array, " p"]
+    matrix: Float[Array, "p p"]
+    inverse: Float[Array, "p p"]
+    offset: Float[Array, " p"]
+    target: Float[Array, ""]
+    target_width: Float[Array, ""]  # only a scale for default priors: targets are not divided by it
+    intercept: bool = eqx.field(static=True, kw_only=True)
+
+    def design(self, features: Float[np.ndarray, "n f"]) -> Float[np.ndarray, "n p"]:
+        """The rows the model works with, from those of the features."""
+        if self.intercept:
+            features = np.concatenate([np.ones((features.shape[0], 1)), features], axis=1)
+        return (features - np.asarray(self.centre)) / np.asarray(self.width)
+
+    def to_user(self, natural: NormalVector) -> NormalVector:
+        """The natural parameter of w's Normal, from that of z."""
+        precision = self.inverse.T @ natural.precision @ self.inverse
+        return NormalVector(self.inverse.T @ natural.linear + precision @ self.offset, precision)
+
+    def draw_to_user(self, z: Float[Array, "*b p"]) -> Float[Array, "*b p"]:
+        return z @ self.matrix.T + jnp.broadcast_to(self.offset, z.shape)
+
+    @property
+    def log_det(self) -> Float[Array, ""]:
+        """log |`matrix`|."""
+        return -jnp.sum(jnp.log(self.width))
+
+    @classmethod
+    def of(
+        cls,
+        features: Float[np.ndarray, "n f"],
+        targets: Float[np.ndarray, " n"],
+        weights: Float[np.ndarray, " n"],
+        intercept: bool,
+    ) -> Self:
+        share = weights / weights.sum()
+        centre = share @ features if intercept else np.zeros(features.shape[1])
+        target = share @ targets if intercept else np.asarray(0.0)
+        width = _spread(features - centre, features, share)
+        target_width = _spread((targets - target)[:, None], targets[:, None], share)[0]
+        if intercept:
+            centre, width = np.append(0.0, centre), np.append(1.0, width)
+        matrix, inverse, offset = np.diag(1.0 / width), np.diag(width), np.zeros(len(width))
+        if intercept:
+            # The user's intercept is the value at zero, ours the value at the centre.
+            matrix[0, 1:], inverse[0, 1:], offset[0] = -(centre / width)[1:], centre[1:], target
+        arrays = map(jnp.asarray, (centre, width, matrix, inverse, offset, target, target_width))
+        return cls(*arrays, intercept=intercept)
+
+
+def _spread(
+    centred: Float[np.ndarray, "n p"], raw: Float[np.ndarray, "n p"], share: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, " p"]:
+    """The root mean square of each centred column; for a constant one its size, or 1 if it is zero."""
+    size = np.sqrt(share @ raw**2)
+    spread = np.sqrt(share @ centred**2)
+    constant = spread <= 1e-14 * size
+    return np.where(constant, np.where(size > 0, size, 1.0), spread)

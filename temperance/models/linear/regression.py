@@ -7,7 +7,7 @@ One α for all weights, or one for each (automatic relevance determination), or 
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -20,18 +20,47 @@ from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
 from ...families import Gamma, GammaVector, Normal, Point
 from ...families._family import Family, as_float, require_finite_positive
 from ...numerics.linalg import cholesky, explicit_inverse
-from ...numerics.special import LOG_2PI
+from ...numerics.special import LOG_2PI, log_gamma
 from .._data import Data, make_data
 from .._model import Conditional, Means, Model, Posterior, Powers, add
-from .features import Features, as_features
-from .prediction import Location, Prediction
-from .regression_data import Rows, as_inputs, as_inputs_and_targets, check_features, condition_number
-from .standardise import Standardised
-from .weights_prior import WeightsPrior, in_user_units, normal, relative, with_precision
+from .answers import Prediction
+from .features import (
+    Features,
+    Rows,
+    Standardised,
+    as_features,
+    as_inputs,
+    as_inputs_and_targets,
+    check_features,
+    condition_number,
+)
+from .priors import WeightsPrior, in_user_units, normal, relative, with_precision
 
 VAGUE = 1e-3  # shape of the vague Gamma over the noise precision: a five-hundredth of an observation
 # A weight is pruned when its α can grow past the data's precision, and α can grow to about 1/(2 · this rate).
 VAGUER = 1e-6
+
+
+class Location(NamedTuple):
+    """The density of each target: centre, squared scale, and degrees of freedom (None for a Gaussian)."""
+
+    centre: Float[Array, " n"]
+    square: Float[Array, " n"]
+    dof: Float[Array, ""] | None
+
+    def log_density(self, y: Float[Array, " n"]) -> Float[Array, " n"]:
+        distance = jnp.square(y - self.centre) / self.square
+        if self.dof is None:
+            return -0.5 * (LOG_2PI + jnp.log(self.square) + distance)
+        half = 0.5 * self.dof
+        constant = log_gamma(half + 0.5) - log_gamma(half) - 0.5 * jnp.log(2.0 * jnp.pi * half)
+        return constant - 0.5 * jnp.log(self.square) - (half + 0.5) * jnp.log1p(distance / self.dof)
+
+    def variance(self) -> Float[Array, " n"]:
+        """Infinite for a Student-t with two degrees of freedom or fewer."""
+        if self.dof is None:
+            return self.square
+        return self.square * jnp.where(self.dof > 2.0, self.dof / jnp.maximum(self.dof - 2.0, 1e-300), jnp.inf)
 
 
 class LinearRegression(Model):

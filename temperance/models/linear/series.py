@@ -1,9 +1,17 @@
-"""Several series of unequal length as compiled code sees them: padded to the longest, each one datum."""
+"""Series of a state space, and the chain of Gaussian potentials that they become, whatever is learnt or missing.
+
+    exp{E log p(x, z | θ)} = exp{constant + Σ_t (h_tᵀz_t − ½ z_tᵀP_t z_t + z_tᵀC z_(t−1))}
+
+Series of unequal length are padded to the longest; each is one datum.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -11,6 +19,11 @@ from ..._module import Module
 from ...data import as_matrix
 from ...data.sequences import as_sequences
 from ...errors import InvalidData
+from ...families import GammaVector
+from ...numerics.gaussian_chains import ChainMoments, chain_moments, forward_potentials
+from ...numerics.gaussian_latents import GaussianMoments, gaussian_moments
+from ...numerics.special import LOG_2PI
+from .._model import Powers
 
 
 class Series(Module):
@@ -60,3 +73,93 @@ def as_future(controls: Any, n: int, n_controls: int) -> np.ndarray:
     if u.shape != (n, n_controls):
         raise InvalidData(f"controls of a forecast must have shape ({n}, {n_controls}), got {u.shape}")
     return u
+
+
+# ---- potentials -------------------------------------------------------------------------------------------
+
+
+class LinearMap(NamedTuple):
+    """What is known in expectation of a linear map: E[w] and E[w wᵀ] of its rows, and the precision of its noise."""
+
+    first: Float[Array, "r c"]
+    second: Float[Array, "r c c"]
+    noise: GammaVector
+
+
+class Potentials(NamedTuple):
+    """exp{E log p(x, z | θ)} of each series as a chain of Gaussian potentials."""
+
+    constant: Float[Array, " n"]
+    linear: Float[Array, "n t k"]
+    precision: Float[Array, "n t k k"]
+    coupling: Float[Array, "n k k"]
+    links: Float[Array, "n t"]
+    out_linear: Float[Array, "n t k"]  # what the step after it adds to `linear` and to `precision`
+    out_precision: Float[Array, "n t k k"]
+
+    def moments(self) -> ChainMoments:
+        """Leading axis: series."""
+        return jax.vmap(chain_moments)(self.linear, self.precision, self.coupling, self.links)
+
+    def filtered(self) -> GaussianMoments:
+        """Of each state given the steps up to its own (series, step)."""
+        forward = jax.vmap(forward_potentials)(self.linear, self.precision, self.coupling, self.links)
+        return jax.vmap(gaussian_moments)(forward[0] - self.out_linear, forward[1] - self.out_precision)
+
+
+@eqx.filter_jit  # traced once for all walks of a sweep
+def potentials(
+    x: Series, observation: LinearMap, dynamics: LinearMap, start: Float[Array, " k"], powers: Powers
+) -> Potentials:
+    k, n = len(start), x.real.shape[0]
+    seen_steps = (~jnp.isnan(x.real)).astype(x.x.dtype)
+    moves = seen_steps.at[:, 0].set(0.0)  # steps that follow another
+    starts = seen_steps - moves
+    follows = jnp.concatenate([moves[:, 1:], jnp.zeros((n, 1))], axis=1)  # steps that another follows
+    beta, latent = (jnp.broadcast_to(power, (n,)) for power in powers)
+
+    # What was seen: −½ τ (x − c·z − e·v)², with v the controls and a one.
+    first, second, tau = observation
+    v = jnp.concatenate([x.controls, jnp.ones((*x.real.shape, 1))], axis=2)[..., : first.shape[1] - k]
+    seen = ~jnp.isnan(x.x)
+    values, share = jnp.where(seen, x.x, 0.0), seen.astype(x.x.dtype)
+    weighted = tau.value[:, None, None] * second
+    scaled = values * tau.value[None, None]
+    linear_x = scaled @ first[:, :k] - jnp.einsum("ntd,dkv,ntv->ntk", share, weighted[:, :k, k:], v)
+    precision_x = jnp.einsum("ntd,dkl->ntkl", share, weighted[:, :k, :k])
+    constant_x = share @ (0.5 * (tau.log - LOG_2PI)) - 0.5 * jnp.sum(scaled * values, axis=2)
+    constant_x = constant_x + jnp.sum(scaled * (v @ first[:, k:].T), axis=2)
+    constant_x = constant_x - 0.5 * jnp.einsum("ntd,duv,ntu,ntv->nt", share, weighted[:, k:, k:], v, v)
+
+    # How the states move: −½ λ (z_t − a·z_{t−1} − b·u_t)².
+    first, second, rate = dynamics
+    weighted = rate.value[:, None, None] * second
+    total = jnp.sum(weighted, axis=0)
+    u = x.controls[..., : first.shape[1] - k]
+    after = jnp.concatenate([u[:, 1:], jnp.zeros((n, 1, u.shape[2]))], axis=1)
+    linear_z = moves[..., None] * (u @ (rate.value[:, None] * first[:, k:]).T)
+    out_linear, out_precision = -follows[..., None] * (after @ total[k:, :k]), _spread(follows, total[:k, :k])
+    linear_z = linear_z + out_linear
+    precision_z = _spread(moves, jnp.diag(rate.value)) + out_precision
+    precision_z = precision_z + _spread(starts, jnp.diag(1.0 / start))
+    constant_z = moves * (0.5 * jnp.sum(rate.log) - 0.5 * jnp.sum((u @ total[k:, k:]) * u, axis=2))
+    constant_z = constant_z - starts * (0.5 * jnp.sum(jnp.log(start))) - 0.5 * k * LOG_2PI * seen_steps
+
+    # Steps of padding have a standard Normal of their own, which adds nothing.
+    padding = 1.0 - seen_steps
+    constant = beta[:, None] * constant_x + latent[:, None] * constant_z - 0.5 * k * LOG_2PI * padding
+    return Potentials(
+        jnp.sum(constant, axis=1),
+        beta[:, None, None] * linear_x + latent[:, None, None] * linear_z,
+        beta[:, None, None, None] * precision_x
+        + latent[:, None, None, None] * precision_z
+        + _spread(padding, jnp.eye(k)),
+        latent[:, None, None] * (rate.value[:, None] * first[:, :k])[None],
+        moves,
+        latent[:, None, None] * out_linear,
+        latent[:, None, None, None] * out_precision,
+    )
+
+
+def _spread(where: Float[Array, "n t"], matrix: Float[Array, "k k"]) -> Float[Array, "n t k k"]:
+    return where[..., None, None] * matrix[None, None]

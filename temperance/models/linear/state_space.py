@@ -26,12 +26,11 @@ from ...numerics.linalg import outer, symmetrise
 from .._data import Data, make_data
 from .._model import Conditional, Group, Means, Model, Posterior, Powers, draw_posterior, means
 from ..mixture.finite import check_choice, check_count
-from .loadings_prior import LoadingsPrior, known_loadings_prior
-from .parameters import each, finite, gamma_or_positive, positive, stack
-from .prediction import Prediction
-from .series import Series, as_future, as_series
-from .state_space_potentials import Potentials, Rows, potentials
-from .state_space_start import principal_start
+from . import answers
+from .answers import Prediction
+from .factor_coordinates import principal_start
+from .priors import LoadingsPrior, each, finite, gamma_or_positive, known_loadings_prior, positive, stack
+from .series import LinearMap, Potentials, Series, as_future, as_series, potentials
 
 _DRAWS = 64  # of the posterior, over which a predictive density is averaged
 
@@ -134,9 +133,9 @@ class StateSpace(Model):
         assert self.start is not None
         return potentials(x, seen, move, self.start, powers)
 
-    def _rows(self, m: Means, name: str, noise: str) -> Rows:
+    def _rows(self, m: Means, name: str, noise: str) -> LinearMap:
         """A matrix, learnt or known, with the noise that belongs to it."""
-        return Rows(*self._matrix(m, name), self._precisions(m, noise))
+        return LinearMap(*self._matrix(m, name), self._precisions(m, noise))
 
     def _matrix(self, m: Means, name: str) -> tuple[Float[Array, "r c"], Float[Array, "r c c"]]:
         """E[w] and E[w wᵀ] of the rows of a matrix, learnt or known."""
@@ -151,6 +150,10 @@ class StateSpace(Model):
             return m[name]
         variance = getattr(self, name)
         return GammaVector(-jnp.log(variance), 1.0 / variance)
+
+    def _noise(self, m: Means) -> GammaVector:
+        """The statistics of each column's noise precision."""
+        return self._precisions(m, "noise")
 
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Series:
         """Series of full length, with standard Normal controls: the model does not describe them."""
@@ -298,25 +301,19 @@ class StateSpace(Model):
 
     def smooth(self, q: Any, x: Series) -> Any:
         """Mean and variance of every state (steps, states) given all of its series; of several series a list."""
-        from .state_space_answers import smooth
-
-        mean, variance = smooth(self, q, x)
+        mean, variance = answers.average(answers.smoothed_states, self, q, x)
         return by_series(x, Prediction(np.asarray(mean) + self.state_offset, np.asarray(variance)))
 
     def filter(self, q: Any, x: Series) -> Any:
         """The same given only the steps up to each one."""
-        from .state_space_answers import filtered
-
-        mean, variance = filtered(self, q, x)
+        mean, variance = answers.average(answers.filtered_states, self, q, x)
         return by_series(x, Prediction(np.asarray(mean) + self.state_offset, np.asarray(variance)))
 
     def forecast(self, q: Any, key: Key[Array, ""], x: Series, n: int, draws: int = 1000, controls: Any = None) -> Any:
         """The next n steps of one series, with the controls that go with them."""
-        from .state_space_answers import forecast
-
         if x.real.shape[0] != 1:
             raise InvalidData(f"a forecast goes on after one series, got {x.real.shape[0]}: name it as x_new")
-        return forecast(self, q, key, x, as_future(controls, n, self.n_controls), draws)
+        return answers.forecast(self, q, key, x, as_future(controls, n, self.n_controls), draws)
 
     def impute(self, q: Any, data: Any) -> Any:
         """Every entry with its variance: what was seen as it is (variance 0), what is missing as it is expected."""
@@ -328,9 +325,7 @@ class StateSpace(Model):
 
     def signal(self, q: Any, x: Series) -> Prediction:
         """What every entry (series, step, column) would be without its noise; the variance has the noise."""
-        from .state_space_answers import impute
-
-        mean, variance = impute(self, q, x)
+        mean, variance = answers.average(answers.series_entries, self, q, x)
         return Prediction(np.asarray(mean) + np.asarray(self.centre), np.asarray(variance))
 
     def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:

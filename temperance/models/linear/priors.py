@@ -1,4 +1,8 @@
-"""The prior of a regression's weights, carried into the coordinates in which the model is computed."""
+"""Priors of linear Gaussian models: of the weights of a regression, of loadings, and checks of what users give.
+
+weights     u = matrix · z + offset,   u_i | α ~ N(0, 1/α_g(i))
+loadings    w_dk | α ~ N(0, s_d²/α_k)
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ...errors import InvalidParameter
-from ...families import GammaVector, Normal, NormalVector
+from ...families import Gamma, GammaVector, Normal, NormalVector
 from ...families._family import as_float
+from ...families._parameters import require_finite_positive
 from ...numerics.special import LOG_2PI
 from .._model import Conditional, Means
-from .standardise import Standardised
+from .features import Standardised
 
 
 class WeightsPrior(Conditional):
@@ -83,3 +88,73 @@ def _prior(matrix: Any, offset: Any, members: Any, log_det: Any, known: Any = No
     if known is None:
         return WeightsPrior(matrix, offset, members, log_det)
     return WeightsPrior(matrix, offset, members, log_det, as_float(known)[None], parents=())
+
+
+class LoadingsPrior(Conditional):
+    """p(w_d | α): w_dk ~ N(0, s_d²/α_k), one precision for each factor; the last entries, which are no loadings (the
+    column's mean), have known precisions κ/s_d²."""
+
+    scale: Float[Array, " d"]
+    others: Float[Array, " r"]  # κ
+    parents: tuple[str, ...] = eqx.field(static=True, default=("relevance",), kw_only=True)
+
+    def natural(self, m: Means) -> NormalVector:
+        return _natural(self.scale, jnp.append(m["relevance"].value, self.others))
+
+    def log_normaliser(self, m: Means) -> Float[Array, " d"]:
+        logs = jnp.append(m["relevance"].log, jnp.log(self.others))
+        return 0.5 * (len(logs) * (LOG_2PI + 2.0 * jnp.log(self.scale)) - jnp.sum(logs))
+
+    def family(self, natural: Any) -> Normal:
+        return Normal.from_natural(natural)
+
+
+def known_loadings_prior(
+    scale: Float[Array, " d"], relevance: Float[Array, " k"], others: Float[Array, " r"]
+) -> Normal:
+    """The same with known α."""
+    return Normal.from_natural(_natural(scale, jnp.append(relevance, others)))
+
+
+def _natural(scale: Float[Array, " d"], precision: Float[Array, " k"]) -> NormalVector:
+    each = precision[None] / jnp.square(scale)[:, None]
+    return NormalVector(jnp.zeros_like(each), each[:, :, None] * np.eye(precision.shape[0])[None])
+
+
+# ---- what users give --------------------------------------------------------------------------------------
+
+
+def finite(name: str, value: Any) -> Array:
+    """One number or a vector of them."""
+    try:
+        array = as_float(value)
+    except (TypeError, ValueError):
+        raise InvalidParameter(f"{name} must be a number or a vector of them, got {value!r}") from None
+    if array.ndim > 1 or not np.isfinite(np.asarray(array)).all():
+        raise InvalidParameter(f"{name} must be a finite number or a vector of them, got {value!r}")
+    return array
+
+
+def positive(name: str, value: Any) -> Array:
+    array = finite(name, value)
+    require_finite_positive(**{name: array})
+    return array
+
+
+def gamma_or_positive(name: str, value: Any) -> Gamma | Array:
+    """A prior over a precision, or a known number."""
+    return value if isinstance(value, Gamma) else positive(name, value)
+
+
+def each(name: str, value: Array, size: int) -> Array:
+    """One for each of `size` columns, states or factors."""
+    if value.shape not in ((), (size,)):
+        raise InvalidParameter(f"{name} must be one number or {size} of them, got shape {value.shape}")
+    return jnp.broadcast_to(value, (size,))
+
+
+def stack(name: str, family: Gamma, size: int) -> Gamma:
+    """The same of a prior."""
+    if family.batch_shape not in ((), (size,)):
+        raise InvalidParameter(f"{name} must be one Gamma or {size} of them, got {family.batch_shape}")
+    return Gamma(jnp.broadcast_to(family.shape, (size,)), jnp.broadcast_to(family.rate, (size,)))

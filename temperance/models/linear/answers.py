@@ -1,0 +1,186 @@
+"""What factor analyses and state spaces say about scores, states, missing entries and the future.
+
+Answers are averages over the posterior of the parameters θ: taken at E[t(θ)] where the posterior is in closed form, or
+over draws θ_s with weights w_s,
+
+    E[x] = Σ_s w_s E[x | θ_s],    var[x] = Σ_s w_s (var[x | θ_s] + E[x | θ_s]²) − E[x]².
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from ...errors import InvalidParameter
+from ...families import Gamma
+from ...numerics.gaussian_latents import GaussianMoments, gaussian_moments
+from ...numerics.linalg import cholesky, outer
+from .._model import Means, Posterior, draw_posterior, means
+from .series import Series
+
+if TYPE_CHECKING:
+    from .factor_analysis import FactorAnalysis
+    from .state_space import StateSpace
+
+_MOST = 500  # draws that an average looks at
+
+Moments = tuple[Array, Array]  # mean and variance
+
+
+class Prediction(NamedTuple):
+    """Mean and variance of each new target (the noise included), in the user's units."""
+
+    mean: Float[np.ndarray, " n"]
+    variance: Float[np.ndarray, " n"]
+
+
+class Forecast(NamedTuple):
+    """Mean and variance of each future step and column, the draws that they summarise, and where states are discrete
+    the probability of each."""
+
+    mean: Float[np.ndarray, "n d"]
+    variance: Float[np.ndarray, "n d"]
+    draws: Float[np.ndarray, "s n d"]
+    states: Float[np.ndarray, "n k"] | None = None
+
+    def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Quantiles with so much probability between them."""
+        if not 0.0 < level < 1.0:
+            raise InvalidParameter(f"level must be between 0 and 1, got {level!r}")
+        low, high = np.quantile(self.draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
+        return low, high
+
+
+# ---- averages over the posterior of the parameters ------------------------------------------------------------
+
+
+def average(what: Callable[..., Moments], model: FactorAnalysis | StateSpace, q: Any, x: Any) -> Moments:
+    """`what(model, m, noise variances, x)`, one of the functions below, averaged over a posterior or over draws."""
+    if isinstance(q, Posterior):
+        return _of_posterior(what, model, q, x)
+    draws, log_weights = q.thinned(_MOST).flat()
+    return _of_draws(what, model, jax.tree.map(jnp.asarray, draws), log_weights, x)
+
+
+@eqx.filter_jit
+def _of_posterior(what: Any, model: Any, q: Posterior, x: Any) -> Moments:
+    m = means(q.blocks)
+    noise = q.blocks.get("noise")
+    if isinstance(noise, Gamma):
+        variance = jnp.where(noise.shape > 1.0, noise.rate / jnp.maximum(noise.shape - 1.0, 1e-300), jnp.inf)
+    else:
+        variance = 1.0 / model._noise(m).value
+    return what(model, m, jnp.broadcast_to(variance, model._scale().shape), x)
+
+
+@eqx.filter_jit
+def _of_draws(what: Any, model: Any, draws: dict[str, Any], log_weights: Float[Array, " s"], x: Any) -> Moments:
+    def one(draw: dict[str, Any]) -> Moments:
+        m = model.statistics(draw)
+        return what(model, m, 1.0 / model._noise(m).value, x)
+
+    def step(total: Moments, part: Any) -> tuple[Moments, None]:
+        draw, log_weight = part
+        mean, variance = one(draw)
+        share = jnp.exp(log_weight)
+        return (total[0] + share * mean, total[1] + share * (variance + jnp.square(mean))), None
+
+    shapes = jax.eval_shape(one, jax.tree.map(lambda leaf: leaf[0], draws))
+    zero = jax.tree.map(lambda shape: jnp.zeros(shape.shape), shapes)
+    (mean, square), _ = jax.lax.scan(step, zero, (draws, log_weights))
+    return mean, square - jnp.square(mean)
+
+
+# ---- factor analysis ----------------------------------------------------------------------------------------
+
+
+@eqx.filter_jit
+def scores(model: FactorAnalysis, q: Posterior, x: Any) -> GaussianMoments:
+    local = model.local(means(q.blocks), x)
+    return gaussian_moments(local.linear, local.precision)
+
+
+def row_entries(model: FactorAnalysis, m: Means, noise: Float[Array, " d"], x: Any) -> Moments:
+    """Every entry given what was seen of its row."""
+    k, n = model.n_factors, x.shape[0]
+    local = model.local(m, x)
+    z = gaussian_moments(local.linear, local.precision)
+    first, second = m["loadings"].linear, -2.0 * m["loadings"].precision
+    mean = z.mean @ first[:, :k].T + first[:, k][None]
+    spread = (
+        z.covariance + outer(z.mean, z.mean) if z.covariance.ndim == 3 else z.covariance[None] + outer(z.mean, z.mean)
+    )
+    d = x.shape[1]
+    square = spread.reshape((n, k * k)) @ second[:, :k, :k].reshape((d, k * k)).T
+    square = square + 2.0 * z.mean @ second[:, :k, k].T + second[:, k, k][None]
+    return mean, jnp.maximum(square - jnp.square(mean), 0.0) + noise[None]
+
+
+# ---- state space --------------------------------------------------------------------------------------------
+
+
+def smoothed_states(model: StateSpace, m: Means, noise: Array, x: Series) -> Moments:
+    """The states (series, step, state) given the whole series."""
+    z = model.potentials(m, x).moments()
+    return z.mean, jnp.diagonal(z.covariance, axis1=2, axis2=3)
+
+
+def filtered_states(model: StateSpace, m: Means, noise: Array, x: Series) -> Moments:
+    """The states given the steps up to each one."""
+    z = model.potentials(m, x).filtered()
+    return z.mean, jnp.diagonal(z.covariance, axis1=2, axis2=3)
+
+
+def series_entries(model: StateSpace, m: Means, noise: Float[Array, " d"], x: Series) -> Moments:
+    """Every entry (series, step, column) given the whole series."""
+    k = model.n_states
+    z = model.potentials(m, x).moments()
+    first, second = model._matrix(m, "observation")
+    v = jnp.concatenate([x.controls, jnp.ones((*x.real.shape, 1))], axis=2)[..., : first.shape[1] - k]
+    whole = jnp.concatenate([z.mean, v], axis=2)
+    mean = whole @ first.T
+    square = jnp.einsum("nti,dij,ntj->ntd", whole, second, whole)
+    square = square + jnp.einsum("ntij,dij->ntd", z.covariance, second[:, :k, :k])
+    return mean, jnp.maximum(square - jnp.square(mean), 0.0) + noise[None, None]
+
+
+def forecast(model: StateSpace, q: Any, key: Key[Array, ""], x: Series, controls: np.ndarray, draws: int) -> Forecast:
+    """The next steps of one series: the last state is drawn given a draw of the parameters, then both go on."""
+    key_q, key_x = jax.random.split(key)
+    if isinstance(q, Posterior):
+        parameters = jax.vmap(lambda key: draw_posterior(key, q))(jax.random.split(key_q, draws))
+    else:
+        parameters = jax.tree.map(lambda leaf: leaf[0], q.resampled(key_q, draws).blocks)
+    paths = np.asarray(_go_on(model, parameters, jax.random.split(key_x, draws), x, jnp.asarray(controls)))
+    paths = paths + np.asarray(model.centre)
+    return Forecast(paths.mean(axis=0), paths.var(axis=0), paths)
+
+
+@eqx.filter_jit
+def _go_on(model: StateSpace, draws: Any, keys: Any, x: Series, controls: Float[Array, "n u"]) -> Float[Array, "s n d"]:
+    last = x.real.shape[1] - 1
+
+    def one(part: Any) -> Float[Array, "n d"]:
+        draw, key = part
+        key_last, key_noise, key_x = jax.random.split(key, 3)
+        z = model.potentials(model.statistics(draw), x).moments()
+        here = z.mean[0, last]
+        here = here + cholesky(z.covariance[0, last]) @ jax.random.normal(key_last, here.shape)
+        a, deviation = model._dynamics_of(draw)
+        noise = jax.random.normal(key_noise, (controls.shape[0], model.n_states)) * deviation[None]
+
+        def step(z: Array, here: tuple[Array, Array]) -> tuple[Array, Array]:
+            u, noise = here
+            z = a @ jnp.concatenate([z, u]) + noise
+            return z, z
+
+        _, path = jax.lax.scan(step, here, (controls[:, : a.shape[1] - model.n_states], noise))
+        return model.observe(key_x, draw, path, controls)
+
+    return jax.lax.map(one, (draws, keys), batch_size=16)
