@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from temperance.models.mixture.finite.starts import kmeans_plus_plus
 
 import temperance as tp
 from temperance.models import Data, Posterior
+from temperance.models.mixture.starts import kmeans_plus_plus
 from tests.models.small import X, mixture
 
 KEYS = jax.random.split(jax.random.key(0), 50)

@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import digamma, gammaln, logsumexp
-from temperance.models.topics.lda.documents import Documents, as_documents
-from temperance.models.topics.lda.local import local_step
 
 import temperance as tp
 from temperance.data import as_corpus
 from temperance.errors import InvalidData, InvalidParameter, UnsupportedMethod
 from temperance.families.dirichlet import DirichletVector
 from temperance.models import Powers, Way
+from temperance.models.topics.documents import Documents, as_documents
+from temperance.models.topics.local import local_step
 
 ENGINES = ("host", "device")
 

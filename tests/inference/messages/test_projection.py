@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import logsumexp
-from temperance.models.mixture.finite.likelihoods import as_pair
 
 import temperance as tp
 from temperance.families import Dirichlet
 from temperance.inference.messages._weights import DirichletWeights, KnownWeights
 from temperance.inference.messages.projection import Factor, is_proper, log_normaliser, naturals, project, tilt
+from temperance.models.mixture.likelihoods import as_pair
 from tests.exact import pairs
 from tests.exact.pairs import Pair
 
