@@ -24,6 +24,7 @@ from temperance.models import Data
 from temperance.models._data import make_data
 from temperance.models._model import add, means
 from tests.cluster.local import local_client
+from tests.tiers import with_slow
 
 dask = pytest.importorskip("dask", reason="Dask is not installed")
 pytest.importorskip("dask.array", reason="Dask is not installed")
@@ -77,7 +78,7 @@ def four():
         yield here
 
 
-@pytest.mark.parametrize("name", ["mixture", "factors"])
+@pytest.mark.parametrize("name", with_slow(["mixture", "factors"], "factors"))
 def test_a_fit_is_that_of_one_process(client, name):
     make, data = CASES[name]
     method = tp.VB(restarts=2, max_iter=30)
@@ -137,7 +138,8 @@ def order_of_steps(steps, count):
     return [int(rows_of_step(here, t, 1, count, False)[0]) for t in range(steps)]
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "factors")) for n in CASES])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
 def test_stochastic_steps_are_those_of_a_loop_over_the_same_partitions(client, name):
     make, data = CASES[name]
     sizes = (20, 0, 20, 20) if name == "factors" else SIZES  # one shape is soon compiled
