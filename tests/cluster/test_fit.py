@@ -7,6 +7,10 @@ import re
 import subprocess
 import sys
 
+import dask
+import dask.array
+import dask.bag
+import dask.dataframe
 import jax
 import numpy as np
 import pandas as pd
@@ -25,10 +29,6 @@ from temperance.models._data import make_data
 from temperance.models._model import add, means
 from tests.cluster.local import local_client
 from tests.tiers import with_slow
-
-dask = pytest.importorskip("dask", reason="Dask is not installed")
-pytest.importorskip("dask.array", reason="Dask is not installed")
-pytest.importorskip("dask.bag", reason="Dask is not installed")
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -216,17 +216,13 @@ def test_arrays_frames_and_folders(client, reference, tmp_path, kind):
     elif kind == "memory":
         data, engine = X, Cluster(client)  # a client alone would share out the restarts
     elif kind.startswith("dask frame"):
-        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-        frame = pytest.importorskip("dask.dataframe", reason="Dask's frames are not installed")
-        data = frame.from_pandas(pd.concat(frames, ignore_index=True), npartitions=3)
+        data = dask.dataframe.from_pandas(pd.concat(frames, ignore_index=True), npartitions=3)
         if kind.endswith("parquet"):
             data.to_parquet(tmp_path)
-            data = frame.read_parquet(tmp_path)
+            data = dask.dataframe.read_parquet(tmp_path)
     elif kind == "frames":
         data = [dask.delayed(frame) for frame in frames]
     else:
-        if kind == "parquet":
-            pytest.importorskip("pyarrow", reason="pyarrow is not installed")
         for number, frame in enumerate(frames):
             write = frame.to_csv if kind == "csv" else frame.to_parquet
             write(tmp_path / f"{number}.{kind}", index=False)
