@@ -5,7 +5,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet
 
-.PHONY: demo test test-slow docs bench lint format clean
+.PHONY: demo test test-slow test-plain docs bench lint format clean
 
 demo: $(VENV)/.run
 	$(VENV)/bin/temperance demo
@@ -16,6 +16,10 @@ test: $(VENV)/.dev
 
 test-slow: $(VENV)/.dev
 	$(PY) -m pytest --numprocesses auto --dist worksteal -m slow
+
+# The same tests without a compiled kernel: every answer follows from the models' own functions, only slower.
+test-plain: $(VENV)/.dev
+	TEMPERANCE_ENGINE=plain $(PY) -m pytest --numprocesses auto --dist worksteal
 
 # Every example of the documentation runs as it stands, and every link leads somewhere.
 # The variable silences the theme's notice about its successor; --quiet would also silence --strict.

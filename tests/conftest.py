@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 import jax
-import pytest
 from hypothesis import settings
 
 CACHE = Path(__file__).resolve().parents[1] / ".cache"
@@ -23,14 +22,3 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # The same examples on every machine, and no deadline, because the first example of a shape compiles.
 settings.register_profile("temperance", deadline=None, derandomize=True)
 settings.load_profile("temperance")
-
-
-@pytest.hookimpl(tryfirst=True)  # before -m picks
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that slow.txt names."""
-    lines = (Path(__file__).parent / "slow.txt").read_text().splitlines()
-    slow = {f"tests/{line}" for line in lines if line and not line.startswith("#")}
-    for item in items:
-        name = item.nodeid
-        if name in slow or name.split("[")[0] in slow:
-            item.add_marker(pytest.mark.slow)

@@ -5,6 +5,7 @@ import pytest
 
 import temperance as tp
 from temperance.errors import InvalidData, InvalidParameter, TemperanceError, UnsupportedMethod
+from tests.tiers import with_slow
 
 X = np.random.default_rng(0).normal(size=(12, 2))
 PRIOR = tp.NormalWishart([0.0, 0.0], 1.0, 4.0, np.eye(2))
@@ -75,7 +76,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("name", with_slow(ODD, "duplicates", "integers", "one datum", "tiny scale"))
 def test_odd_data_give_finite_answers(name):
     x = np.resize(ODD[name], (12, 2)) if name != "one datum" else ODD[name]
     fit = tp.fit(tp.GaussianMixture(3), x, tp.VB(max_iter=50), seed=0)

@@ -4,9 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
-distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+import distributed
 
 
 @contextlib.contextmanager

@@ -44,6 +44,7 @@ def check(client: Any, x: np.ndarray, methods: Any) -> None:
     assert again.cells[0][1].fit is here.cells[0][1].fit
 
 
+@pytest.mark.slow
 def test_the_fits_of_workers_are_those_of_one_process(client: Any, x: np.ndarray) -> None:
     check(client, x, {"VB": METHODS["VB"]})
 

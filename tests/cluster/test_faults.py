@@ -70,6 +70,7 @@ def test_a_run_whose_scheduler_is_lost_goes_on_from_its_checkpoint(name, tmp_pat
         agree(one, tp.fit(make(), cut(data), METHOD, engine=client, **call))
 
 
+@pytest.mark.slow
 def test_a_run_cut_short_goes_on_to_the_same_bits(client, tmp_path):
     """With local blocks, which the checkpoint keeps beside it."""
     make, data = CASES["factors"]
@@ -82,6 +83,7 @@ def test_a_run_cut_short_goes_on_to_the_same_bits(client, tmp_path):
     assert [kept.name for kept in tmp_path.iterdir() if ".local-" in kept.name]
 
 
+@pytest.mark.slow
 def test_the_chain_of_walks_is_cut(client, monkeypatch):
     """Local blocks then pass through the client, and nothing changes."""
     import temperance.cluster.engine as engine

@@ -7,6 +7,10 @@ import re
 import subprocess
 import sys
 
+import dask
+import dask.array
+import dask.bag
+import dask.dataframe
 import jax
 import numpy as np
 import pandas as pd
@@ -24,10 +28,7 @@ from temperance.models._data import make_data
 from temperance.models._model import add, means
 from tests.cluster.local import local_client
 from tests.inference.steps import stochastic_step
-
-dask = pytest.importorskip("dask", reason="Dask is not installed")
-pytest.importorskip("dask.array", reason="Dask is not installed")
-pytest.importorskip("dask.bag", reason="Dask is not installed")
+from tests.tiers import with_slow
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -77,7 +78,7 @@ def four():
         yield here
 
 
-@pytest.mark.parametrize("name", ["mixture", "factors"])
+@pytest.mark.parametrize("name", with_slow(["mixture", "factors"], "factors"))
 def test_a_fit_is_that_of_one_process(client, name):
     make, data = CASES[name]
     method = tp.VB(restarts=2, max_iter=30)
@@ -137,7 +138,8 @@ def order_of_steps(steps, count):
     return [int(rows_of_step(here, t, 1, count, False)[0]) for t in range(steps)]
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "factors")) for n in CASES])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
 def test_stochastic_steps_are_those_of_a_loop_over_the_same_partitions(client, name):
     make, data = CASES[name]
     sizes = (20, 0, 20, 20) if name == "factors" else SIZES  # one shape is soon compiled
@@ -214,17 +216,13 @@ def test_arrays_frames_and_folders(client, reference, tmp_path, kind):
     elif kind == "memory":
         data, engine = X, Cluster(client)  # a client alone would share out the restarts
     elif kind.startswith("dask frame"):
-        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-        frame = pytest.importorskip("dask.dataframe", reason="Dask's frames are not installed")
-        data = frame.from_pandas(pd.concat(frames, ignore_index=True), npartitions=3)
+        data = dask.dataframe.from_pandas(pd.concat(frames, ignore_index=True), npartitions=3)
         if kind.endswith("parquet"):
             data.to_parquet(tmp_path)
-            data = frame.read_parquet(tmp_path)
+            data = dask.dataframe.read_parquet(tmp_path)
     elif kind == "frames":
         data = [dask.delayed(frame) for frame in frames]
     else:
-        if kind == "parquet":
-            pytest.importorskip("pyarrow", reason="pyarrow is not installed")
         for number, frame in enumerate(frames):
             write = frame.to_csv if kind == "csv" else frame.to_parquet
             write(tmp_path / f"{number}.{kind}", index=False)

@@ -15,6 +15,7 @@ from temperance.cluster.restarts import join_runs
 from temperance.errors import ClusterLost, InvalidParameter, NumericalFailure
 from temperance.inference._method import Run
 from tests.cluster.local import local_client
+from tests.tiers import with_slow
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 1)) * np.repeat([1.0, 3.0], 20)[:, None]
@@ -49,9 +50,7 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in ("VB", "Gibbs"))) for n in CASES]
-)
+@pytest.mark.parametrize("name", with_slow(CASES, *(set(CASES) - {"VB"})))
 def test_the_same_as_in_one_process(client: Any, name: str) -> None:
     model, data, method = CASES[name]
     agree(tp.fit(model, data, method, seed=3), tp.fit(model, data, method, seed=3, engine=client))

@@ -8,6 +8,8 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse
 
@@ -111,7 +113,6 @@ def test_refused(data: Any, sentence: str) -> None:
 
 
 def test_pandas() -> None:
-    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"a": [1, 2], "b": [True, False], "c": [0.5, NAN]})
     np.testing.assert_array_equal(as_matrix(frame, missing=True), [[1, 1, 0.5], [2, 0, NAN]])
     nullable = pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "b": pd.array([None, 2.5], dtype="Float64")})
@@ -130,7 +131,6 @@ def test_pandas() -> None:
 
 
 def test_polars() -> None:
-    pl = pytest.importorskip("polars")
     np.testing.assert_array_equal(as_matrix(pl.DataFrame({"a": [1, None]}), missing=True), [[1], [NAN]])
     with pytest.raises(InvalidData, match="column 'a' of data"):
         as_matrix(pl.DataFrame({"a": ["x"]}))

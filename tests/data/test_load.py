@@ -5,6 +5,8 @@ import io
 import sys
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet as parquet
 import pytest
 from scipy import io as scipy_io
 from scipy import sparse
@@ -61,10 +63,7 @@ def test_binary_files_and_matrix_market(tmp_path):
 
 
 def test_parquet(tmp_path):
-    arrow = pytest.importorskip("pyarrow", reason="parquet files need pyarrow")
-    import pyarrow.parquet as parquet
-
-    table = arrow.table({"a": [1, None, 3], "word": ["x", "y", "z"], "b": [0.5, 1.5, 2.5]})
+    table = pyarrow.table({"a": [1, None, 3], "word": ["x", "y", "z"], "b": [0.5, 1.5, 2.5]})
     parquet.write_table(table, tmp_path / "x.parquet")
     found = load_table(tmp_path / "x.parquet")
     np.testing.assert_array_equal(found.values, [[1, 0.5], [np.nan, 1.5], [3, 2.5]])

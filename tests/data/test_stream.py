@@ -78,6 +78,7 @@ def test_a_stream_is_fitted_as_the_same_rows_in_memory(tmp_path: Path, quiet: No
     assert (np.diff(fit.history["step"]) == 192 // 32).all() and "held_out" in fit.history
 
 
+@pytest.mark.slow
 def test_images_and_other_models_stream_too(tmp_path: Path, quiet: None) -> None:
     stream = tp.Stream(saved(tmp_path, X.reshape(-1, 2, 1)), piece_rows=64)
     fit = tp.fit(tp.FactorialMixture(2, noise=1.0, probability=0.5), stream, tp.SVI(batch_size=64, passes=1))
@@ -176,6 +177,7 @@ def test_a_pass_over_four_gigabytes_stays_below_one(tmp_path: Path) -> None:
     assert peak(tmp_path, 4096) < 1024
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_bits(tmp_path: Path) -> None:
     stream = tp.Stream(saved(tmp_path, X), piece_rows=192)
     method = tp.SVI(batch_size=32, passes=2)

@@ -32,6 +32,7 @@ def test_groups_and_shapes() -> None:
     assert data.posterior_predictive["x"].shape == (4, 50, 1)
 
 
+@pytest.mark.slow
 def test_values_are_in_the_users_coordinates() -> None:
     """The model centres its data; the log likelihood, recomputed from what is exported, must not notice."""
     data = exported()

@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import temperance as tp
 from temperance import estimators
+from tests.tiers import with_slow
 
 rng = np.random.default_rng(0)
 CENTRES = np.array([[0.0, 0.0], [6.0, 1.0], [1.0, 7.0]])
@@ -54,6 +55,7 @@ def test_changing_the_import_line_is_enough(fitted: Any) -> None:
     np.testing.assert_allclose(fitted.predict_proba(X)[:, ours], theirs.predict_proba(X)[:, other], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_scores_are_a_density_and_samples_come_from_it(fitted: Any) -> None:
     grid = np.linspace(-30.0, 40.0, 400)
     plane = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
@@ -81,6 +83,7 @@ def test_it_is_a_good_citizen(fitted: Any) -> None:
         estimators.BayesianGaussianMixture(**SAME | {"max_iter": 1}).fit(X)
 
 
+@pytest.mark.slow
 def test_one_batch_after_another_is_all_of_them_for_one_component() -> None:
     prior = {"mean_prior": [0.0, 0.0], "covariance_prior": np.eye(2), "reg_covar": 0.0}
     one = estimators.BayesianGaussianMixture(**prior).fit(X)
@@ -92,6 +95,7 @@ def test_one_batch_after_another_is_all_of_them_for_one_component() -> None:
     assert parts.log_evidence_ == pytest.approx(one.log_evidence_, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_tied_precision_is_scikit_learns_at_every_iteration() -> None:
     """Its updates are those of one precision with a prior worth its degrees of freedom for each component."""
     arguments = {
@@ -146,7 +150,8 @@ def test_a_tied_precision_of_one_component_is_the_exact_posterior() -> None:
         estimators.BayesianGaussianMixture(covariance_type="tied").fit(np.where(X > 7.0, np.nan, X))
 
 
-@pytest.mark.parametrize("n_components", [pytest.param(1, marks=pytest.mark.slow), 3])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_components", [1, 3])
 def test_a_row_of_weight_two_is_the_same_row_twice(n_components: int) -> None:
     weights = rng.integers(0, 3, size=len(X))
     one = estimators.BayesianGaussianMixture(n_components=n_components, random_state=0).fit(X, sample_weight=weights)
@@ -179,6 +184,7 @@ def test_the_size_can_be_searched_for_by_held_out_density() -> None:
 COUNTS = rng.poisson(1.0, size=(12, 5))
 
 
+@pytest.mark.slow
 def test_one_topic_is_the_conjugate_posterior() -> None:
     found = estimators.LatentDirichletAllocation(1, topic_word_prior=0.5, random_state=0).fit(COUNTS)
     np.testing.assert_allclose(found.components_, 0.5 + COUNTS.sum(0, keepdims=True), rtol=1e-9)
@@ -208,6 +214,7 @@ def test_the_same_seed_finds_scikit_learns_topics(learning: str) -> None:
     np.testing.assert_allclose(one.components_, two.components_, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_an_online_step_of_one_topic_is_an_interpolation() -> None:
     found = estimators.LatentDirichletAllocation(
         1, topic_word_prior=0.5, batch_size=6, total_samples=12, learning_offset=1.0, learning_decay=1.0, random_state=0
@@ -273,7 +280,7 @@ def test_methods_for_topics(inference: str) -> None:
     assert np.isfinite(found.log_evidence_)
 
 
-@pytest.mark.parametrize("inference", ["em", "vt", "cvb0"])
+@pytest.mark.parametrize("inference", with_slow(["em", "vt", "cvb0"], "em"))
 def test_a_method_that_does_not_fit_says_so(inference: str) -> None:
     with pytest.raises(TypeError, match=r"EM gives points|tp.VT needs known covariances|CVB0 is for topic models"):
         estimators.BayesianGaussianMixture(**SAME | {"inference": inference}).fit(X)

@@ -34,7 +34,6 @@ QUICK = {
     "test_mixture_n_components_greater_than_n_samples_error",
     "test_lda_no_component_error",
     "test_lda_negative_input",
-    "test_lda_fit_perplexity",
 }
 
 

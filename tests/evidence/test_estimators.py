@@ -14,6 +14,7 @@ from temperance.evidence.stepping_stone import reverse_stepping_stone, stepping_
 from temperance.evidence.tempered import Estimate, combine
 from temperance.evidence.thermodynamic import fit_tail, integrate, thermodynamic
 from tests.evidence import toy
+from tests.tiers import with_slow
 
 COARSE = np.linspace(0, 1, 6) ** 3
 FINE = np.linspace(0, 1, 24) ** 3
@@ -52,7 +53,7 @@ def all_energies(tempered: Any) -> np.ndarray:
     return tempered.slopes[:, :, None] * tempered.betas[None, None, :]
 
 
-@pytest.mark.parametrize("memory", [0.0, 0.7])
+@pytest.mark.parametrize("memory", with_slow([0.0, 0.7], 0.7))
 def test_multistate_is_calibrated_and_no_worse_than_pairs(memory: float) -> None:
     rng = np.random.default_rng(0)
     ladders = [toy.ladder(rng, COARSE, 400, memory) for _ in range(REPEATS)]

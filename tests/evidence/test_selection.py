@@ -46,6 +46,7 @@ def test_labels_count_as_often_as_they_differ(tiny):
     assert (tiny.total_log_evidence <= EXACT + 1e-6).all()
 
 
+@pytest.mark.slow
 def test_probabilities_are_near_the_exact_ones(tiny):
     exact = np.exp(EXACT - logsumexp(EXACT))
     assert tiny.best == 2 and tiny.best_fit.model.n_components == 2 and tiny.models == (1, 2, 3)
@@ -209,6 +210,7 @@ def test_groups_of_components_that_can_be_exchanged():
     assert sorted(_group_sizes(held, features)) == [1, 2, 2]
 
 
+@pytest.mark.slow
 def test_no_correction_where_labels_are_told_apart(tiny):
     fit = tiny.fit(2)
     unequal = tp.GaussianMixture(2, prior=PRIOR, concentration=[1.0, 2.0]).prepare(X)[0]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pytest
 from scipy.special import digamma, polygamma
 
 import temperance as tp
 from temperance.families import matrix_normal_wishart, normal, normal_gamma, normal_wishart, wishart
+from tests.tiers import with_slow
 
 Generator = np.random.Generator
 
@@ -202,7 +202,5 @@ EXAMPLES = [
 ]
 
 # For tests that every change must pass: these compile as long as all the others together.
-_LONG = ("Wishart-30", "NormalWishart-30", "MatrixNormalWishart-4x2", "Dirichlet-30")
-PARAMETERS = [
-    pytest.param(example, marks=pytest.mark.slow) if example.name in _LONG else example for example in EXAMPLES
-]
+LONG = ("Wishart-30", "NormalWishart-30", "MatrixNormalWishart-4x2", "Dirichlet-30")
+PARAMETERS = with_slow(EXAMPLES, *LONG, name=repr)

@@ -14,6 +14,7 @@ import temperance as tp
 from tests.families import truth
 from tests.families.compiled import compiled
 from tests.families.registry import EXAMPLES, PARAMETERS, Example
+from tests.tiers import with_slow
 
 N = 12
 
@@ -23,7 +24,9 @@ def on_host(tree: Any) -> Any:
     return jax.tree.map(np.asarray, tree)
 
 
-@pytest.mark.parametrize("example", PARAMETERS, ids=repr)
+@pytest.mark.parametrize(
+    "example", with_slow(PARAMETERS, "NormalWishart-5", "Product", "Wishart-5", name=repr), ids=repr
+)
 def test_density_and_entropy(example: Example) -> None:
     family = example.draw(np.random.default_rng(0), example.batch, False)
     draw = jax.tree.map(lambda leaf: leaf[0], compiled(example)["sample"](family, jax.random.key(0)))

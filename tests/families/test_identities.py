@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import temperance as tp
 from tests.families.compiled import compiled, look
 from tests.families.coordinates import EPS
-from tests.families.registry import PARAMETERS, Example
+from tests.families.registry import EXAMPLES, LONG, PARAMETERS, Example
+from tests.tiers import with_slow
 
 SLACK = 128.0  # roundings that a computation may add up
 
@@ -119,18 +120,34 @@ def check_divergence(example: Example, family: tp.Family, other: tp.Family, foun
     assert_within(compiled(example)["kl"](family, family), rounding, "KL(q‖q) = 0")
 
 
-@pytest.mark.parametrize("example", PARAMETERS, ids=repr)
-@pytest.mark.parametrize("extreme", [False, True], ids=["typical", "extreme"])
-def test_members(example: Example, extreme: bool) -> None:
+LARGE = (*LONG, "Normal-5", "NormalWishart-5", "Product", "Wishart-5")
+SLOW = {
+    "typical": ("Dirichlet-5", *LARGE),
+    "extreme": ("Beta", "Independent", "IsotropicNormalGamma-3", "NormalWishart-1", "Wishart-1", *LARGE),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "example"),
+    with_slow(
+        [(kind, example) for kind in SLOW for example in EXAMPLES],
+        *((kind, name) for kind in SLOW for name in SLOW[kind]),
+        name=lambda kind, example: (kind, repr(example)),
+    ),
+    ids=str,
+)
+def test_members(kind: str, example: Example) -> None:
     @settings(max_examples=example.runs, phases=(Phase.generate,))  # a smaller seed is not a simpler example
     @given(seed=st.integers(0, 2**32 - 1))
     def batch(seed: int) -> None:
-        check(example, seed, extreme)
+        check(example, seed, kind == "extreme")
 
     batch()
 
 
-@pytest.mark.parametrize("example", PARAMETERS, ids=repr)
+@pytest.mark.parametrize(
+    "example", with_slow(PARAMETERS, "Normal-5", "NormalWishart-5", "Product", "Wishart-5", name=repr), ids=repr
+)
 def test_divergence_is_the_curvature_along_the_path(example: Example) -> None:
     """KL(η‖η′) = ∫₀¹ (1 − s) ΔᵀH(η + sΔ)Δ ds with Δ = η′ − η, by Gauss–Legendre: a KL in any dimension."""
     rng = np.random.default_rng(0)

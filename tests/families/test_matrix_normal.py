@@ -15,6 +15,7 @@ ROOT = rng.normal(size=(K, K))
 MATRIX = ROOT @ ROOT.T + 0.5 * np.eye(K)
 
 
+@pytest.mark.slow
 def test_is_one_normal_for_each_column() -> None:
     matrix = tp.MatrixNormal(MEAN, MATRIX)
     columns = tp.Normal(MEAN.T, precision=np.broadcast_to(MATRIX, (D, K, K)))
@@ -50,7 +51,10 @@ def test_normaliser_is_the_integral_over_the_noise() -> None:
 
 @pytest.mark.parametrize(
     "family",
-    [tp.MatrixNormal(MEAN, MATRIX), tp.MatrixNormalGamma(MEAN, MATRIX, 3.0, 1.3)],
+    [
+        tp.MatrixNormal(MEAN, MATRIX),
+        pytest.param(tp.MatrixNormalGamma(MEAN, MATRIX, 3.0, 1.3), marks=pytest.mark.slow),
+    ],
     ids=["normal", "gamma"],
 )
 def test_round_trip_and_draws(family: tp.Family) -> None:

@@ -82,6 +82,7 @@ def test_gaussian_of_known_covariance_predictive_is_gaussian() -> None:
     np.testing.assert_allclose(found, np.stack(exact, 1), **CLOSE)
 
 
+@pytest.mark.slow
 def test_regression_predictive_is_student() -> None:
     f, x = REGRESSION, rng.normal(size=(N, P))
     exact = np.empty((N, K))
@@ -267,6 +268,7 @@ def test_posterior_is_prior_plus_statistics(name: str, power: float) -> None:
     np.testing.assert_allclose(found, joint - integral, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_missing_columns_add_nothing() -> None:
     family = tp.Independent(tp.NormalGamma(np.zeros((1, 3)), 0.5, 2.0, 1.0))
     pair = tp.IndependentPair(tp.ScalarGaussian())
@@ -339,6 +341,7 @@ def expected_slope(name: str, family: tp.Family) -> float:
     return 0.0
 
 
+@pytest.mark.slow
 def test_simulated_data_have_the_moments_of_their_likelihood() -> None:
     n = 20_000
     key = jax.random.key(0)

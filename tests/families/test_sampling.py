@@ -10,9 +10,12 @@ import pytest
 import temperance as tp
 from tests.families.compiled import DRAWS, compiled, look
 from tests.families.registry import EXAMPLES, PARAMETERS, Example
+from tests.tiers import with_slow
 
 
-@pytest.mark.parametrize("example", PARAMETERS, ids=repr)
+@pytest.mark.parametrize(
+    "example", with_slow(PARAMETERS, "NormalWishart-5", "Product", "Wishart-5", name=repr), ids=repr
+)
 def test_moments(example: Example) -> None:
     family = example.draw(np.random.default_rng(0), example.batch, False)
     if isinstance(family, tp.Beta):
@@ -36,13 +39,16 @@ VECTORS = [
 ]
 
 
-@pytest.mark.parametrize("example", VECTORS, ids=repr)
+@pytest.mark.parametrize(
+    "example", with_slow(VECTORS, "Dirichlet-30", "NormalWishart-30", "NormalWishart-5", name=repr), ids=repr
+)
 def test_extreme_draws_are_finite(example: Example) -> None:
     family = example.draw(np.random.default_rng(0), example.batch, True)
     draws = compiled(example)["sample"](family, jax.random.key(0))
     assert np.all(np.asarray(compiled(example)["moments"](family, draws)[-1]))
 
 
+@pytest.mark.slow
 def test_nearly_singular_precisions_keep_their_determinants() -> None:
     """A fifth of these draws is singular in floating point; E[log|Λ|] is a sum of digammas all the same."""
     family = tp.NormalWishart(mean=[1.0, -2.0], pseudo_count=0.5, dof=1.1, scatter=[[2.0, 0.5], [0.5, 1.0]])

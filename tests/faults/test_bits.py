@@ -16,7 +16,6 @@ import temperance as tp
 from tests.faults.cases import CASES, _array, fit, same
 
 ROOT = Path(__file__).parents[2]
-QUICK = "VB, regression"
 # Large enough for a library that divides its work among threads to do so.
 LARGE = """
 import numpy as np, temperance as tp
@@ -49,9 +48,8 @@ def elsewhere(code: str, *arguments: str, threads: int) -> str:
     return subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=600).stdout
 
 
-@pytest.mark.parametrize(
-    "name", [name if name == QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
 def test_twice_in_one_process(name: str) -> None:
     same(fit(name), fit(name))
 

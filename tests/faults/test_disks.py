@@ -218,7 +218,8 @@ TREES = st.recursive(
 )
 
 
-@pytest.mark.parametrize("examples", [40, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("examples", [40, 2000])
 def test_files_made_to_do_harm(examples: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("harm") / "file"
     zeros = b"\x93NUMPY\x01\x00\x76\x00{'descr': '<f8', 'fortran_order': False, 'shape': (9999999999999,), }"

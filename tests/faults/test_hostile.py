@@ -124,6 +124,7 @@ def test_every_outcome_is_an_answer_or_an_error_of_ours(name: str) -> None:
     assert min(outcomes.values()) > 0.02 * CASES, outcomes
 
 
+@pytest.mark.slow
 def test_a_sample_of_them() -> None:
     assert sum(run(QUICK, 15).values()) >= 15
 

@@ -19,7 +19,6 @@ import temperance as tp
 from temperance.inference.progress import Progress
 from tests.faults.cases import CASES, fit, same
 
-QUICK = ("VB, regression", "Gibbs")
 ONE_STEP = ("ImportanceSampling",)  # it is over before there is anything to interrupt
 
 
@@ -31,9 +30,8 @@ class CtrlC(Progress):
         yield lambda step, info: signal.raise_signal(signal.SIGINT)
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
 def test_an_interrupted_run_is_a_result_and_goes_on(name: str, tmp_path: Path) -> None:
     model, data, method = CASES[name]()
     cut = tp.fit(model, data, method, seed=1, progress=CtrlC(False), checkpoint=tmp_path / "kept")

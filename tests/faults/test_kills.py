@@ -108,6 +108,7 @@ def test_a_result_is_replaced_by_a_whole_one_or_not_at_all(nursery: Nursery, tmp
         same(found, second if isinstance(found.method, tp.VB) else first)
 
 
+@pytest.mark.slow
 def test_killed_once(nursery: Nursery, tmp_path: Path) -> None:
     """The same for one method and one kill, in every run of the tests."""
     kept, out = tmp_path / "kept", tmp_path / "out.tp"

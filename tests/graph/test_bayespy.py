@@ -12,8 +12,7 @@ import temperance as tp
 from temperance.graph import Graph
 from temperance.models import Posterior
 
-bayespy = pytest.importorskip("bayespy")
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def gamma(node: Any) -> tp.Gamma:

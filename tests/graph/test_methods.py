@@ -28,6 +28,7 @@ def tiny(k: int = 2) -> Graph:
     return g
 
 
+@pytest.mark.slow
 def test_tempering_brackets_the_exact_evidence(tmp_path: Path) -> None:
     fit = tp.fit(tiny().model(), TINY, tp.ParallelTempering(draws=1000, warmup=300, replicas=8))
     assert fit.bracket is not None and fit.standard_error is not None
@@ -43,6 +44,7 @@ def test_message_passing_says_why_not() -> None:
         tp.fit(tiny().model(), TINY, tp.EP())
 
 
+@pytest.mark.slow
 def test_vb_reaches_the_bound_of_the_thesis_and_answers() -> None:
     fit = tp.fit(tiny().model(), TINY, tp.VB(restarts=8, tol=1e-9))
     assert fit.log_evidence == pytest.approx(-11.777076, abs=1e-5)
@@ -153,6 +155,7 @@ def test_a_chain_is_summed_over_all_paths() -> None:
     assert float(jax.jit(lambda d: model.log_likelihood(d, data))(draws)) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_missing_steps_at_the_end_cost_nothing() -> None:
     """A short sequence padded with NaN has the bound of the short sequence."""
     graph = models.hidden_markov().model()

@@ -6,17 +6,12 @@ import pytest
 
 from temperance.diagnostics.geweke import joint_test
 from tests.graph.random_graphs import random_graph
+from tests.tiers import with_slow
 
-FEW, MANY = 2, 200
-TESTED, ALL_TESTED = 1, 20
 LIMIT = 5.0  # as in tests/matrix
 
 
-def some(few: int, many: int) -> list[object]:
-    return [pytest.param(seed, marks=[] if seed < few else [pytest.mark.slow], id=str(seed)) for seed in range(many)]
-
-
-@pytest.mark.parametrize("seed", some(FEW, MANY))
+@pytest.mark.parametrize("seed", with_slow(range(200), 0, *range(2, 200)))
 def test_bound_never_falls(seed: int) -> None:
     model, values = random_graph(seed)
     model, data = model.prepare(values)
@@ -31,7 +26,8 @@ def test_bound_never_falls(seed: int) -> None:
     assert (np.diff(bounds) >= -1e-12 * (1 + np.abs(bounds[1:]))).all(), bounds
 
 
-@pytest.mark.parametrize("seed", some(TESTED, ALL_TESTED))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
 def test_gibbs_leaves_the_joint_distribution(seed: int) -> None:
     model, values = random_graph(1000 + seed)
     model, data = model.prepare(values)

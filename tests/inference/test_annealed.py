@@ -17,6 +17,7 @@ from temperance.inference.variational.hot import Stage
 from temperance.models import Posterior, Powers
 from temperance.models._model import means
 from tests.inference.steps import walk_with_energy
+from tests.tiers import with_slow
 
 rng = np.random.default_rng(0)
 X = np.concatenate([rng.normal(-3, 1, (30, 1)), rng.normal(3, 1, (30, 1))])
@@ -53,7 +54,7 @@ def annealed(name: str) -> tp.Fit:
     return tp.fit(model(), x, Annealed(tp.VB(restarts=3), [3.0] * 12 + [1.5] * 12))
 
 
-@models
+@pytest.mark.parametrize("name", with_slow(MODELS, "factorial"))
 def test_temperature_one_is_plain_vb_bit_for_bit(name: str) -> None:
     model, x = MODELS[name]
     plain = tp.fit(model(), x, tp.VB(restarts=3))
@@ -80,6 +81,7 @@ def test_the_summary_tells_of_the_temperature(capsys: pytest.CaptureFixture[str]
     assert "cooled from T = 3 to 1\n" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_temperature_one_is_plain_svi_bit_for_bit() -> None:
     method = tp.SVI(batch_size=10, passes=3)
     same(tp.fit(mixture(), X, Annealed(method, [1.0] * 5)), tp.fit(mixture(), X, method))
@@ -163,6 +165,7 @@ def test_tables_of_temperatures() -> None:
     assert found == [3, 2, 1, 1, 1] and int(schedule.steps) == 2
 
 
+@pytest.mark.slow
 def test_minibatches_cool_from_step_to_step_or_from_pass_to_pass() -> None:
     method = tp.SVI(batch_size=20, passes=6, report=1, elbo=True)  # three steps a pass
     steps = tp.fit(mixture(), X, Annealed(method, "linear", start=4.0, length=2))
@@ -233,6 +236,7 @@ def test_topic_models_take_hot_steps_on_the_host_as_derived() -> None:
     assert np.abs(np.asarray(cold) / np.asarray(ours) - 1).max() > 0.01  # or the schedule would not matter
 
 
+@pytest.mark.slow
 def test_a_batch_of_documents_is_annealed() -> None:
     counts = np.random.default_rng(5).poisson(0.6, (24, 12))
     counts[:, 0] += 1
@@ -243,6 +247,7 @@ def test_a_batch_of_documents_is_annealed() -> None:
     assert fit.history["elbo"][14] < bounds[14]  # energies are negative, and count in full at T = 1
 
 
+@pytest.mark.slow
 def test_the_energy_of_a_chain_is_the_derivative_of_its_value() -> None:
     """Taken from the messages of the closed form, beside automatic differentiation in the power."""
     rng = np.random.default_rng(6)

@@ -37,6 +37,7 @@ def test_a_longer_run_goes_on_where_a_shorter_one_ended(tmp_path: Path) -> None:
     same(tp.fit(MODEL, X, tp.VB(max_iter=12, **VB), seed=1, checkpoint=path), whole)
 
 
+@pytest.mark.slow
 def test_a_stream_goes_on_with_the_pieces_it_has_not_seen(tmp_path: Path) -> None:
     method = {"batch_size": 16, "passes": 6}
 
@@ -81,6 +82,7 @@ def test_a_checkpoint_of_another_call_is_refused_and_kept(tmp_path: Path) -> Non
         tp.fit(MODEL, X, tp.VB(max_iter=5, **VB), seed=1, checkpoint=tmp_path / "new", every=-1.0)
 
 
+@pytest.mark.slow
 def test_topics_are_known_by_their_words_and_not_by_a_number_in_the_process(tmp_path: Path) -> None:
     path = tmp_path / "kept"
     counts = rng.poisson(1.0, size=(12, 5))

@@ -12,6 +12,7 @@ import temperance as tp
 from temperance.inference.variational import pilot
 from temperance.inference.variational.annealed import Annealed
 from temperance.inference.variational.critical import critical_temperature
+from tests.tiers import with_slow
 
 rng = np.random.default_rng(1)
 SCRIPTS = Path(__file__).parents[2] / "examples" / "papers"
@@ -30,7 +31,7 @@ def mixture(variance: float) -> tp.Mixture:
     return tp.Mixture(2, pair, prior=tp.Normal([0.0], [[1e4]]), init="random")
 
 
-@pytest.mark.parametrize(("distance", "variance"), [(2.0, 1.0), (3.0, 0.5)])
+@pytest.mark.parametrize(("distance", "variance"), with_slow([(2.0, 1.0), (3.0, 0.5)], (2.0, 1.0)))
 def test_two_gaussians_melt_at_the_ratio_of_variances(distance: float, variance: float) -> None:
     x = np.concatenate([rng.normal(-distance, 1, (40, 1)), rng.normal(distance, 1, (40, 1))])
     found = critical_temperature(*mixture(variance).prepare(x))
@@ -41,6 +42,7 @@ def test_data_without_structure_have_no_critical_temperature() -> None:
     assert critical_temperature(*mixture(1.0).prepare(rng.normal(0, 1, (80, 1)))) is None
 
 
+@pytest.mark.slow
 def test_factorial_mixtures_melt_near_the_largest_eigenvalue_over_the_noise() -> None:
     factors = 2.0 * np.eye(3, 6) + 2.0 * np.eye(3, 6, k=1)
     x = (rng.random((200, 3)) < 0.5) @ factors + np.sqrt(0.2) * rng.normal(size=(200, 6))

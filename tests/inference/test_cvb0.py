@@ -11,6 +11,7 @@ from temperance.data import as_corpus
 from temperance.errors import InvalidParameter, UnsupportedMethod
 from temperance.kernels import topics_collapsed as kernel
 from temperance.kernels.topics_start import add_documents
+from tests.tiers import with_slow
 
 ALPHA, ETA = np.array([0.3, 0.7, 0.5]), 0.2
 
@@ -68,7 +69,7 @@ def reference_pass(x: kernel.Entries, phi: np.ndarray, alpha: np.ndarray, eta: n
     return score
 
 
-@pytest.mark.parametrize("own_prior", [False, True], ids=["one prior", "a prior for each topic"])
+@pytest.mark.parametrize("own_prior", with_slow([False, True], False), ids=["one prior", "a prior for each topic"])
 def test_passes_agree_with_a_plain_reference(counts: np.ndarray, own_prior: bool) -> None:
     generator = np.random.default_rng(2)
     x = entries(counts, generator.uniform(0.5, 2.0, 30))
@@ -128,6 +129,7 @@ def test_the_start_agrees_with_a_plain_reference(counts: np.ndarray, own_prior: 
     assert np.allclose(phi[:, :3], truth, rtol=1e-8, atol=1e-10) and (phi[:, 3:] == 0).all()
 
 
+@pytest.mark.slow
 def test_documents_given_topics_agree_with_a_plain_reference(counts: np.ndarray) -> None:
     by_word = np.random.default_rng(3).dirichlet(np.ones(22), 3).T.copy()
     corpus = as_corpus(counts)
@@ -158,6 +160,7 @@ def log_beta(concentration: np.ndarray) -> np.ndarray:
     return gammaln(concentration).sum(-1) - gammaln(concentration.sum(-1))
 
 
+@pytest.mark.slow
 def test_one_topic_is_the_exact_dirichlet_multinomial(counts: np.ndarray) -> None:
     """And the score is the probability of each token given the others."""
     fit = tp.fit(tp.LDA(1, document_prior=0.7, topic_prior=0.3), counts, tp.CVB0(), seed=0)
@@ -169,6 +172,7 @@ def test_one_topic_is_the_exact_dirichlet_multinomial(counts: np.ndarray) -> Non
     assert fit.converged
 
 
+@pytest.mark.slow
 def test_counts_are_close_to_their_exact_expectation() -> None:
     """Against the sum over all 2¹⁰ assignments; coordinate ascent on the bound is further away."""
     documents = [[0, 0, 1], [1, 2, 2, 2], [0, 2, 0]]
@@ -202,6 +206,7 @@ def subjects() -> tuple[np.ndarray, np.ndarray]:
     return generator.multinomial(40, theta @ topics), topics
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "near"),
     [(tp.CVB0(passes=60), 0.15), (tp.CVB0(batch_size=40, passes=60), 0.3)],
@@ -235,6 +240,7 @@ def test_priors_are_learned(subjects: tuple[np.ndarray, np.ndarray]) -> None:
     assert 0.05 < float(fit.posterior["topic_prior"].mode()[0]) < 0.5
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bits_and_restarts_are_compared(counts: np.ndarray) -> None:
     fits = [tp.fit(tp.LDA(3, precision="single"), counts, tp.CVB0(restarts=2, passes=20), seed=3) for _ in range(2)]
     first, second = (np.asarray(fit.posterior["topics"].concentration) for fit in fits)

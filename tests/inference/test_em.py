@@ -43,6 +43,7 @@ def likelihood_fit() -> tp.Fit:
     return tp.fit(tp.GaussianMixture(2, init=SHARE), X, tp.EM(prior=False, tol=1e-12))
 
 
+@pytest.mark.slow
 def test_predictive_is_the_plug_in_density(likelihood_fit: tp.Fit) -> None:
     peer = GaussianMixture(2, reg_covar=0.0, tol=1e-13, max_iter=2000)
     weights, mode = likelihood_fit.posterior["weights"].mode(), likelihood_fit.posterior["components"].mode()
@@ -54,6 +55,7 @@ def test_predictive_is_the_plug_in_density(likelihood_fit: tp.Fit) -> None:
     assert likelihood_fit.log_evidence == pytest.approx(len(X) * peer.score(X), abs=1e-8)
 
 
+@pytest.mark.slow
 def test_says_that_its_value_is_no_evidence(likelihood_fit: tp.Fit) -> None:
     assert any("not an evidence" in note for note in likelihood_fit.notes)
     assert likelihood_fit.converged
@@ -108,7 +110,8 @@ def test_one_part_is_batch_em() -> None:
 
 
 # One datum at a time, or seven parts, of which the last are a row shorter.
-@pytest.mark.parametrize("batches", [pytest.param(None, marks=pytest.mark.slow), 7])
+@pytest.mark.slow
+@pytest.mark.parametrize("batches", [None, 7])
 def test_incremental_em_has_the_same_fixed_points_in_fewer_passes(likelihood_fit: tp.Fit, batches: int | None) -> None:
     method = tp.EM(prior=False, tol=1e-12, incremental=True, batches=batches)
     fit = tp.fit(tp.GaussianMixture(2, init=SHARE), X, method)
@@ -130,6 +133,7 @@ def test_a_collapsed_component_is_a_clear_error() -> None:
         tp.fit(tp.GaussianMixture(2, init=lonely), X, tp.EM(prior=False))
 
 
+@pytest.mark.slow
 def test_a_collapsed_restart_is_left_out(posterior_fit: tp.Fit) -> None:
     x = np.random.default_rng(5).normal(size=(7, 1))
     fit = tp.fit(posterior_fit.model, x, tp.EM(prior=False, restarts=4))

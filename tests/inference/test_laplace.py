@@ -77,6 +77,7 @@ def mixture() -> tp.Fit:
     return tp.fit(tp.GaussianMixture(2, prior=PRIOR, init=labels), TINY, tp.Laplace())
 
 
+@pytest.mark.slow
 def test_close_to_the_enumerated_evidence(mixture: tp.Fit) -> None:
     # −11.082783 is the sum over all 2⁷ assignments; the two orders of the components are one mode each.
     assert mixture.log_evidence + np.log(2) == pytest.approx(-11.082783, abs=0.5)
@@ -84,12 +85,14 @@ def test_close_to_the_enumerated_evidence(mixture: tp.Fit) -> None:
     assert any("lacks ln 2! = 0.6931" in note for note in mixture.notes)
 
 
+@pytest.mark.slow
 def test_predictive_averages_over_the_draws(mixture: tp.Fit) -> None:
     angle = np.linspace(-np.pi / 2, np.pi / 2, 2002)[1:-1]
     density = np.exp(mixture.log_predictive(np.tan(angle)[:, None])) / np.cos(angle) ** 2
     assert np.trapezoid(density, angle) == pytest.approx(1.0, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_saddle_is_refused() -> None:
     """Components that start alike stay alike: a stationary point, but not a maximum."""
     alike = np.full((7, 2), 0.5)

@@ -19,6 +19,7 @@ def mixture(share: np.ndarray) -> tp.GaussianMixture:
     return tp.GaussianMixture(3, prior=PRIOR, concentration=5.0, init=share)
 
 
+@pytest.mark.slow
 def test_bad_start_is_left() -> None:
     """Two components on one cluster and one over the other two: stuck without moves."""
     cluster, upper = np.repeat([0, 1, 2], 12), X[:, 0] > np.median(X[:12])

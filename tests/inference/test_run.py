@@ -124,6 +124,7 @@ def test_a_pipe_sees_nothing():
     assert done.stdout == "" and done.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_terminal_sees_the_bound_and_the_steps():
     terminal, other_end = pty.openpty()
     process = subprocess.Popen([sys.executable, "-c", SCRIPT], stderr=other_end, env=environment())

@@ -33,7 +33,11 @@ def leaves(tree: Any) -> list[np.ndarray]:
     ("model", "data"),
     [
         (mixture(), X),
-        (tp.LinearRegression(), (np.hstack([X, X**2]), 1.0 + 2.0 * X[:, 0] + rng.normal(size=N))),
+        pytest.param(
+            tp.LinearRegression(),
+            (np.hstack([X, X**2]), 1.0 + 2.0 * X[:, 0] + rng.normal(size=N)),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["one group", "several groups"],
 )
@@ -117,6 +121,7 @@ def test_bound_of_all_the_data_is_reported_and_close_to_that_of_vb() -> None:
     assert not fit.converged
 
 
+@pytest.mark.slow
 def test_the_budget_is_exact_and_seeds_give_the_same_bits() -> None:
     method = tp.SVI(batch_size=10, steps=20, report=6, restarts=2)
     one, two = (tp.fit(mixture(), X, method, seed=3) for _ in range(2))

@@ -52,6 +52,7 @@ def test_factorial_mixture_by_quadrature() -> None:
     np.testing.assert_allclose(log_tempered_normaliser(model, T, data(1, 1)).log, wanted, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_unknown_probabilities_by_quadrature() -> None:
     a, b, n = 1.5, 0.8, 6
     known = tp.FactorialMixture(1, noise=0.3, probability=0.5)
@@ -155,6 +156,7 @@ def test_the_tempered_bound_rises_and_the_temperature_falls_to_one() -> None:
     assert fit.details["temperatures"].shape == (4,)
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_fit_stays_warm_and_says_so() -> None:
     model = tp.FactorialMixture(1, noise=0.1, probability=0.4, factor_variance=2.0)
     fit = tp.fit(model, toy(), VT(method=tp.VB(restarts=4), length=60))
@@ -165,6 +167,7 @@ def test_a_model_that_does_not_fit_stays_warm_and_says_so() -> None:
     assert 1.01 < little.details["temperature"] <= 1.03 and "not at 1" in little.notes[-1]
 
 
+@pytest.mark.slow
 def test_outliers_have_a_temperature_of_their_own() -> None:
     x = np.concatenate([rng.normal(-3, 1, (60, 1)), rng.normal(3, 1, (60, 1)), [[14.0], [-15.0]]])
     pair = tp.KnownCovarianceGaussian([[1.0]])

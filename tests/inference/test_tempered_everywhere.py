@@ -88,13 +88,9 @@ def test_factors_by_estimators(name: str) -> None:
     np.testing.assert_allclose(found.components_[order], factors, atol=0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "inference",
-    [
-        pytest.param(tp.VT(method=tp.SVI(batch_size=4, passes=20)), marks=pytest.mark.slow, id="stochastic VT"),
-        pytest.param("vt", marks=pytest.mark.slow),
-        "lvt",
-    ],
+    "inference", [pytest.param(tp.VT(method=tp.SVI(batch_size=4, passes=20)), id="stochastic VT"), "vt", "lvt"]
 )
 def test_topics_by_name(inference: Any) -> None:
     """Twelve documents: while it is hot all topics melt into one, and they must come apart again at T = 1."""

@@ -90,6 +90,7 @@ def test_between_a_few_powers_the_normaliser_is_interpolated() -> None:
     np.testing.assert_allclose(dense, direct, rtol=2e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_temperature_goes_by_the_energy_of_the_means() -> None:
     """E[T] after one sweep, written out from the posterior before it."""
     x = corpus()
@@ -166,6 +167,7 @@ def run(method: Any, engine: str = "host", **arguments: Any) -> tp.Fit:
     return tp.fit(tp.LDA(3, engine=engine), corpus(), method, seed=1, **arguments)
 
 
+@pytest.mark.slow
 def test_one_temperature_is_the_plain_method_bit_for_bit() -> None:
     svi = tp.SVI(batch_size=15, passes=2)
     plain = run(svi)
@@ -184,6 +186,7 @@ def test_one_temperature_is_plain_coordinate_ascent_bit_for_bit(kind: Any) -> No
     assert ones.log_evidence == plain.log_evidence and ones.converged == plain.converged
 
 
+@pytest.mark.slow
 def test_minibatches_cool_by_themselves_on_host_and_device() -> None:
     """The host takes many steps at once; the device one by one."""
     svi = tp.SVI(batch_size=15, passes=4, report=2)

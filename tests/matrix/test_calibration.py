@@ -28,18 +28,8 @@ def examine(model: Model, rows: Any, method: Method, **options: Any) -> JointTes
 
 
 def parameters() -> list[Any]:
-    """By default parallel tempering of the smallest model: the joint test, by default too, is sharper for Gibbs."""
     both = [(entry, name) for entry in ENTRIES for name in METHODS]
-    usual = ("two effects", "parallel tempering")
-    return [
-        pytest.param(
-            entry,
-            METHODS[name],
-            marks=[] if (entry.name, name) == usual else [pytest.mark.slow],
-            id=f"{entry.name}-{name}",
-        )
-        for entry, name in both
-    ]
+    return [pytest.param(entry, METHODS[name], id=f"{entry.name}-{name}") for entry, name in both]
 
 
 # Chains start with the centres of k-means++, the first of which is in the largest group: with holes in the data
@@ -47,6 +37,7 @@ def parameters() -> list[Any]:
 SLOW = ("mixture, diagonal with holes", "Gibbs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("entry", "method"), parameters())
 def test_posteriors_average_to_the_prior(entry: Entry, method: Method) -> None:
     slow = (entry.name, method) == (SLOW[0], METHODS[SLOW[1]])

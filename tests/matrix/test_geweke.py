@@ -11,6 +11,7 @@ from temperance.models import Data, Model, Powers
 from temperance.models._gibbs import conditional
 from tests.matrix.effects import Effects, Together, problem
 from tests.matrix.registry import ENTRIES, Entry
+from tests.tiers import with_slow
 
 # Of a few hundred scores a right sampler's exceed this for one seed in thousands; the broken ones pass it by far.
 LIMIT = 5.0
@@ -21,11 +22,7 @@ def examine(model: Model, rows: Any, **options: Any) -> JointTest:
     return joint_test(jax.random.key(1), model, data, **options)
 
 
-def parameters() -> list[Any]:
-    return [pytest.param(e, marks=[pytest.mark.slow] if e.rare else [], id=e.name) for e in ENTRIES]
-
-
-@pytest.mark.parametrize("entry", parameters())
+@pytest.mark.parametrize("entry", with_slow(ENTRIES, *(set(map(repr, ENTRIES)) - {"two effects"}), name=repr), ids=repr)
 def test_right_sampler_passes(entry: Entry) -> None:
     scores = examine(*entry.problem(np.random.default_rng(5)))
     assert len(scores.names) == len(scores.means) == len(scores.products)

@@ -20,6 +20,7 @@ from temperance.models import Data, Powers
 from temperance.models.linear.factor_coordinates import align_factors
 from temperance.numerics.gaussian_latents import gaussian_integral
 from temperance.numerics.latents import integrate_out
+from tests.tiers import with_slow
 
 N, D, K = 5, 3, 2
 X = np.random.default_rng(1).normal(size=(N, D)) * np.array([1.0, 2.0, 0.5]) + np.array([0.0, 3.0, -1.0])
@@ -105,7 +106,7 @@ def test_at_a_draw_it_is_the_gaussian_density_of_what_was_seen() -> None:
         np.testing.assert_allclose(value, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("shared", with_slow([False, True], True))
 def test_gaussian_integral_and_its_draws(shared: bool) -> None:
     """The closed form equals automatic differentiation; drawn statistics average to the expected ones."""
     rng = np.random.default_rng(0)
@@ -200,6 +201,7 @@ def maximum_likelihood(x: np.ndarray) -> tuple[np.ndarray, float]:
     return peer.get_covariance(), float(peer.score(x) * len(x))
 
 
+@pytest.mark.slow
 def test_em_without_prior_is_the_maximum_likelihood_of_scikit_learn() -> None:
     x = sample_of(200)
     covariance, log_likelihood = maximum_likelihood(x)
@@ -243,10 +245,12 @@ def check_imputation(fit: tp.Fit, x: np.ndarray, seen: np.ndarray) -> None:
     assert 0.83 < np.mean(np.abs(scores) < norm.ppf(0.95)) < 0.97
 
 
+@pytest.mark.slow
 def test_imputation_is_good_and_calibrated() -> None:
     check_imputation(*fitted())
 
 
+@pytest.mark.slow
 def test_scores_and_rows_from_scores(tmp_path: Path) -> None:
     fit, x, seen = fitted()
     z = fit.transform(x)
@@ -277,6 +281,7 @@ def test_predictive_is_a_density_with_the_moments_of_its_samples() -> None:
     assert abs(sample.mean() - mean) < 4 * sample.std() / np.sqrt(4000) + 0.05
 
 
+@pytest.mark.slow
 def test_orders_and_signs_are_counted_for_factors_in_use() -> None:
     """Two of three factors: 3!/1! orders and 2² signs; none where all rotations are equal, or draws see every mode."""
     fit, _, seen = fitted()
@@ -397,6 +402,7 @@ def test_constant_columns_are_mentioned() -> None:
     assert (np.asarray(model.scale)[1] == 7.0) and np.isfinite(np.asarray(model.scale)).all()
 
 
+@pytest.mark.slow
 def test_new_data_must_fit() -> None:
     fit, x, _ = fitted()
     with pytest.raises(InvalidData, match="5 columns, but the model was fitted to 6"):

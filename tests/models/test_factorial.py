@@ -15,6 +15,7 @@ import temperance as tp
 from temperance.errors import InvalidData, InvalidParameter
 from temperance.models import Data, Model, Posterior, Powers, Way
 from temperance.models._model import means
+from tests.tiers import with_slow
 
 N, K, D = 4, 2, 2
 X = np.random.default_rng(1).normal(size=(N, D)) + np.array([[0, 0], [2, 0], [2, 2], [0, 2]])
@@ -59,6 +60,7 @@ def prepared(kind: str) -> tuple[tp.FactorialMixture, Data]:
     return tp.FactorialMixture(K, **KINDS[kind]).prepare(X)
 
 
+@pytest.mark.slow
 @kinds
 def test_bound_with_z_known_is_the_exact_evidence(kind: str) -> None:
     """With z pinned, one update of the globals gives their exact posterior, and the bound is log p(X, Z)."""
@@ -78,7 +80,7 @@ def fitted(kind: str) -> tp.Fit:
     return tp.fit(tp.FactorialMixture(K, **KINDS[kind]), X.reshape(N, 1, D), tp.VB(restarts=8), seed=1)
 
 
-@kinds
+@pytest.mark.parametrize("kind", with_slow(KINDS, "unknown"))
 def test_bound_rises_and_stays_below_the_exact_evidence(kind: str) -> None:
     fit = fitted(kind)
     exact = logsumexp(log_joints(kind))
@@ -114,6 +116,7 @@ def test_log_evidence_of_a_draw_is_the_density(kind: str) -> None:
     np.testing.assert_allclose(heated, 0.4 * log_x + 0.7 * log_z, rtol=1e-10)
 
 
+@pytest.mark.slow
 @kinds
 def test_gibbs_finds_the_exact_posterior(kind: str) -> None:
     """The number of active factors of each datum, and which data share them, against enumeration."""
@@ -158,6 +161,7 @@ def test_predictive_integrates_to_one_and_is_the_density_of_samples(kind: str) -
         assert abs(expected - seen) < 4 * np.sqrt(expected / len(draws)) + 0.01
 
 
+@pytest.mark.slow
 def test_predictive_bound_of_many_factors_is_below_the_sum() -> None:
     model, data = prepared("known")
     q, x = fitted("known").state, data.values
@@ -168,6 +172,7 @@ def test_predictive_bound_of_many_factors_is_below_the_sum() -> None:
     assert (bound < exact).all() and (bound > exact - 3.0).all()
 
 
+@pytest.mark.slow
 def test_images_in_and_components_out() -> None:
     fit = fitted("known")
     assert fit.components.shape == (K, 1, D)

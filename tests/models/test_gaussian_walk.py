@@ -26,7 +26,7 @@ def problem(precision: str, kind=tp.GaussianMixture):
     [
         ("double", tp.GaussianMixture, Powers(), 1e-12),
         ("double", tp.DirichletProcessMixture, Powers(0.3, 0.6), 1e-12),
-        ("single", tp.GaussianMixture, Powers(), 2e-5),
+        pytest.param("single", tp.GaussianMixture, Powers(), 2e-5, marks=pytest.mark.slow),
     ],
     ids=["double", "tempered-process", "single"],
 )
@@ -57,6 +57,7 @@ def test_result_does_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> N
     assert all(np.allclose(found, expected, rtol=1e-11) for found, expected in zip(results[0], truth, strict=True))
 
 
+@pytest.mark.slow
 def test_nan_stays_nan() -> None:
     x = np.zeros((600, 4))
     x[17, 2] = np.nan
@@ -64,6 +65,7 @@ def test_nan_stays_nan() -> None:
     assert np.isnan(value) and np.isnan(counts).all() and np.isnan(sums).all()
 
 
+@pytest.mark.slow
 def test_derivative_of_the_value_are_the_counts() -> None:
     _, data, _ = problem("double")
     rng = np.random.default_rng(3)

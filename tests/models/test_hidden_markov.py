@@ -15,6 +15,7 @@ from temperance.models import Data, Model, Posterior, Powers, Way
 from temperance.models._model import means
 from tests.exact import marginals
 from tests.exact.paths import log_evidence
+from tests.tiers import with_slow
 
 WISHART = {"mean": [0.3, -0.2], "pseudo_count": 0.5, "dof": 4.0, "scatter": [[1.0, 0.2], [0.2, 0.8]]}
 INITIAL, TRANSITIONS = np.array([0.7, 1.8]), np.array([[2.0, 0.6], [0.9, 1.4]])
@@ -40,7 +41,7 @@ def bounds(model: Model, start: Posterior, data: Data) -> Any:
     return jax.lax.scan(lambda q, _: model.sweep(q, data), start, None, length=20)[1]
 
 
-@pytest.mark.parametrize("engine", ["device", "host"])
+@pytest.mark.parametrize("engine", with_slow(["device", "host"], "host"))
 def test_bound_rises_and_stays_below_the_evidence(engine: str) -> None:
     x = sequences()
     exact = log_evidence(x, lambda rows: marginals.gaussian(rows, **WISHART), INITIAL, TRANSITIONS)
@@ -59,6 +60,7 @@ def test_one_state_is_exact() -> None:
     np.testing.assert_allclose(found[1:], exact, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_separate_states_miss_only_their_labels() -> None:
     """Where the path is certain q is exact but for its labels: the bound misses log K!, and nothing else."""
     x = [np.where(np.arange(len(part))[:, None] % 3 == 0, 40.0, -40.0) + part for part in sequences()]
@@ -140,7 +142,8 @@ def test_published_likelihood_of_the_earthquakes() -> None:
 
 def test_every_iteration_equals_that_of_hmmlearn() -> None:
     """From the same start; its bound leaves out (ND/2) log 2π."""
-    vhmm = pytest.importorskip("hmmlearn.vhmm")
+    from hmmlearn import vhmm
+
     x = sequences(3, (40, 25, 60))
     rows, lengths = np.concatenate(x), [len(part) for part in x]
     other = vhmm.VariationalGaussianHMM(3, covariance_type="full", random_state=0, implementation="log")

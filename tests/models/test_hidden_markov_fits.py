@@ -46,6 +46,7 @@ def fit() -> tp.Fit:
 # ---- evidence -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_parallel_tempering_finds_the_evidence() -> None:
     found = tp.fit(tiny(), TINY, tp.ParallelTempering(draws=700, warmup=100, replicas=5), seed=0)
     assert found.standard_error is not None
@@ -78,6 +79,7 @@ def test_methods_that_do_not_fit_say_so(method: Any) -> None:
         tp.fit(tp.HMM(2), switching(12, 0), method)
 
 
+@pytest.mark.slow
 def test_comparison_counts_the_labels() -> None:
     """With the copies of its labels the bound of two separate states is all but exact."""
     x = switching(8, 5, stay=0.6)
@@ -96,6 +98,7 @@ def messages(model: tp.HMM, m: Any, data: Data) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter_jit(model.walk)(m, data)[0].messages)]
 
 
+@pytest.mark.slow
 def test_minibatches_of_sequences_add_up_to_all() -> None:
     x = [switching(n, n) for n in (7, 3, 12, 5)]
     model, data = tp.HMM(2, "diagonal").prepare(x)
@@ -109,6 +112,7 @@ def test_minibatches_of_sequences_add_up_to_all() -> None:
         np.testing.assert_allclose(0.5 * (one + other), all_, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_windows_with_burn_in_add_up_to_all() -> None:
     """Cut anywhere: the context on both sides makes up for it, and without one it does not."""
     x = switching(90, 2)
@@ -179,6 +183,7 @@ def test_predictive_density_is_normalised(fit: tp.Fit) -> None:
     assert same[0] > other[0] + 0.5 and same[1] < other[1] - 0.5
 
 
+@pytest.mark.slow
 def test_forecast(fit: tp.Fit) -> None:
     """States by powers of the expected transitions, but for the uncertainty of these; far ahead they forget."""
     last = np.array([[6.0], [6.1], [5.8]])
@@ -204,6 +209,7 @@ def test_saved_and_sampled(fit: tp.Fit, tmp_path: Path) -> None:
     assert sum(table["steps"]) == pytest.approx(29) and min(table["duration"]) > 2
 
 
+@pytest.mark.slow
 def test_unused_states_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     found = tp.fit(tp.HMM(4, "diagonal", concentration=0.1), switching(60, 1), tp.VB(restarts=3))
     found.summary()
@@ -212,6 +218,7 @@ def test_unused_states_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{used} of 4 states are used" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_plots(fit: tp.Fit) -> None:
     """The ribbon's bars have the heights of the smoothed probabilities."""
     axes = tp.plot.states(fit, sequence=1)

@@ -14,6 +14,7 @@ from scipy.stats import multivariate_normal
 import temperance as tp
 from temperance.models import Posterior, Powers
 from tests.exact import marginals
+from tests.tiers import with_slow
 
 NAN = np.nan
 ROWS = np.array([[0.4, -1.0, 0.3], [NAN, 0.5, 1.1], [0.2, NAN, NAN], [NAN, NAN, NAN], [1.5, 0.1, NAN]])
@@ -211,7 +212,7 @@ def test_one_component_with_holes() -> None:
     assert bound < np.log(quad(density, -np.inf, np.inf)[0])
 
 
-@pytest.mark.parametrize("form", ["full", "spherical", "known"])
+@pytest.mark.parametrize("form", with_slow(["full", "spherical", "known"], "known"))
 def test_complete_data_need_no_special_treatment(form: str) -> None:
     """The pairs that take missing values give the same values, messages and predictions on data that have none."""
     rows, one = np.random.default_rng(0).normal(size=(5, 3)), jnp.asarray(1.0)
@@ -224,6 +225,7 @@ def test_complete_data_need_no_special_treatment(form: str) -> None:
         np.testing.assert_allclose(plain, marginalised, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_responsibilities_and_predictions_of_rows_with_holes() -> None:
     rng = np.random.default_rng(2)
     x = np.repeat([[-4.0, -4.0], [4.0, 4.0]], 6, axis=0) + rng.normal(size=(12, 2))

@@ -52,6 +52,7 @@ def light_tails(pair: Pair, model: tp.Mixture) -> bool:
     return not pair.name.startswith("Poisson") or float(prior.inner.rate.min()) > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", [pair for pair in PAIRS if pair.name != "full"], ids=repr)
 def test_sums_to_one(pair: Pair) -> None:
     """At posteriors of the registry's problems, those that a grid can hold."""
@@ -76,6 +77,7 @@ def test_integrates_to_one_in_the_plane() -> None:
     assert np.exp(fit.log_predictive(grid)).sum() * 0.3**2 == pytest.approx(1.0, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_samples_are_draws_of_the_predictive() -> None:
     """Each column against its marginal density: the predictive with the other column missing."""
     fit = tp.fit(mixture(missing="marginalise"), X, VB)
@@ -96,6 +98,7 @@ def test_samples_are_draws_of_the_predictive() -> None:
     assert same_side > 0.9
 
 
+@pytest.mark.slow
 def test_estimated_weights_prune() -> None:
     """With weights as a point estimate (automatic relevance) surplus components lose all their data."""
     rng = np.random.default_rng(0)

@@ -12,6 +12,7 @@ from temperance.models import Data, Posterior
 from temperance.models._data import make_data
 from tests.matrix.problems import scattered
 from tests.models.small import VB, X, mixture
+from tests.tiers import with_slow
 
 
 def in_order(fit: tp.Fit, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -35,16 +36,17 @@ def same_up_to(scale: np.ndarray, shift: np.ndarray, form: str, tolerance: float
     np.testing.assert_allclose(moved_locations, locations * scale + shift, rtol=1e-11)
 
 
-@pytest.mark.parametrize("form", ["full", "diag"])
+@pytest.mark.parametrize("form", with_slow(["full", "diag"], "diag"))
 def test_scaling_and_shifting_each_column(form: str) -> None:
     same_up_to(np.array([1e-3, 250.0]), np.array([5.0, -70.0]), form, 1e-8)
 
 
+@pytest.mark.slow
 def test_spherical_may_only_scale_all_columns_alike() -> None:
     same_up_to(np.array([40.0, 40.0]), np.array([5.0, -70.0]), "spherical", 1e-8)
 
 
-@pytest.mark.parametrize("form", ["full", "diag", "spherical", "known"])
+@pytest.mark.parametrize("form", with_slow(["full", "diag", "spherical", "known"], "diag", "spherical", "known"))
 def test_distant_data(form: str) -> None:
     """Where the mean is a million standard deviations from the origin (a power of two, so that adding it is exact)."""
     same_up_to(np.ones(2), np.full(2, 2.0**22), form, 1e-8)
@@ -55,6 +57,7 @@ def one_sweep(model: tp.Mixture, data: Data, q: Posterior) -> Any:
     return model.sweep(q, data)
 
 
+@pytest.mark.slow
 def test_weights_are_repeated_rows_and_blocks_change_nothing() -> None:
     """In one sweep from the same place: weights; rows repeated; weighted rows in blocks of five, the last padded."""
     weights = np.array([1, 2, 1, 1, 3, 1, 1, 1, 2, 1, 1, 0])

@@ -12,6 +12,7 @@ import temperance as tp
 from temperance.models import Data, Posterior
 from temperance.models.mixture.starts import kmeans_plus_plus
 from tests.models.small import X, mixture
+from tests.tiers import with_slow
 
 KEYS = jax.random.split(jax.random.key(0), 50)
 
@@ -91,6 +92,7 @@ def test_given_means() -> None:
     compare(found(initial(model, data, KEYS)), expected(model, data, shares))
 
 
+@pytest.mark.slow
 def test_given_means_of_counts() -> None:
     """In the data's own terms, whatever the likelihood measures distances in."""
     counts = np.array([[0, 1], [9, 8], [1, 0], [8, 9], [0, 0]], dtype=float)
@@ -102,7 +104,7 @@ def test_given_means_of_counts() -> None:
             np.testing.assert_array_equal(labels, [1, 0, 1, 0, 1])
 
 
-@pytest.mark.parametrize("init", ["kmeans++", "random", "prior"])
+@pytest.mark.parametrize("init", with_slow(["kmeans++", "random", "prior"], "prior"))
 def test_random_starts(init: str) -> None:
     """They are proper, hold all data, and differ from key to key and from component to component."""
     model, data = mixture(init=init).prepare(X)

@@ -18,6 +18,7 @@ from temperance.models import Data, Posterior
 from temperance.models._model import means
 from temperance.models.linear.features import Rows
 from temperance.models.linear.regression import VAGUER
+from tests.tiers import with_slow
 
 N = 12  # one shape for most tests: a new one is a new compilation
 EXACT = tp.VB(tol=1e-13, max_iter=3000)
@@ -43,7 +44,7 @@ KNOWN = {
 }
 
 
-@pytest.mark.parametrize("kind", KNOWN)
+@pytest.mark.parametrize("kind", with_slow(KNOWN, "a number"))
 def test_known_precisions_give_the_exact_evidence_posterior_and_predictive(kind, rows):
     x, y = rows
     arguments, mean, covariance = KNOWN[kind]
@@ -203,6 +204,7 @@ def test_the_function_is_affine_in_each_block(hierarchical):
 # ---- Gibbs ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_gibbs_keeps_the_joint_law_and_the_test_can_fail(rows):
     """A sweep from draws of the prior, and of data given them, leaves the joint law as it was."""
     size, n, rng = 20_000, 4, np.random.default_rng(5)
@@ -296,6 +298,7 @@ def test_the_student_t_is_closer_to_the_exact_predictive_than_the_notes_gaussian
         assert divergence(gaussian) > 5 * divergence(student)
 
 
+@pytest.mark.slow
 def test_predictions_from_draws(hierarchical):
     """Draws of the fitted posterior, in which noise and weights are independent, must give its moments."""
 
@@ -324,7 +327,7 @@ def test_predictions_from_draws(hierarchical):
 # ---- units, places and weights -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ard", [False, True])
+@pytest.mark.parametrize("ard", with_slow([False, True], True))
 def test_default_priors_do_not_depend_on_units_or_origins(ard, rows):
     x, y = rows
     model = tp.LinearRegression(ard=ard)
@@ -345,6 +348,7 @@ def test_far_away_targets_lose_nothing(rows):
     assert fits[1].log_evidence == pytest.approx(fits[0].log_evidence, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_weights_of_rows_count_rows(rows):
     x, y = rows
     count = np.array([2.0, 0.0] * (N // 2))  # as many rows as before
@@ -382,6 +386,7 @@ def test_powers_as_they_are_and_scaled():
     np.testing.assert_allclose(scaled(x), [[-1, 1, -1, 1], [0, 0, 0, 0], [1, 1, 1, 1]])
 
 
+@pytest.mark.slow
 def test_a_function_as_features_is_the_same_as_its_columns(rows):
     x, y = rows
     given = tp.fit(tp.LinearRegression(lambda x: np.column_stack([x[:, 0], np.sin(x[:, 1])])), (x, y))
@@ -391,6 +396,7 @@ def test_a_function_as_features_is_the_same_as_its_columns(rows):
         given.save("never-written")
 
 
+@pytest.mark.slow
 def test_relevance_determination_prunes_below_a_z_score_of_one():
     """Uncorrelated features and known noise: one scalar equation each, ŵ (1 − 1/z²) for a vague prior."""
     x = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]] * 3)
@@ -413,6 +419,7 @@ def test_relevance_determination_prunes_below_a_z_score_of_one():
     assert z[1] < 1 and weights[1] < 0.02 * slopes[1]
 
 
+@pytest.mark.slow
 def test_relevance_determination_finds_the_relevant_inputs():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(60, 8))

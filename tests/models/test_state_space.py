@@ -89,6 +89,7 @@ def test_powers_temper_what_they_should() -> None:
     np.testing.assert_allclose(tempered, np.asarray(whole) + change, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_expected_statistics_are_the_average_of_drawn_ones() -> None:
     model, data, draw = controlled()
     m = model.statistics(draw)
@@ -144,6 +145,7 @@ def test_known_variances_give_the_exact_evidence_and_forecast() -> None:
     np.testing.assert_allclose(high - low, 2 * norm.ppf(0.95) * np.sqrt(variance)[:, None], rtol=0.15)
 
 
+@pytest.mark.slow
 def test_answers_are_in_the_users_coordinates(tmp_path: Path) -> None:
     fit, x = fitted()
     assert fit.converged and (np.diff(fit.history["elbo"]) > -1e-9).all()
@@ -379,6 +381,7 @@ def test_mistakes_are_named(make: Any, data: Any, message: str) -> None:
         make().prepare(data)
 
 
+@pytest.mark.slow
 def test_forecasts_need_one_series_and_its_controls() -> None:
     fit, _ = fitted()
     with pytest.raises(InvalidParameter, match="n must be a whole number of at least 1"):

@@ -39,6 +39,7 @@ def chain() -> tuple[tp.HMM, np.ndarray]:
     return model, np.array([[0.0], [2.0], [np.nan], [1.0]])
 
 
+@pytest.mark.slow
 def test_sequences_by_a_sum_over_all_paths_and_data() -> None:
     """Three symbols seen, one step of four missing."""
     model, x = chain()
@@ -137,7 +138,8 @@ def test_what_has_no_normaliser_says_why() -> None:
         tp.fit(g.model(), counts[:, 0], tp.VT())
 
 
-@pytest.mark.parametrize("kind", [pytest.param("sequence", marks=pytest.mark.slow), "graph"])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sequence", "graph"])
 def test_tempering_ends_at_one(kind: str) -> None:
     """Two states that are far apart, or the same data as a graph's mixture: the bound rises from sweep to sweep, and
     data that the model explains cool down."""

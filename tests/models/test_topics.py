@@ -17,6 +17,7 @@ from temperance.families.dirichlet import DirichletVector
 from temperance.models import Powers, Way
 from temperance.models.topics.documents import Documents, as_documents
 from temperance.models.topics.local import local_step
+from tests.tiers import with_slow
 
 ENGINES = ("host", "device")
 
@@ -52,7 +53,7 @@ def documents(matrix: np.ndarray) -> Documents:
     return jax.tree.map(jnp.asarray, as_documents(corpus, host=True, width=int(corpus.entries.max())))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", with_slow(ENGINES, "device"))
 @pytest.mark.parametrize("sparse", [False, True])
 def test_local_step_agrees_with_a_plain_reference(counts: np.ndarray, engine: str, sparse: bool) -> None:
     generator = np.random.default_rng(1)
@@ -92,6 +93,7 @@ def two_sweeps(model, data, powers):
     return jax.lax.fori_loop(0, 2, lambda _, q: model.sweep(q, data, Way(powers, 3))[0], q)
 
 
+@pytest.mark.slow
 def test_each_document_stops_when_it_has_converged(counts: np.ndarray) -> None:
     """Together or one by one, documents take the same number of steps."""
     generator = np.random.default_rng(3)
@@ -122,6 +124,7 @@ def test_threads_do_not_change_a_bit(counts: np.ndarray, monkeypatch: pytest.Mon
     assert all((left == right).all() for left, right in zip(one, step(), strict=True))
 
 
+@pytest.mark.slow
 def test_quick_minibatch_steps_are_the_derived_ones() -> None:
     """On the host many steps are taken at once."""
     generator = np.random.default_rng(6)
@@ -241,6 +244,7 @@ def test_gibbs_finds_the_exact_posterior() -> None:
     assert abs(batches.mean() - exact) < 4 * batches.std() / np.sqrt(50)
 
 
+@pytest.mark.slow
 def test_draws_with_counts_are_multinomial() -> None:
     model, data = tp.LDA(2, n_words=3).prepare(np.array([[7, 0, 2]]))
     m = {
@@ -262,6 +266,7 @@ def test_draws_with_counts_are_multinomial() -> None:
     assert np.allclose(drawn[:, 0].std(0), deviation, rtol=0.1, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_temperature_leaves_the_prior_of_a_document_alone(counts: np.ndarray) -> None:
     """At infinite temperature nothing is learned: proportions and topics are those of their priors."""
     model, data = tp.LDA(3, document_prior=0.2, topic_prior=0.1).prepare(counts)
@@ -343,6 +348,7 @@ def test_completion_approaches_what_the_truth_can_do(two_subjects: tuple[tp.Fit,
     assert 4.0 < tp.perplexity(fit, texts[:40]) < 4.0 * 2 ** (3 / 12)
 
 
+@pytest.mark.slow
 def test_unknown_words_are_ignored_in_new_documents(two_subjects: tuple[tp.Fit, list[list[str]]]) -> None:
     fit, _ = two_subjects
     theta = fit.transform([["cat", "yeti", "paw"], ["yeti"]])

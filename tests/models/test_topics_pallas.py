@@ -9,11 +9,10 @@ import pytest
 from scipy.special import digamma
 
 from temperance.data import as_corpus
+from temperance.kernels.topics_pallas import fused_sums
 from temperance.models.topics.documents import Documents, as_documents
 from temperance.models.topics.local import Heat, device_local_step, local_step, mean_energies
-
-pytest.importorskip("jax.experimental.pallas.triton")
-from temperance.kernels.topics_pallas import fused_sums
+from tests.tiers import with_slow
 
 K, V, N = 13, 40, 6
 
@@ -135,7 +134,7 @@ def test_documents_of_a_word_are_added_up_by_the_kernel(hot: bool) -> None:
     assert (truth[5] == 0).all() and (np.asarray(found)[5] == 0).all()
 
 
-@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("fused", with_slow([False, True], False))
 def test_one_token_and_many_topics_in_single_precision(fused: bool) -> None:
     """γ is 1/150 everywhere: exp ψ(γ) is 7e-66, and as a number of single precision it would be zero."""
     generator = np.random.default_rng(1)

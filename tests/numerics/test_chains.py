@@ -10,6 +10,7 @@ import pytest
 from temperance.numerics import chains
 from temperance.numerics.chains import CUT, FIRST, ON, Chain
 from tests.exact.paths import Sums, sum_paths
+from tests.tiers import with_slow
 
 ENGINES = ("device", "host")
 LENGTHS = (4, 1, 3)
@@ -28,8 +29,10 @@ def problem(floor: float = 0.0, states: int = 3, seed: int = 0) -> tuple[Chain, 
     return Chain(*map(jnp.asarray, (initial, transition, likelihood, starts))), truth
 
 
-@pytest.mark.parametrize("engine", [*ENGINES, "parallel"])
-@pytest.mark.parametrize("floor", [0.0, -900.0])
+@pytest.mark.parametrize(
+    ("floor", "engine"),
+    with_slow([(f, engine) for engine in (*ENGINES, "parallel") for f in (0.0, -900.0)], (-900.0, "host")),
+)
 def test_statistics_equal_enumeration(engine: str, floor: float) -> None:
     chain, truth = problem(floor)
     each = np.array([2.0, 0.5, 1.5])  # a weight for each sequence
@@ -47,7 +50,7 @@ def test_statistics_equal_enumeration(engine: str, floor: float) -> None:
     np.testing.assert_allclose(np.exp(log_filter[last]), found.states[last], atol=1e-12)
 
 
-@pytest.mark.parametrize("engine", [*ENGINES, "parallel"])
+@pytest.mark.parametrize("engine", with_slow([*ENGINES, "parallel"], "device"))
 def test_derivative_is_the_posterior(engine: str) -> None:
     chain, truth = problem()
     total = lambda *given: jnp.sum(chains.sum_paths(Chain(*given, chain.starts), engine=engine))  # noqa: E731
@@ -65,7 +68,10 @@ def test_derivative_is_the_posterior(engine: str) -> None:
     assert float(both[0]) == pytest.approx(float(both[1]), rel=1e-10)
 
 
-@pytest.mark.parametrize(("engine", "floor"), [("device", 0.0), ("host", 0.0), ("host", -900.0)])
+@pytest.mark.parametrize(
+    ("engine", "floor"),
+    with_slow([("device", 0.0), ("host", 0.0), ("host", -900.0)], ("device", 0.0), ("host", -900.0)),
+)
 def test_drawn_paths(engine: str, floor: float) -> None:
     """The derivative with a key is that of one path; over many keys it averages to the posterior."""
     chain, truth = problem(floor)

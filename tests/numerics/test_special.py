@@ -11,6 +11,7 @@ import scipy.special
 
 from temperance.numerics import special
 from tests.numerics import reference
+from tests.tiers import with_slow
 
 EPS = np.finfo(np.float64).eps
 POINTS = np.concatenate([np.logspace(-8, 8, 129), [0.5, 1.0, 1.4616321449683622, 2.0, 8.0, 20.0, 20.5]])
@@ -54,7 +55,7 @@ def test_trigamma_deficit_keeps_its_digits():
     assert np.all((found > 0) & (found < 0.5))
 
 
-@pytest.mark.parametrize("d", [1, 2, 5, 30])
+@pytest.mark.parametrize("d", with_slow([1, 2, 5, 30], 30))
 def test_multivariate_gamma(d):
     a = (d - 1) / 2 + np.logspace(-3, 6, 40)
     value, slope = jax.jit(jax.vmap(jax.value_and_grad(lambda a: special.log_multigamma(a, d))))(a)

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import temperance
 import jax, jax.numpy as jnp
@@ -19,6 +21,7 @@ for _ in range(30):
 """
 
 
+@pytest.mark.slow
 def test_two_batches_do_not_wait_for_each_other():
     """On two cores this hung within a few rounds, using no time at all (see temperance/numerics/__init__.py)."""
     environment = {name: value for name, value in os.environ.items() if name != "PJRT_NPROC"}

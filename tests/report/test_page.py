@@ -112,6 +112,7 @@ def test_it_says_in_words_what_was_found(page):
     assert re.search(r"temperance \d.*jax \d.*numpy \d", words)
 
 
+@pytest.mark.slow
 def test_warnings_come_with_the_summary(hill, tmp_path):
     late = tp.compare([tp.GaussianMixture(k, prior=PRIOR) for k in (1, 2, 3)], X, tp.VB(restarts=10, max_iter=1))
     text = tp.report(late, tmp_path / "late.html").read_text("utf-8")

@@ -50,6 +50,7 @@ def test_the_density_is_the_predictive_one(hill):
         tp.plot.density(hill, np.ones((3, 2)))
 
 
+@pytest.mark.slow
 def test_the_data_are_known_to_the_fit(hill, plane):
     from temperance.report._facts import data_of
 
@@ -57,6 +58,7 @@ def test_the_data_are_known_to_the_fit(hill, plane):
     np.testing.assert_allclose(data_of(plane[0]), plane[1], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_ellipses_are_where_the_components_are(plane):
     fit, _ = plane
     axes = tp.plot.ellipses(fit, columns=(0, 2))
@@ -67,6 +69,7 @@ def test_ellipses_are_where_the_components_are(plane):
     assert isinstance(tp.plot.pairs(fit), Figure) and len(tp.plot.pairs(fit).axes) == 9
 
 
+@pytest.mark.slow
 def test_weights_responsibilities_and_the_run(hill, plane):
     bars = tp.plot.weights(hill.fit(3)).patches
     np.testing.assert_allclose([bar.get_height() for bar in bars], hill.fit(3).table()["weight"])
@@ -81,6 +84,7 @@ def test_plots_draw_on_axes_that_are_given(hill):
     assert isinstance(tp.plot.overview(hill, X), Figure)
 
 
+@pytest.mark.slow
 def test_what_a_fit_cannot_show_is_said(hill):
     with pytest.raises(UnsupportedMethod, match="VB has no ladder of temperatures"):
         tp.plot.thermodynamic(hill.best_fit)
@@ -111,6 +115,7 @@ def test_the_ladder_is_drawn_from_its_averages(hill):
     assert len(tp.plot.trace(fit).lines) == 1
 
 
+@pytest.mark.slow
 def test_topics_and_factors():
     counts = np.array([[5, 4, 0, 0], [0, 0, 3, 6]] * 3)
     fit = tp.fit(tp.LDA(2, vocabulary=["cat", "dog", "sun", "sky"]), counts, tp.VB(max_iter=20))
@@ -128,6 +133,7 @@ def test_colours_differ_also_in_print():
     assert len(set(MARKERS)) == len(MARKERS) == len(COLOURS) == len(set(COLOURS))
 
 
+@pytest.mark.slow
 def test_no_window_is_opened(hill):
     hill.plot()
     assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()

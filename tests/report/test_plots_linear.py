@@ -8,6 +8,7 @@ from temperance.errors import InvalidParameter, UnsupportedMethod
 from tests.models import test_factor_analysis, test_state_space
 
 
+@pytest.mark.slow
 def test_loadings_are_drawn_in_units_of_their_columns_strongest_first() -> None:
     fit = test_factor_analysis.fitted()[0]
     axes = tp.plot.loadings(fit, names="abcdef")
@@ -20,6 +21,7 @@ def test_loadings_are_drawn_in_units_of_their_columns_strongest_first() -> None:
         tp.plot.loadings(fit, names="abc")
 
 
+@pytest.mark.slow
 def test_the_fan_is_that_of_the_forecast() -> None:
     fit, x = test_state_space.fitted()
     axes = tp.plot.forecast(fit, 3, recent=10)
@@ -35,6 +37,7 @@ def test_the_fan_is_that_of_the_forecast() -> None:
         tp.plot.forecast(fit, 3, column=1)
 
 
+@pytest.mark.slow
 def test_other_models_have_neither() -> None:
     with pytest.raises(UnsupportedMethod, match="has no loadings"):
         tp.plot.loadings(test_state_space.fitted()[0])

@@ -69,6 +69,7 @@ def test_kernel_and_scan_agree(alpha: float, d: int, weights: str | list[float])
         np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=rtol * np.abs(theirs).max())
 
 
+@pytest.mark.slow
 def test_data_sets_side_by_side() -> None:
     """Under `vmap` over data sets each pass sees its own."""
     x = np.random.default_rng(0).normal(size=(2, 4, 2))

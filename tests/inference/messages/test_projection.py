@@ -15,6 +15,7 @@ from temperance.inference.messages.projection import Factor, is_proper, log_norm
 from temperance.models.mixture.likelihoods import as_pair
 from tests.exact import pairs
 from tests.exact.pairs import Pair
+from tests.tiers import with_slow
 
 # Each pair is a compilation of seconds.
 SLOW = (pairs.DIAGONAL, pairs.SPHERICAL, pairs.POISSON, pairs.BERNOULLI, pairs.CATEGORICAL, pairs.MULTINOMIAL)
@@ -31,7 +32,7 @@ def two_components(pair: Pair, rng: np.random.Generator) -> tuple[tp.Mixture, li
     return models, hypers, x
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=repr)
+@pytest.mark.parametrize("pair", with_slow(PAIRS, "known covariance", name=repr), ids=repr)
 def test_one_factor_is_exact(pair: Pair) -> None:
     """S = Σ_k E[π_k] p_k(x), r_k the terms' shares, and the moments of q those of cavity × factor, which are the
     gradient of their log integral."""
@@ -99,6 +100,7 @@ def test_published_update() -> None:
     np.testing.assert_allclose(0.5 * q.scatter[:, 0, 0], [0.308493, 0.337130], atol=5e-7)
 
 
+@pytest.mark.slow
 def test_log_scale_rises_with_alpha() -> None:
     """Theorem 1 of the thesis; at α = ½ and 0 the published values, at α = 1 the exact one."""
     alphas = (0.0, 0.5, 1.0)

@@ -55,6 +55,7 @@ def test_draws_of_another_fit_start_the_way_down() -> None:
     np.testing.assert_array_equal(fit.details["log_weights"], fitted().details["log_weights"])
 
 
+@pytest.mark.slow
 def test_brackets_of_several_fits() -> None:
     low, high = tp.bracket(tempered(), fitted())
     assert low < tiny.LOG_EVIDENCE < high
@@ -110,6 +111,7 @@ def test_brackets_of_random_problems(pair: Pair) -> None:
     assert np.median(width) < 0.5
 
 
+@pytest.mark.slow
 def test_data_simulated_with_a_draw_have_an_exact_start() -> None:
     """Both ends of the bracket are then exact; here for blocks that are coupled and take turns."""
     from tests.matrix.effects import Effects

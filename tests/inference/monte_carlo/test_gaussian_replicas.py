@@ -111,6 +111,7 @@ def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         jax.tree.map(np.testing.assert_array_equal, results[0], other)
 
 
+@pytest.mark.slow
 def test_data_sets_side_by_side() -> None:
     """Under `vmap` over data sets each ensemble sees its own."""
     model, data = problem(2, "dirichlet")

@@ -48,6 +48,7 @@ def test_predictive_density_is_that_of_enumeration() -> None:
     np.testing.assert_allclose(fitted().log_predictive(new[:, None]), exact, atol=0.03)
 
 
+@pytest.mark.slow
 def test_answers_of_a_fit() -> None:
     fit = fitted()
     assert fit.converged
@@ -70,6 +71,7 @@ def test_draws_are_in_the_users_coordinates() -> None:
     assert np.sum(means * weights, axis=-1).mean() == pytest.approx(tiny.X.mean(), abs=0.2)
 
 
+@pytest.mark.slow
 def test_labels_are_aligned_for_summaries_and_not_in_the_draws() -> None:
     fit = fitted()
     means = np.asarray(fit.posterior["components"].mean)[..., 0]

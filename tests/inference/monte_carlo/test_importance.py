@@ -35,6 +35,7 @@ def test_evidence_is_that_of_enumeration() -> None:
     assert 100 < fit.details["effective_draws"] < 2048
 
 
+@pytest.mark.slow
 def test_weighted_draws_average_to_the_posterior() -> None:
     exact = tiny.same_component()
     share = np.exp(np.asarray(fitted().state.flat()[1]))
@@ -101,6 +102,7 @@ def test_bad_arguments(defensive: Any) -> None:
         tp.ImportanceSampling(defensive=defensive)
 
 
+@pytest.mark.slow
 def test_bad_proposals() -> None:
     with pytest.raises(InvalidParameter, match="proposal must be a fit whose posterior is families"):
         tp.fit(tiny.MODEL, tiny.X, tp.ImportanceSampling(proposal="vb"))

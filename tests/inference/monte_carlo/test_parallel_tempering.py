@@ -172,7 +172,8 @@ def test_bad_references(reference: Any, message: str) -> None:
         tp.fit(tiny.MODEL, tiny.X, tp.ParallelTempering(reference=reference))
 
 
-@pytest.mark.parametrize("kernel", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", [True, False])
 def test_all_temperatures_at_once(kernel: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every draw weighed at every temperature: the evidence of enumeration, and no worse than pairs of neighbours."""
     if not kernel:

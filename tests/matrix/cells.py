@@ -1,0 +1,91 @@
+"""Every method on every model: which pairs are refused, and which of the rest every change must pass.
+
+A method is checked by its kind. Budgets are tiny, and the same on every model.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import temperance as tp
+from tests.matrix.truths import PROBLEMS
+
+
+class Setup(NamedTuple):
+    kind: str  # variational, messages, Monte Carlo or point
+    answer: str  # bound, closer than the bound, approximation, estimate, draws or maximum
+    method: Any
+
+
+VB = tp.VB(restarts=4, tol=1e-9)
+WARM = (1.0, 1.5, 2.5)
+METHODS = {
+    "VB": Setup("variational", "bound", VB),
+    "SVI": Setup("variational", "bound", tp.SVI(batch_size=2, passes=60)),
+    "Annealed": Setup("variational", "bound", tp.Annealed(VB, length=10)),
+    "VT": Setup("variational", "bound", tp.VT(WARM, VB, length=10)),
+    "LVT": Setup("variational", "bound", tp.LVT(WARM, VB, length=10)),
+    "CVB0": Setup("variational", "bound", tp.CVB0()),
+    "EP": Setup("messages", "closer", tp.EP(restarts=4)),
+    "MessagePassing": Setup("messages", "closer", tp.MessagePassing(0.5, restarts=4)),
+    "Gibbs": Setup("Monte Carlo", "draws", tp.Gibbs(draws=1500, warmup=100)),
+    "CollapsedGibbs": Setup("Monte Carlo", "draws", tp.CollapsedGibbs(draws=1500, warmup=100)),
+    "VariationalKernel": Setup("Monte Carlo", "draws", tp.VariationalKernel(draws=1500, warmup=100)),
+    "ParallelTempering": Setup("Monte Carlo", "estimate", tp.ParallelTempering(draws=600, warmup=200, replicas=4)),
+    "AIS": Setup("Monte Carlo", "estimate", tp.AIS(particles=100, temperatures=60)),
+    "ImportanceSampling": Setup("Monte Carlo", "estimate", tp.ImportanceSampling(draws=4000)),
+    "EM": Setup("point", "maximum", tp.EM(prior=False, restarts=4)),
+    "Laplace": Setup("point", "approximation", tp.Laplace(restarts=4)),
+}
+
+_MIXTURES_ONLY = {"EP", "MessagePassing", "CollapsedGibbs"}
+_SUMMED_OUT = {"ImportanceSampling", "VariationalKernel", "Laplace"}
+# What is refused, each in one sentence that says what to use instead.
+REFUSED = {
+    "GaussianMixture": {"VT", "CVB0"},
+    "Mixture": {"LVT", "CVB0"},
+    "DirichletProcessMixture": {"VT", "CVB0", "CollapsedGibbs"},
+    "HMM": {"LVT", "CVB0", *_MIXTURES_ONLY},
+    "LDA": {*_MIXTURES_ONLY, *_SUMMED_OUT},
+    "FactorialMixture": {"CVB0", *_MIXTURES_ONLY, *_SUMMED_OUT},
+    "LinearRegression": {"VT", "LVT", "CVB0", "EM", *_MIXTURES_ONLY},  # EM without a prior
+    "FactorAnalysis": {"LVT", "CVB0", *_MIXTURES_ONLY},
+    "StateSpace": {"LVT", "CVB0", *_MIXTURES_ONLY},
+    "Graph": {"VT", "LVT", "CVB0", *_MIXTURES_ONLY},
+}
+# Draws of these have no predictive density to compare; their joint distribution is tested (test_geweke.py). The
+# likelihood of an infinite mixture of Gaussians has no maximum.
+WITHOUT_TRUTH = {("LDA", "Gibbs"), ("FactorialMixture", "Gibbs"), ("StateSpace", "Gibbs"),
+                 ("StateSpace", "VariationalKernel"), ("DirichletProcessMixture", "EM")}  # fmt: skip
+
+CELLS = [
+    (model, method)
+    for model in PROBLEMS
+    for method in METHODS
+    if method not in REFUSED[model] and (model, method) not in WITHOUT_TRUTH
+]
+
+# The default suite: every model by at least three kinds of methods, or all there are; every method on two models.
+COVERING = {
+    "GaussianMixture": (
+        "VB",
+        "Annealed",
+        "LVT",
+        "EP",
+        "MessagePassing",
+        "Gibbs",
+        "CollapsedGibbs",
+        "VariationalKernel",
+        "ImportanceSampling",
+        "Laplace",
+    ),
+    "Mixture": ("VT", "EP", "MessagePassing", "CollapsedGibbs", "VariationalKernel", "EM"),
+    "DirichletProcessMixture": ("VB", "Gibbs", "Laplace"),
+    "HMM": ("VB", "AIS", "EM"),
+    "LDA": ("SVI", "VT", "LVT", "CVB0", "AIS", "EM"),
+    "FactorialMixture": ("VB", "ParallelTempering", "EM"),
+    "LinearRegression": ("SVI", "ImportanceSampling", "Laplace"),
+    "FactorAnalysis": ("Annealed", "ParallelTempering", "EM"),
+    "StateSpace": ("VB", "AIS", "EM"),
+    "Graph": ("VB", "Gibbs", "Laplace"),
+}
