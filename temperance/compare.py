@@ -9,7 +9,6 @@ from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from typing import Any
 
 import equinox as eqx
-import jax
 
 from .comparison.comparison import NOT_REACHED, Cell, Comparison
 from .comparison.names import Label, log_prior_of, named_methods, named_models, sized
@@ -21,6 +20,7 @@ from .inference.progress import Grid
 from .models import LDA, Data, Model
 from .models._data import gathered
 from .models._devices import one_device
+from .numerics.keys import fold_in
 
 
 def compare(
@@ -185,7 +185,7 @@ def _arranged(task: Task, data: Any, weights: Any, seed: Any) -> tuple[Model, Da
         arrays = gathered(arrays)
     model = task.method.prepare(model)
     if type(task.method).arrange is not Method.arrange:
-        arrays = task.method.complete(model, arrays).arrange(jax.random.fold_in(as_key(seed), 0), model, arrays)
+        arrays = task.method.complete(model, arrays).arrange(fold_in(as_key(seed), 0), model, arrays)
     return model, arrays
 
 

@@ -25,6 +25,7 @@ from .inference.progress import Progress, as_progress
 from .inference.run import run as here
 from .inference.streamed import Streamed, on_one_device, prepare_stream
 from .models import Data, Model, Posterior
+from .numerics.keys import fold_in, make_key
 from .summary import summarise
 
 _ROWS = 4096  # new data are treated in pieces of this many rows, so that memory stays bounded
@@ -277,7 +278,7 @@ def fit(
                 prepared, arrays = prepare(model, data, method, weights, seed)
                 return _fit(prepared, arrays, method, seed, progress, run=apart)
         shown = as_progress(progress)
-        remote, parts = begin(model, data, method, weights, engine, jax.random.fold_in(as_key(seed), 2))
+        remote, parts = begin(model, data, method, weights, engine, fold_in(as_key(seed), 2))
         with attended(remote, shown):
             kept = None if checkpoint is None else functools.partial(ClusterCheckpoint, checkpoint, every)
             return brought_home(remote, _fit(remote, parts, method, seed, shown, kept))
@@ -290,7 +291,7 @@ def prepare(model: Model, data: Any, method: Method, weights: Any, seed: Any) ->
     """The model as the method sees it, and the data as arrays."""
     arrays: Any
     if isinstance(data, Stream):
-        model, arrays = prepare_stream(model, data, method, weights, jax.random.fold_in(as_key(seed), 2))
+        model, arrays = prepare_stream(model, data, method, weights, fold_in(as_key(seed), 2))
     else:
         model, arrays = model.prepare(data, weights)
     if method.row_by_row:
@@ -301,7 +302,7 @@ def prepare(model: Model, data: Any, method: Method, weights: Any, seed: Any) ->
 def arrange(model: Model, arrays: Any, method: Method, seed: Any) -> tuple[Method, Any]:
     """The method with all that was left open, and the data as it uses them."""
     complete = method.complete(model, arrays)
-    return complete, complete.arrange(jax.random.fold_in(as_key(seed), 0), model, arrays)
+    return complete, complete.arrange(fold_in(as_key(seed), 0), model, arrays)
 
 
 def _fit(
@@ -330,7 +331,7 @@ def _fit(
 
     began = time.perf_counter()
     try:
-        result = complete.improve(jax.random.fold_in(as_key(seed), 1), model, arrays, result, again)
+        result = complete.improve(fold_in(as_key(seed), 1), model, arrays, result, again)
     except KeyboardInterrupt:
         interrupted = True
     if interrupted:
@@ -373,5 +374,5 @@ def as_key(seed: Any) -> Key[Array, ""]:
     if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
         return seed
     if isinstance(seed, int | np.integer) and not isinstance(seed, bool) and -(2**63) <= seed < 2**63:
-        return jax.random.key(int(seed))
+        return make_key(int(seed))
     raise InvalidParameter(f"seed must be a whole number (of 64 bits) or a JAX key, got {seed!r}")

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..errors import InvalidParameter
+from ..numerics.place import on_device
 
 _EVENT = ("a number", "a vector", "a matrix")
 
@@ -23,7 +24,10 @@ def is_traced(value: Any) -> bool:
 
 
 def as_float(value: Any) -> Array:
-    return jnp.asarray(value, dtype=jnp.float64)
+    """A float64 array; one from the host is put on the device as it is, which compiles nothing."""
+    if isinstance(value, jax.Array) or is_traced(value):
+        return jnp.asarray(value, dtype=jnp.float64)
+    return on_device(value, np.float64)
 
 
 def as_arrays(natural: Any) -> Any:

@@ -89,4 +89,4 @@ class Bernoulli(Pair):
 
     def default_prior(self, x: Any, size: int) -> Beta:
         """Uniform."""
-        return Beta(jnp.ones(size), jnp.ones(size))
+        return Beta(np.ones(size), np.ones(size))

@@ -145,7 +145,8 @@ class Categorical(Pair):
 
     def default_prior(self, x: Any, size: int) -> Dirichlet:
         """Uniform over the simplex."""
-        return Dirichlet(jnp.ones((size, self.levels)))
+        assert self.levels is not None
+        return Dirichlet(np.ones((size, self.levels)))
 
 
 class Multinomial(Pair):
@@ -172,4 +173,4 @@ class Multinomial(Pair):
         return jax.random.multinomial(key, jnp.asarray(float(self.total or 0)), draw)
 
     def default_prior(self, x: Any, size: int) -> Dirichlet:
-        return Dirichlet(jnp.ones((size, x.shape[-1])))
+        return Dirichlet(np.ones((size, x.shape[-1])))

@@ -88,5 +88,5 @@ class Poisson(Pair):
 
     def default_prior(self, x: Any, size: int) -> Gamma:
         """Exponential with the mean of the data: one pseudo-observation's worth of knowledge."""
-        centre = jnp.maximum(jnp.nanmean(x), 1e-3)
-        return Gamma(jnp.ones(size), jnp.full(size, 1.0 / centre))
+        centre = np.maximum(np.nanmean(x), 1e-3)
+        return Gamma(np.ones(size), np.full(size, 1.0 / centre))

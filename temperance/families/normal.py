@@ -170,6 +170,6 @@ class KnownCovarianceGaussian(Pair):
 
     def default_prior(self, x: Any, size: int) -> Normal:
         """Centred on the data with ten times their variance in each column."""
-        spread = jnp.maximum(jnp.nanvar(x, axis=0), 1e-12)
-        mean = jnp.broadcast_to(jnp.nanmean(x, axis=0), (size, x.shape[-1]))
-        return Normal(mean, jnp.broadcast_to(10.0 * jnp.diag(spread), (size, x.shape[-1], x.shape[-1])))
+        spread = np.maximum(np.nanvar(x, axis=0), 1e-12)
+        mean = np.broadcast_to(np.nanmean(x, axis=0), (size, x.shape[-1]))
+        return Normal(mean, np.broadcast_to(10.0 * np.diag(spread), (size, x.shape[-1], x.shape[-1])))

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..numerics.random import log_gamma_variate, normal
@@ -155,8 +156,8 @@ class ScalarGaussian(Pair):
 
     def default_prior(self, x: Float[Array, " n"], size: int) -> NormalGamma:
         """As for the full covariance, one column at a time."""
-        centre, spread = jnp.nanmean(x), default_spread(x[:, None], size)[0]
-        return NormalGamma(jnp.full(size, centre), 0.01, 3.0, jnp.full(size, spread))
+        centre, spread = np.nanmean(x), default_spread(x[:, None], size)[0]
+        return NormalGamma(np.full(size, centre), 0.01, 3.0, np.full(size, spread))
 
 
 class IsotropicNormalGammaVector(Vector):
@@ -296,5 +297,5 @@ class SphericalGaussian(Pair):
     def default_prior(self, x: Any, size: int) -> IsotropicNormalGamma:
         """As for the full covariance, with the average variance of the columns."""
         d = x.shape[-1]
-        mean = jnp.broadcast_to(jnp.nanmean(x, axis=0), (size, d))
-        return IsotropicNormalGamma(mean, 0.01, 3.0, jnp.full(size, jnp.mean(default_spread(x, size))))
+        mean = np.broadcast_to(np.nanmean(x, axis=0), (size, d))
+        return IsotropicNormalGamma(mean, 0.01, 3.0, np.full(size, np.mean(default_spread(x, size))))

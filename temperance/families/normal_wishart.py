@@ -260,10 +260,10 @@ class Gaussian(Pair):
         d = x.shape[-1]
         variance = default_spread(x, size)
         return NormalWishart(
-            mean=jnp.broadcast_to(jnp.nanmean(x, axis=0), (size, d)),
-            pseudo_count=jnp.full(size, 0.01),
-            dof=jnp.full(size, d + 2.0),
-            scatter=jnp.broadcast_to(jnp.diag(variance), (size, d, d)),
+            mean=np.broadcast_to(np.nanmean(x, axis=0), (size, d)),
+            pseudo_count=np.full(size, 0.01),
+            dof=np.full(size, d + 2.0),
+            scatter=np.broadcast_to(np.diag(variance), (size, d, d)),
         )
 
 
@@ -272,7 +272,7 @@ def default_spread(x: Float[Array, "n d"], size: int) -> Float[Array, " d"]:
 
     A column that never varies (beyond what rounding alone can cause) has no scale to learn, and gets 1.
     """
-    variance = jnp.nanvar(x, axis=0)
-    rounding = 8.0 * jnp.finfo(jnp.float64).eps * jnp.nanmax(jnp.abs(x), axis=0)
-    variance = jnp.where(jnp.sqrt(variance) > rounding, variance, 1.0)
+    variance = np.nanvar(x, axis=0)
+    rounding = 8.0 * np.finfo(np.float64).eps * np.nanmax(np.abs(x), axis=0)
+    variance = np.where(np.sqrt(variance) > rounding, variance, 1.0)
     return variance * float(size) ** (-2.0 / x.shape[-1])

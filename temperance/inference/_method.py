@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from ..errors import InvalidParameter
 from ..models import Data, Model
+from ..numerics.place import on_device
 
 Info = dict[str, Any]  # what a step reports, arrays or trees of them; one entry of the history each
 
@@ -54,7 +55,7 @@ def state_of(states: PyTree, restart: int) -> PyTree:
     def cut(leaf: Array) -> Array:
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             return leaf[restart]
-        return jnp.asarray(np.asarray(leaf)[restart])
+        return on_device(np.asarray(leaf)[restart])
 
     return jax.tree.map(cut, states)
 

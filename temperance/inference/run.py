@@ -16,6 +16,8 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from ..errors import BoundDecreased, NumericalFailure
 from ..models import Data, Model
+from ..numerics.keys import split
+from ..numerics.place import on_device
 from ..numerics.threads import one_blas_thread
 from ._method import Method, Run
 from .checkpoint import Checkpoint, join
@@ -53,9 +55,9 @@ def run(
     """
     began = time.perf_counter()
     budget = getattr(method, "max_iter", 1)
-    tol = jnp.asarray(getattr(method, "tol", 0.0), dtype=jnp.float64)
+    tol = on_device(np.float64(getattr(method, "tol", 0.0)))
     compiled = method.compiled()
-    keys = jax.random.split(key, getattr(method, "restarts", 1))[which]
+    keys = split(key, getattr(method, "restarts", 1), which)
     first = data.sample if isinstance(data, Streamed) else data
     carry = _start(compiled, model, first, keys) if start is None else _carry(start, len(keys))
     history: list[dict[str, np.ndarray]] = []
@@ -67,12 +69,12 @@ def run(
     # Chunks of a fifth of a second: smooth progress, prompt interruption, no visible cost.
     span = 1.0 if progress.silent else 0.2
     with progress.task(method.name, budget * method.sweeps) as report, _closing(pieces), Interruption() as interruption:
-        while int(carry.steps) < budget and not np.all(carry.done):
+        while int(carry.steps) < budget and not np.asarray(carry.done).all():
             try:
                 clock = time.perf_counter()
                 before = int(carry.steps)
-                limit = jnp.asarray(min(before + (1 if isinstance(data, Streamed) else chunk), budget))
-                carry, infos = _chunk(compiled, model, next(pieces), keys, carry, limit, tol, jnp.asarray(False))
+                limit = on_device(np.int64(min(before + (1 if isinstance(data, Streamed) else chunk), budget)))
+                carry, infos = _chunk(compiled, model, next(pieces), keys, carry, limit, tol, on_device(np.False_))
                 taken = int(carry.steps) - before
             except KeyboardInterrupt:
                 interrupted = True
@@ -90,9 +92,10 @@ def run(
             chunk = int(np.clip(span * rate, 1, CAPACITY))
     if checkpoint is not None:
         checkpoint.save(carry, history, now=True)
-    if method.exact and not np.all(carry.done):
+    if method.exact and not np.asarray(carry.done).all():
         # The budget ran out: one more look at the bound of where each restart stands.
-        carry, infos = _chunk(compiled, model, first, keys, carry, carry.steps + 1, tol, jnp.asarray(True))
+        after = on_device(np.int64(int(carry.steps) + 1))
+        carry, infos = _chunk(compiled, model, first, keys, carry, after, tol, on_device(np.True_))
         last = jax.tree.map(lambda value: np.asarray(value)[:1], infos)
         if which == slice(None) or not method.may_fail:
             check(method, model, last, history[-1] if history else None, int(carry.steps) - 1)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ..errors import InvalidParameter
+from ..numerics.place import on_device
 
 
 class StepSize(NamedTuple):
@@ -42,7 +42,7 @@ def as_step_size(value: Any) -> StepSize:
 
 
 def _make(*numbers: float) -> StepSize:
-    return StepSize(*(jnp.asarray(number, dtype=jnp.float64) for number in numbers))
+    return StepSize(*(on_device(number, np.float64) for number in numbers))
 
 
 def _wrong(value: Any) -> InvalidParameter:

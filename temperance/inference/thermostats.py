@@ -25,6 +25,7 @@ from ..errors import InvalidParameter
 from ..models import Data, Model, Posterior, Powers, Way
 from ..models._blocks import Respond, Swept
 from ..models._heat import Heat
+from ..numerics.place import on_device
 
 _ENTRIES = 256  # tables of temperatures are this long, or twice, four times …: few shapes, few compilations
 _COOLED = 0.003  # of the start is mixed in where a schedule changes its temperature
@@ -196,7 +197,7 @@ def make_schedule(temperatures: np.ndarray) -> Schedule:
         size *= 2
     table = np.ones(size)
     table[:steps] = temperatures[:steps]
-    return Schedule(jnp.asarray(steps), jnp.asarray(table))
+    return Schedule(on_device(steps), on_device(table))
 
 
 def always_cold() -> Schedule:

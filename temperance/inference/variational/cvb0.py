@@ -24,6 +24,7 @@ from ...families.point import Point
 from ...models import LDA, Data, Model, Posterior, Way
 from ...models._model import means
 from ...models.topics.documents import find_rows
+from ...numerics.place import on_device
 from .._method import Info, Method, Result, Run
 from ..streamed import Streamed
 from .minibatches import Batches, rows_of_step
@@ -133,11 +134,11 @@ class CVB0(Method):
             size=data.size,
             blocks=data.blocks,
             devices=data.devices,
-            bounds=jnp.asarray(bounds),
-            words=jnp.asarray(rows.words[place]),
-            counts=jnp.asarray(rows.counts[place], dtype=kind),
-            plan=jnp.asarray([int(self.passes or 1), self.report]),
-            tol=jnp.asarray(self.tol, dtype=jnp.float64),
+            bounds=on_device(bounds),
+            words=on_device(rows.words[place]),
+            counts=on_device(rows.counts[place], kind),
+            plan=on_device([int(self.passes or 1), self.report]),
+            tol=on_device(self.tol, np.float64),
         )
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Assignments:
@@ -231,15 +232,15 @@ def _posterior(model: LDA, data: Entries, state: Assignments) -> tuple[dict[str,
     x = kernel.Entries(bounds, words, counts, weights.astype(counts.dtype))
     sums = kernel.count(x, np.asarray(state.phi), np.asarray(state.document_prior), np.asarray(state.topic_prior))
     expected = sums.words[:, : model.n_topics].T.astype(np.float64)
-    topics = jnp.asarray(np.maximum(expected, 0.0) + state.topic_prior)
-    blocks: dict[str, Any] = {"topics": Dirichlet.from_natural(DirichletVector(topics - 1.0))}
+    topics = np.maximum(expected, 0.0) + state.topic_prior
+    blocks: dict[str, Any] = {"topics": Dirichlet.from_natural(DirichletVector(on_device(topics - 1.0)))}
     if "document_prior" in model.prior:
         blocks["document_prior"] = Point(Concentration(state.document_prior))
     if "topic_prior" in model.prior:
         blocks["topic_prior"] = Point(Concentration(state.topic_prior[0, :1], size=model.n_words))
     gamma = np.broadcast_to(state.document_prior, (len(data.weights), model.n_topics)).copy()
     gamma[: data.size] = np.maximum(sums.documents[:, : model.n_topics], gamma[: data.size])
-    return blocks, jnp.asarray(gamma)
+    return blocks, on_device(gamma)
 
 
 @eqx.filter_jit
@@ -285,7 +286,7 @@ class StochasticCVB0(SVI):
 
         start = state.blocks["topics"].concentration  # type: ignore[attr-defined]
         topics = jax.lax.fori_loop(0, -((state.steps - last) // _TOGETHER), some, start)
-        return {"topics": Dirichlet.from_natural(DirichletVector(topics - 1.0))}
+        return {"topics": Dirichlet.from_natural(DirichletVector(on_device(topics - 1.0)))}
 
 
 def _take_steps(*given: Array) -> np.ndarray:

@@ -23,6 +23,7 @@ from ...kernels import Minibatches, TakeSteps, steps_engine
 from ...models import Data, Model, Posterior, Way
 from ...models._data import make_data, over_blocks
 from ...models._model import entropy, means
+from ...numerics.place import on_device
 from .._method import Info, Method, Result, Run, state_of
 from ..step_sizes import as_step_size
 from ..streamed import Streamed
@@ -178,12 +179,12 @@ class SVI(Method):
     def _plan(self, data: Data, held_out: Data | None, stands_for: int) -> Batches:
         plan = Plan(
             as_step_size(self.step_size),
-            jnp.asarray(self.report),
-            jnp.asarray(self.steps),
-            jnp.asarray(self.patience),
-            jnp.asarray(self.tol),
+            on_device(self.report),
+            on_device(self.steps),
+            on_device(self.patience),
+            on_device(self.tol, np.float64),
         )
-        total = jnp.asarray(float(stands_for))
+        total = on_device(float(stands_for))
         # Cold, but by the same compiled steps as when annealed: T = 1 throughout gives the same bits.
         fields = {field.name: getattr(data, field.name) for field in dataclasses.fields(data)}
         return Batches(**fields, plan=plan, stands_for=total, held_out=held_out, thermostat=always_cold())
@@ -298,7 +299,7 @@ class SVI(Method):
         best = int(np.argmax(np.asarray(run.states.score) if watched else bounds))
         # A restart that is done goes on reporting, about steps it does not take or has taken, while others go on.
         step = np.asarray(run.history["step"][:, best])
-        taken = (step <= run.states.steps[best]) & (np.diff(step, prepend=0) > 0)
+        taken = (step <= np.asarray(run.states.steps)[best]) & (np.diff(step, prepend=0) > 0)
         history = jax.tree.map(lambda values: values[taken, best], run.history)
         return Result(
             state=Posterior(state_of(blocks, best), {}),

@@ -35,6 +35,7 @@ from ...numerics.chains import (
     smooth_states,
     sum_paths,
 )
+from ...numerics.place import on_device
 from ...numerics.special import safe_log
 from .._data import Data, over_blocks
 from .._model import Conditional, Means, Model, Posterior, Powers, column
@@ -238,8 +239,8 @@ class HMM(Model):
         size = blocks * -(-len(x) // blocks)
         padded = np.zeros(size)
         padded[: len(x)] = weights
-        values = jax.tree.map(jnp.asarray, as_steps(x, lengths, size, blocks))
-        return Data(values, jnp.asarray(padded), len(x))
+        values = jax.tree.map(on_device, as_steps(x, lengths, size, blocks))
+        return Data(values, on_device(padded), len(x))
 
     def piece(self, data: Any, run: int | None = None, size: int | None = None) -> Data:
         """Sequences; or runs of `run` steps from somewhere in a long one, whose edges only say where they come from."""

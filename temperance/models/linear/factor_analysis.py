@@ -22,6 +22,7 @@ from ...families import Gamma, GammaVector, Normal, NormalVector, Point
 from ...families._family import Family
 from ...numerics.gaussian_latents import gaussian_integral
 from ...numerics.linalg import outer, symmetrise
+from ...numerics.place import on_device
 from ...numerics.special import LOG_2PI
 from .._blocks import is_cold
 from .._data import Data, make_data
@@ -224,17 +225,17 @@ class FactorAnalysis(Model):
                 deviation = np.full(d, np.sqrt(np.mean(np.square(deviation))))
             flat = deviation <= 1e-14 * np.abs(mean)
             deviation = np.where(flat, np.where(mean != 0.0, np.abs(mean), 1.0), deviation)
-            scale = jnp.asarray(deviation)
+            scale = on_device(deviation)
         else:
             scale = each("scale", self.scale, d)
-        centre = jnp.asarray(mean) if self.centre is None else each("centre", self.centre, d)
+        centre = on_device(mean) if self.centre is None else each("centre", self.centre, d)
         prior: dict[str, Family | Conditional] = {}
         noise = self.noise
         if isinstance(self.relevance, Gamma):
             prior["relevance"] = stack("relevance", self.relevance, k)
-            prior["loadings"] = LoadingsPrior(scale, _level()[None])
+            prior["loadings"] = LoadingsPrior(scale, on_device([1.0]))
         else:
-            prior["loadings"] = known_loadings_prior(scale, each("relevance", self.relevance, k), _level()[None])
+            prior["loadings"] = known_loadings_prior(scale, each("relevance", self.relevance, k), on_device([1.0]))
         if noise is None:
             one = Gamma(1.0, 0.1 * np.square(np.asarray(scale)))
             prior["noise"] = one[0] if self.isotropic else one
@@ -353,7 +354,7 @@ class FactorAnalysis(Model):
 
 def _level() -> Float[Array, ""]:
     """κ: the prior of a column's mean is as wide as the column."""
-    return jnp.ones(())
+    return on_device(1.0)
 
 
 def _over_matrix(power: Float[Array, "*n"]) -> Array:

@@ -27,6 +27,7 @@ from ..._module import Module
 from ...data import as_matrix
 from ...errors import InvalidData, InvalidParameter
 from ...families.normal import NormalVector
+from ...numerics.place import on_device
 
 BASES = ("orthonormal", "monomial", "scaled")
 LARGEST = 1e100  # the squares of what enters must be finite
@@ -160,7 +161,7 @@ class Polynomial(Features):
         return eqx.tree_at(
             lambda p: (p.centre, p.width, p.shifts, p.norms),
             self,
-            tuple(map(jnp.asarray, (centre, width, shifts, norms))),
+            tuple(map(on_device, (centre, width, shifts, norms))),
             is_leaf=lambda leaf: leaf is None,
         )
 
@@ -280,7 +281,7 @@ class Standardised(Module):
         if intercept:
             # The user's intercept is the value at zero, ours the value at the centre.
             matrix[0, 1:], inverse[0, 1:], offset[0] = -(centre / width)[1:], centre[1:], target
-        arrays = map(jnp.asarray, (centre, width, matrix, inverse, offset, target, target_width))
+        arrays = map(on_device, (centre, width, matrix, inverse, offset, target, target_width))
         return cls(*arrays, intercept=intercept)
 
 

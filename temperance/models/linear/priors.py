@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -17,6 +18,7 @@ from ...errors import InvalidParameter
 from ...families import Gamma, GammaVector, Normal, NormalVector
 from ...families._family import as_float
 from ...families._parameters import require_finite_positive
+from ...numerics.place import on_device
 from ...numerics.special import LOG_2PI
 from .._model import Conditional, Means
 from .features import Standardised
@@ -150,11 +152,12 @@ def each(name: str, value: Array, size: int) -> Array:
     """One for each of `size` columns, states or factors."""
     if value.shape not in ((), (size,)):
         raise InvalidParameter(f"{name} must be one number or {size} of them, got shape {value.shape}")
-    return jnp.broadcast_to(value, (size,))
+    return on_device(np.broadcast_to(np.asarray(value), (size,)))
 
 
 def stack(name: str, family: Gamma, size: int) -> Gamma:
     """The same of a prior."""
     if family.batch_shape not in ((), (size,)):
         raise InvalidParameter(f"{name} must be one Gamma or {size} of them, got {family.batch_shape}")
-    return Gamma(jnp.broadcast_to(family.shape, (size,)), jnp.broadcast_to(family.rate, (size,)))
+    stacked = jax.tree.map(lambda leaf: on_device(np.broadcast_to(np.asarray(leaf), (size,))), family.natural)
+    return family.with_natural(stacked)

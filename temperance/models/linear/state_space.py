@@ -23,6 +23,7 @@ from ...families import Gamma, GammaVector, Normal, NormalVector
 from ...families._family import Family, as_float
 from ...numerics.gaussian_chains import chain_integral
 from ...numerics.linalg import outer, symmetrise
+from ...numerics.place import on_device
 from .._data import Data, make_data
 from .._model import Conditional, Group, Means, Model, Posterior, Powers, draw_posterior, means
 from ..mixture.finite import check_choice, check_count
@@ -209,9 +210,9 @@ class StateSpace(Model):
         mean, deviation = column_moments(np.asarray(series.x).reshape((-1, d)))
         flat = deviation <= 1e-14 * np.abs(mean)
         deviation = np.where(flat, np.where(mean != 0.0, np.abs(mean), 1.0), deviation)
-        scale = jnp.asarray(deviation) if self.scale is None else each("scale", self.scale, d)
-        centre = jnp.asarray(mean) if self.centre is None else each("centre", self.centre, d)
-        overall = jnp.mean(jnp.square(scale))
+        scale = on_device(deviation) if self.scale is None else each("scale", self.scale, d)
+        centre = on_device(mean) if self.centre is None else each("centre", self.centre, d)
+        overall = np.mean(np.square(np.asarray(scale)))
         prior: dict[str, Family | Conditional] = {}
         noise, state_noise, start = self.noise, self.state_noise, self.start
         if self.known is not None:
@@ -220,20 +221,20 @@ class StateSpace(Model):
                     f"this model is for {self.known.observation.shape[0]} columns, the data have {d}"
                 )
             if state_noise is None:
-                state_noise = Gamma(1.0, np.asarray(self.known.noise_share * overall))
-            start = self.known.start_share * overall if start is None else start
+                state_noise = Gamma(1.0, np.asarray(self.known.noise_share) * overall)
+            start = on_device(np.asarray(self.known.start_share) * overall) if start is None else start
         else:
             size = np.sqrt(np.nanmean(np.square(series.controls), axis=(0, 1))) if self.n_controls else np.zeros(0)
             size = np.square(np.where(size > 0.0, size, 1.0))
             rows = np.concatenate([0.5 * np.eye(k), np.zeros((k, self.n_controls))], axis=1)
             prior["dynamics"] = Normal(rows, precision=np.diag(np.append(np.full(k, 4.0 * k), size)))
-            others = jnp.asarray(np.append(size, 1.0))
+            others = on_device(np.append(size, 1.0))
             if isinstance(self.relevance, Gamma):
                 prior["relevance"] = stack("relevance", self.relevance, k)
                 prior["observation"] = LoadingsPrior(scale, others)
             else:
                 prior["observation"] = known_loadings_prior(scale, each("relevance", self.relevance, k), others)
-            start = jnp.ones(k) if start is None else start
+            start = on_device(np.ones(k)) if start is None else start
         if isinstance(state_noise, Gamma):
             prior["state_noise"] = stack("state_noise", state_noise, k)
         else:

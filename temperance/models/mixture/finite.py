@@ -23,6 +23,7 @@ from ...families._parameters import parameters, require_concentration
 from ...families.describe import describe
 from ...families.translate import location_width, translate, translate_draw
 from ...numerics.latents import sum_out
+from ...numerics.place import on_device
 from ...numerics.special import log_mix, safe_log
 from .._answers import Enumerable
 from .._data import Data, make_data, over_blocks
@@ -84,14 +85,14 @@ class Mixture(Enumerable):
 
     def _weights_prior(self, concentration: Any, weights: str) -> dict[str, Family | Conditional]:
         if check_choice("weights", weights, {"dirichlet": False, "point": True}):
-            return {"weights": Point(Dirichlet(jnp.ones(self.n_components)))}
+            return {"weights": Point(Dirichlet(np.ones(self.n_components)))}
         delta = parameters(concentration=(concentration, 0))[0]
         require_concentration(concentration=delta)
         if delta.ndim > 1 or (delta.ndim == 1 and delta.shape[0] != self.n_components):
             raise InvalidParameter(
                 f"concentration must be one number or {self.n_components} of them, got shape {delta.shape}"
             )
-        return {"weights": Dirichlet(jnp.broadcast_to(delta, (self.n_components,)))}
+        return {"weights": Dirichlet(np.broadcast_to(delta, (self.n_components,)))}
 
     # ---- the model ----------------------------------------------------------------------------------------
 
@@ -218,7 +219,7 @@ class Mixture(Enumerable):
         require_conjugate(components, pair, x)
         shift = None
         if location_width(components) is not None:
-            shift = jnp.asarray(mean)
+            shift = on_device(mean)
             # A default prior is made where the data are centred: far from the origin v m mᵀ swallows the scatter.
             components = (
                 translate(components, -shift)
@@ -246,7 +247,7 @@ class Mixture(Enumerable):
         )
 
     def _default_prior(self, pair: Pair, summary: np.ndarray) -> Family:
-        return pair.default_prior(jnp.asarray(summary), self.n_components)
+        return pair.default_prior(summary, self.n_components)
 
     def to_internal(self, x: np.ndarray) -> np.ndarray:
         """A user's rows in the coordinates the model works in."""
@@ -374,7 +375,8 @@ def log_known_weights(weights: Any, size: int) -> Float[Array, " k"]:
         raise InvalidParameter(
             f"weights must be 'dirichlet', 'point' or {size} numbers from 0 that sum to one, got {weights!r}"
         )
-    return safe_log(jnp.asarray(values))
+    with np.errstate(divide="ignore"):
+        return on_device(np.log(values))
 
 
 def check_count(name: str, value: Any) -> int:

@@ -73,7 +73,7 @@ def stack_prior(prior: Family, pair: Pair, size: int, columns: int | None) -> Fa
 
 def require_conjugate(prior: Family, pair: Pair, x: np.ndarray) -> None:
     """Refuse a prior that is not of the likelihood's conjugate family, or is for another number of columns."""
-    wanted = jax.eval_shape(pair.statistics, jnp.asarray(x[:1]))
+    wanted = jax.eval_shape(pair.statistics, jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype))
     structures: set[Any] = {jax.tree.structure(wanted), jax.tree.structure(prior.natural)}
     if len(structures) > 1:
         raise InvalidParameter(

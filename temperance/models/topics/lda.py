@@ -24,6 +24,7 @@ from ...errors import InvalidData, InvalidParameter
 from ...families.concentration import Concentration
 from ...families.dirichlet import Dirichlet, DirichletVector
 from ...families.point import Point
+from ...numerics.place import on_device
 from .._data import Data, default_engine, make_data
 from .._heat import Heat
 from .._model import Conditional, Means, Model, Posterior, Powers, Walked
@@ -120,7 +121,7 @@ class LDA(Model):
             raise InvalidParameter(
                 f"document_prior must be one number or {self.n_topics} of them, got shape {alpha.shape}"
             )
-        self.alpha = jnp.broadcast_to(alpha, (self.n_topics,))
+        self.alpha = on_device(np.broadcast_to(np.asarray(alpha), (self.n_topics,)))
         self.eta = _concentration("topic_prior", default if topic_prior is None else topic_prior)
         self.learn = (learn,) if isinstance(learn, str) else tuple(learn)
         for name in self.learn:
@@ -141,7 +142,7 @@ class LDA(Model):
         shape = (self.n_topics, n_words)
         if self.eta.ndim > 0 and self.eta.shape not in ((n_words,), shape):
             raise InvalidParameter(f"topic_prior must be one number or {n_words} of them, got shape {self.eta.shape}")
-        prior: dict[str, Any] = {"topics": Dirichlet(jnp.broadcast_to(self.eta, shape))}
+        prior: dict[str, Any] = {"topics": Dirichlet(np.broadcast_to(np.asarray(self.eta), shape))}
         if "document_prior" in self.learn:
             prior["document_prior"] = Point(Concentration(self.alpha))
         if "topic_prior" in self.learn:
@@ -355,4 +356,4 @@ def _concentration(name: str, value: ArrayLike) -> Float[Array, "..."]:
     # The natural parameter is one less: of a smaller one nothing would be left of it, of a larger one of the counts.
     if not ((array >= 1e-12) & (array <= 1e12)).all():
         raise InvalidParameter(f"{name} must be between 1e-12 and 1e12, got {value!r}")
-    return jnp.asarray(array)
+    return on_device(array)

@@ -1,0 +1,66 @@
+"""JAX's random keys made on the host: the same bits as `jax.random.key`, `fold_in` and `split`, and nothing to compile.
+
+Threefry-2x32 (Salmon et al., 2011) is a few additions and rotations, for which JAX compiles a program each.
+"""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from jaxtyping import Array, Key
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+
+def make_key(seed: int) -> Key[Array, ""]:
+    """`jax.random.key(seed)`."""
+    if not _is_threefry():
+        return jax.random.key(seed)
+    return _wrap(_seed(seed))
+
+
+def fold_in(key: Key[Array, ""], number: int) -> Key[Array, ""]:
+    """`jax.random.fold_in(key, number)` of one key, outside compiled code."""
+    if not _is_threefry(key):
+        return jax.random.fold_in(key, number)
+    high, low = _seed(number & 0xFFFFFFFF)
+    return _wrap(np.array(_threefry(_data(key), np.array([high]), np.array([low])))[:, 0])
+
+
+def split(key: Key[Array, ""], count: int, which: slice = slice(None)) -> Key[Array, " n"]:
+    """`jax.random.split(key, count)[which]` of one key, outside compiled code."""
+    if not _is_threefry(key) or not jax.config.jax_threefry_partitionable:  # type: ignore[attr-defined]
+        return jax.random.split(key, count)[which]
+    low = np.arange(count, dtype=np.uint32)
+    return _wrap(np.stack(_threefry(_data(key), np.zeros_like(low), low), axis=-1)[which])
+
+
+def _is_threefry(key: Key[Array, ""] | None = None) -> bool:
+    if key is None:
+        return jax.config.jax_default_prng_impl == "threefry2x32"  # type: ignore[attr-defined]
+    return str(jax.random.key_impl(key)) in ("threefry2x32", "fry")
+
+
+def _wrap(data: np.ndarray) -> Key[Array, "..."]:
+    return jax.random.wrap_key_data(jax.device_put(data), impl="threefry2x32")
+
+
+def _data(key: Key[Array, ""]) -> np.ndarray:
+    return np.asarray(jax.random.key_data(key))
+
+
+def _seed(seed: int) -> np.ndarray:
+    return np.array([(seed >> 32) & 0xFFFFFFFF, seed & 0xFFFFFFFF], dtype=np.uint32)
+
+
+def _threefry(key: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Twenty rounds, with a part of the key added after every four."""
+    keys = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
+    with np.errstate(over="ignore"):
+        x, y = first + keys[0], second + keys[1]
+        for turn in range(5):
+            for rotation in _ROTATIONS[turn % 2]:
+                x = x + y
+                y = ((y << np.uint32(rotation)) | (y >> np.uint32(32 - rotation))) ^ x
+            x, y = x + keys[(turn + 1) % 3], y + keys[(turn + 2) % 3] + np.uint32(turn + 1)
+    return x, y
