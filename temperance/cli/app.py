@@ -67,12 +67,12 @@ def fit(
     reading: Reading,
 ) -> None:
     """Fit one model by one method."""
-    from .inputs import read
-
     chosen = chosen_methods(method, problem, budget)
     numbers = [problem.entry.size] if components is None else sizes(components)
     if len(chosen) > 1 or len(numbers) > 1:
         raise InvalidParameter("fit takes one method and one number of components; use temperance compare for several")
+    from .inputs import read
+
     data = read(problem, reading)
     from .work import fit_one
 
@@ -97,13 +97,13 @@ def compare(
     reading: Reading,
 ) -> None:
     """Fit several sizes of a model by one or more methods, and choose by the evidence."""
-    from .inputs import read
-
     chosen = chosen_methods(method, problem, budget)
     for name, entry in chosen.items():
         if entry.evidence == "none":
             raise InvalidParameter(f"--method {name} has no evidence to compare by; use vb")
     numbers = sizes(components)
+    from .inputs import read
+
     data = read(problem, reading)
     from .work import compare_sizes
 
