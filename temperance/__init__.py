@@ -1,111 +1,111 @@
 """Temperance: approximate Bayesian inference in latent-variable models.
 
 One model, every method, an honest log evidence.
+
+Names are imported when they are first used (PEP 562), from where `temperance.registry` says that they are.
 """
 
-from typing import TYPE_CHECKING, Any
+import importlib as _importlib
+import sys as _sys
+import typing as _typing
+from types import ModuleType as _ModuleType
 
-from ._configure import configure
+from . import registry as _registry
+from ._configure import configure_jax as _configure_jax
 
-configure()
+_configure_jax()
 
-from . import datasets  # noqa: E402
-from .compare import compare  # noqa: E402
-from .comparison.agreement import bracket  # noqa: E402
-from .comparison.comparison import Comparison  # noqa: E402
-from .data.stream import Stream  # noqa: E402
-from .diagnostics.coherence import coherence  # noqa: E402
-from .families import *  # noqa: E402, F403
-from .families import __all__ as _families  # noqa: E402
-from .fit import Fit, fit, load  # noqa: E402
-from .graph import Graph  # noqa: E402
-from .inference.messages.alpha_divergence import MessagePassing  # noqa: E402
-from .inference.messages.ep import EP  # noqa: E402
-from .inference.monte_carlo.annealed_importance import AIS  # noqa: E402
-from .inference.monte_carlo.collapsed import CollapsedGibbs  # noqa: E402
-from .inference.monte_carlo.gibbs import Gibbs  # noqa: E402
-from .inference.monte_carlo.importance import ImportanceSampling  # noqa: E402
-from .inference.monte_carlo.parallel_tempering import ParallelTempering  # noqa: E402
-from .inference.monte_carlo.variational_kernel import VariationalKernel  # noqa: E402
-from .inference.point.em import EM  # noqa: E402
-from .inference.point.laplace import Laplace  # noqa: E402
-from .inference.variational.annealed import Annealed  # noqa: E402
-from .inference.variational.coordinate import VB  # noqa: E402
-from .inference.variational.cvb0 import CVB0  # noqa: E402
-from .inference.variational.local_tempered import LVT  # noqa: E402
-from .inference.variational.stochastic import SVI  # noqa: E402
-from .inference.variational.tempered import VT  # noqa: E402
-from .models import (  # noqa: E402
-    HMM,
-    LDA,
-    DirichletProcessMixture,
-    FactorAnalysis,
-    FactorialMixture,
-    GaussianMixture,
-    LinearRegression,
-    Mixture,
-    Polynomial,
-    Prediction,
-    StateSpace,
-)
-from .models.topics.report import Completion, document_completion, perplexity  # noqa: E402
-from .report import report  # noqa: E402
+if _typing.TYPE_CHECKING:  # the same names for type checkers
+    from . import datasets as datasets
+    from . import errors as errors
+    from . import estimators as estimators
+    from . import models as models
+    from .compare import compare as compare
+    from .comparison.agreement import bracket as bracket
+    from .comparison.comparison import Comparison as Comparison
+    from .data.stream import Stream as Stream
+    from .diagnostics.coherence import coherence as coherence
+    from .families import *  # noqa: F403
+    from .fit import Fit as Fit
+    from .fit import fit as fit
+    from .fit import load as load
+    from .graph.language import Graph as Graph
+    from .inference.messages.alpha_divergence import MessagePassing as MessagePassing
+    from .inference.messages.ep import EP as EP
+    from .inference.monte_carlo.annealed_importance import AIS as AIS
+    from .inference.monte_carlo.collapsed import CollapsedGibbs as CollapsedGibbs
+    from .inference.monte_carlo.gibbs import Gibbs as Gibbs
+    from .inference.monte_carlo.importance import ImportanceSampling as ImportanceSampling
+    from .inference.monte_carlo.parallel_tempering import ParallelTempering as ParallelTempering
+    from .inference.monte_carlo.variational_kernel import VariationalKernel as VariationalKernel
+    from .inference.point.em import EM as EM
+    from .inference.point.laplace import Laplace as Laplace
+    from .inference.variational.annealed import Annealed as Annealed
+    from .inference.variational.coordinate import VB as VB
+    from .inference.variational.cvb0 import CVB0 as CVB0
+    from .inference.variational.local_tempered import LVT as LVT
+    from .inference.variational.stochastic import SVI as SVI
+    from .inference.variational.tempered import VT as VT
+    from .models.factorial import FactorialMixture as FactorialMixture
+    from .models.hidden_markov.model import HMM as HMM
+    from .models.linear.factor_analysis import FactorAnalysis as FactorAnalysis
+    from .models.linear.features import Polynomial as Polynomial
+    from .models.linear.prediction import Prediction as Prediction
+    from .models.linear.regression import LinearRegression as LinearRegression
+    from .models.linear.state_space import StateSpace as StateSpace
+    from .models.mixture.dirichlet_process import DirichletProcessMixture as DirichletProcessMixture
+    from .models.mixture.finite import Mixture as Mixture
+    from .models.mixture.gaussian import GaussianMixture as GaussianMixture
+    from .models.topics.lda import LDA as LDA
+    from .models.topics.report import Completion as Completion
+    from .models.topics.report import document_completion as document_completion
+    from .models.topics.report import perplexity as perplexity
+    from .report import plots as plot  # noqa: F401
+    from .report import report as report
 
-if TYPE_CHECKING:
-    from .report import plots as plot
+    __version__: str
+
+__all__ = sorted([*_registry.EXPORTS, "datasets", "plot"])
 
 
-def __getattr__(name: str) -> Any:
-    """`tp.plot` is imported when it is first used: Matplotlib takes its time."""
-    if name == "plot":
-        from .report import plots
+class _Package(_ModuleType):
+    """`fit`, `compare` and `report` are functions, although the modules that define them have the same names."""
 
-        return plots
+    def __setattr__(self, name: str, value: object) -> None:
+        # The import system sets a submodule as an attribute of its package as soon as it is imported.
+        if isinstance(value, _ModuleType) and _registry.EXPORTS.get(name) == name:
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+_sys.modules[__name__].__class__ = _Package
+
+
+def __getattr__(name: str) -> object:
+    if name in _registry.EXPORTS:
+        value = _registry.resolve(name)
+    elif name == "plot":
+        value = _importlib.import_module(f"{__name__}.report.plots")
+    elif name == "__version__":
+        from importlib.metadata import version
+
+        value = version(__name__)
+    else:
+        return _submodule(name)
+    globals()[name] = value
+    return value
+
+
+def _submodule(name: str) -> _ModuleType:
+    path = f"{__name__}.{name}"
+    try:
+        if not name.startswith("_"):
+            return _importlib.import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name != path:
+            raise
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = [
-    "AIS",
-    "CVB0",
-    "EM",
-    "EP",
-    "HMM",
-    "LDA",
-    "LVT",
-    "SVI",
-    "VB",
-    "VT",
-    "Annealed",
-    "CollapsedGibbs",
-    "Comparison",
-    "Completion",
-    "DirichletProcessMixture",
-    "FactorAnalysis",
-    "FactorialMixture",
-    "Fit",
-    "GaussianMixture",
-    "Gibbs",
-    "Graph",
-    "ImportanceSampling",
-    "Laplace",
-    "LinearRegression",
-    "MessagePassing",
-    "Mixture",
-    "ParallelTempering",
-    "Polynomial",
-    "Prediction",
-    "StateSpace",
-    "VariationalKernel",
-    "bracket",
-    "coherence",
-    "compare",
-    "Stream",
-    "datasets",
-    "document_completion",
-    "fit",
-    "load",
-    "perplexity",
-    "plot",
-    "report",
-    *_families,
-]
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__", "errors", "estimators", "models", "registry"])

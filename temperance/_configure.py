@@ -1,15 +1,53 @@
-"""What the package sets in JAX, once, when it is imported."""
+"""What the package sets in JAX, once: at once if JAX has been imported, otherwise as soon as it is."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 
-import jax
+
+def configure_jax() -> None:
+    """Configure JAX before any array of this package is made, without importing it."""
+    if "jax" in sys.modules:
+        _configure()
+    else:
+        sys.meta_path.insert(0, _AfterImport())
 
 
-def configure() -> None:
-    # Bounds are differences of large sums: float32 cannot hold them. Set before any array is made.
+class _AfterImport:
+    """A finder that leaves the search for JAX to the others, and configures it when it has been imported."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != "jax":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            run = spec.loader.exec_module
+
+            def run_and_configure(module: ModuleType) -> None:
+                run(module)
+                _configure()
+
+            setattr(spec.loader, "exec_module", run_and_configure)  # noqa: B010 (mypy: a method)
+        return spec
+
+
+def _configure() -> None:
+    import jax
+
+    # Since jaxlib 0.10 a batch of factorisations is shared out among XLA's threads, and the thread that does so waits
+    # for the others. With two threads, two such batches at once wait for each other for ever. XLA makes its threads
+    # when the first array is made; this many have never all been waiting, and cost nothing measurable.
+    os.environ.setdefault("PJRT_NPROC", str(max(16, os.cpu_count() or 1)))
+    # Bounds are differences of large sums: float32 cannot hold them.
     jax.config.update("jax_enable_x64", True)
     if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
         _keep_compilations()
@@ -20,6 +58,8 @@ def _keep_compilations() -> None:
 
     TEMPERANCE_CACHE names the folder, or is "off"; a cache the user has set in JAX is left alone.
     """
+    import jax
+
     choice = os.environ.get("TEMPERANCE_CACHE", "")
     if choice == "off":
         return

@@ -16,9 +16,9 @@ import typer
 
 import temperance as tp
 
+from .. import registry
 from ..inference._method import Method
 from ..report.words import conclusion
-from .registry import METHODS, Options
 
 VELOCITY = "velocity (1000 km/s)"
 CODE = """import temperance as tp
@@ -39,7 +39,7 @@ def demo_methods(quick: bool) -> dict[str, Method]:
     # As many restarts for Hellinger as for EP: then they start in the same compiled function.
     restarts = 5 if quick else 8
     names = ("vb", "ep") if quick else ("vb", "hellinger", "ep", "pt")
-    return {_LONG[name]: METHODS[name].make(Options(restarts, 2000)) for name in names}
+    return {_LONG[name]: registry.method(name).make(restarts=restarts, draws=2000, warmup=1000) for name in names}
 
 
 _LONG = {"vb": "VB", "hellinger": "Hellinger", "ep": "EP", "pt": "parallel tempering"}

@@ -1,8 +1,7 @@
-"""From flags to models, data and priors."""
+"""The data and the models that the flags of a command describe."""
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,51 +12,67 @@ import temperance as tp
 
 from ..data.load import Table, load_corpus, load_table
 from ..errors import InvalidData, InvalidParameter
-from .registry import ModelEntry
+from .options import Problem, Reading
 
-PRIOR_KEYS = ("mean", "pseudo_count", "dof", "scatter", "concentration")
+# The one old name that says something else than it seems to.
+_FACTORS = "--model factors is factorial-mixture, whose factors are on or off; factor-analysis finds hidden scores"
 
 
 @dataclass(frozen=True)
-class Source:
+class Input:
     """Data ready to fit, and what is worth saying about them."""
 
     values: Any
     name: str
     columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    missing: str | None = None  # how the model is to treat empty cells
 
     @property
     def width(self) -> int:
         return self.values.shape[1]
 
 
-def read(
-    entry: ModelEntry,
-    source: str,
-    *,
-    columns: str | None = None,
-    target: str | None = None,
-    missing: str = "error",
-    array: str | None = None,
-    delimiter: str = "",
-    vocabulary: Path | None = None,
-) -> Source:
+def read(problem: Problem, reading: Reading) -> Input:
     """The data of a model, from whatever the user named."""
-    if missing not in ("error", "drop", "marginalise"):
-        raise InvalidParameter(f"--missing must be error, drop or marginalise, got {missing!r}")
-    if entry.data == "corpus":
-        corpus = load_corpus(source, vocabulary=vocabulary)
-        return Source(corpus, source)
-    table = load_table(source, columns=columns, array=array, delimiter=delimiter)
-    notes = [f"left out the text column {name!r}" for name in table.left_out]
-    if entry.data == "regression":
-        return _pair(table, target, missing, notes)
-    table, note = _holes(table, missing)
-    return Source(table.values, table.name, table.columns, (*notes, *note))
+    kind = problem.entry.data
+    if kind == "corpus":
+        return corpus(problem.source, problem.vocabulary)
+    notes = (_FACTORS,) if problem.model == "factors" else ()
+    return table(problem.source, reading, problem.target, kind == "inputs and targets", notes)
 
 
-def _pair(table: Table, target: str | None, missing: str, notes: list[str]) -> Source:
+def corpus(source: str, vocabulary: Path | None = None) -> Input:
+    return Input(load_corpus(source, vocabulary=vocabulary), source)
+
+
+def table(
+    source: str, reading: Reading, target: str | None = None, paired: bool = False, notes: tuple[str, ...] = ()
+) -> Input:
+    """A table; with `paired` the inputs and the column to predict from them."""
+    found = load_table(source, columns=reading.columns, array=reading.array, delimiter=reading.delimiter)
+    notes += tuple(f"left out the text column {name!r}" for name in found.left_out)
+    if paired:
+        return _pair(found, target, reading.missing, notes)
+    found, left_out = _holes(found, reading.missing)
+    holes = "marginalise" if reading.missing == "marginalise" else None
+    return Input(found.values, found.name, found.columns, (*notes, *left_out), holes)
+
+
+def models(problem: Problem, data: Input, sizes: list[int]) -> dict[Any, Any]:
+    """The model in each of these sizes."""
+    values = problem.prior_values()
+    prior = component_prior(values, data, problem.covariance) if "prior" in problem.entry.flags else None
+    flags = {
+        "prior": prior,
+        "concentration": values.get("concentration", 1.0),
+        "covariance": problem.covariance,
+        "missing": data.missing,
+    }
+    return {size: problem.entry.make(size, **flags) for size in sizes}
+
+
+def _pair(table: Table, target: str | None, missing: str, notes: tuple[str, ...]) -> Input:
     if target is None:
         raise InvalidParameter("--target must name the column to predict")
     table, note = _holes(table, "drop" if missing == "drop" else "error")
@@ -65,7 +80,7 @@ def _pair(table: Table, target: str | None, missing: str, notes: list[str]) -> S
     rest = [name for name in table.columns if name not in y.columns]
     if len(y.columns) != 1 or not rest:
         raise InvalidParameter(f"--target must name one column and leave at least one other, got {target!r}")
-    return Source((table.choose(rest).values, y.values[:, 0]), table.name, tuple(rest), (*notes, *note))
+    return Input((table.choose(rest).values, y.values[:, 0]), table.name, tuple(rest), (*notes, *note))
 
 
 def _holes(table: Table, missing: str) -> tuple[Table, list[str]]:
@@ -84,54 +99,12 @@ def _holes(table: Table, missing: str) -> tuple[Table, list[str]]:
     return table._replace(values=table.values[kept]), [f"left out {int((~kept).sum())} rows with empty cells"]
 
 
-def sizes(text: str) -> list[int]:
-    """1:6 (the last included), 3, or 1,2,5."""
-    found: list[int] = []
-    for part in text.split(","):
-        first, colon, last = part.strip().partition(":")
-        if not first.isdigit() or (colon and not last.isdigit()):
-            raise InvalidParameter(f"--components must be like 3, 1:6 or 1,2,5, got {text!r}")
-        low, high = int(first), int(last or first)
-        if low < 1 or high < low:
-            raise InvalidParameter(f"--components must go up from at least 1, got {text!r}")
-        found += range(low, high + 1)
-    return list(dict.fromkeys(found))
-
-
-def prior_values(flags: dict[str, Any], file: Path | None) -> dict[str, Any]:
-    """What the flags say, over what a TOML file says."""
-    values: dict[str, Any] = {}
-    if file is not None:
-        try:
-            values = tomllib.loads(file.read_text("utf-8"))
-        except FileNotFoundError as error:
-            raise InvalidParameter(f"--prior: there is no file {str(file)!r}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InvalidParameter(f"--prior: {file.name} is not TOML: {error}") from error
-        unknown = [key for key in values if key not in PRIOR_KEYS]
-        if unknown:
-            raise InvalidParameter(f"--prior: {file.name} has {unknown[0]!r}; it may have {', '.join(PRIOR_KEYS)}")
-    return values | {key: _numbers(key, value) for key, value in flags.items() if value is not None}
-
-
-def _numbers(key: str, value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        numbers = [float(part) for part in value.split(",")]
-    except ValueError as error:
-        raise InvalidParameter(
-            f"--{key.replace('_', '-')} must be a number or some, with commas, got {value!r}"
-        ) from error
-    return numbers if len(numbers) > 1 else numbers[0]
-
-
-def component_prior(values: dict[str, Any], source: Source, covariance: str) -> Any:
+def component_prior(values: dict[str, Any], source: Input, covariance: str) -> Any:
     """The prior of Gaussian components, or None for the default. What is not given is taken from the data: their
     mean, their variances as scatter, 0.01 as pseudo-count and one degree of freedom more than the least whole one."""
     given = {key: value for key, value in values.items() if key != "concentration"}
-    if not given or covariance not in ("full", "diag", "spherical"):
-        return None  # the model itself refuses another name
+    if not given:
+        return None
     d = source.width
     mean = np.asarray(given.get("mean", np.nanmean(source.values, axis=0)), dtype=np.float64)
     if mean.ndim > 1 or (mean.ndim == 1 and len(mean) not in (1, d)):

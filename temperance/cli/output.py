@@ -7,15 +7,9 @@ import math
 import sys
 from typing import Any
 
-import numpy as np
-
-from ..errors import InvalidParameter
-
 
 def person(format: str) -> bool:
     """Whether a person reads the output, or a program."""
-    if format not in ("auto", "text", "json"):
-        raise InvalidParameter(f"--format must be auto, text or json, got {format!r}")
     return sys.stdout.isatty() if format == "auto" else format == "text"
 
 
@@ -29,8 +23,8 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, np.ndarray | np.generic) or hasattr(value, "__jax_array__") or hasattr(value, "tolist"):
-        return _plain(np.asarray(value).tolist())
+    if hasattr(value, "tolist"):  # an array or a number of NumPy or JAX
+        return _plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

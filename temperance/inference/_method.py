@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from ..errors import InvalidParameter
 from ..models import Data, Model
 from ..numerics.place import on_device
+from ._checks import Checks, number, whole
 
 Info = dict[str, Any]  # what a step reports, arrays or trees of them; one entry of the history each
 
@@ -79,6 +79,10 @@ class Method(ABC):
     to run, and never cause a new compilation."""
 
     budget: ClassVar[tuple[str, ...]] = ("restarts", "max_iter", "tol")
+    checks: ClassVar[Checks] = {  # of the fields, when a method is made
+        **dict.fromkeys(("restarts", "max_iter", "local_steps"), whole(1)),
+        "tol": number("a finite number of at least 0", lambda tol: tol >= 0),
+    }
     one_mode: ClassVar[bool] = True  # whether its evidence is that of one labelling of the solution, not of all
     row_by_row: ClassVar[bool] = False  # whether a step goes from datum to datum: then one device has them all
     streams: ClassVar[bool] = False  # whether a step may see another piece of the data than the one before
@@ -153,10 +157,6 @@ class Method(ABC):
         return dataclasses.replace(self, **defaults)
 
     def __post_init__(self) -> None:
-        for name in ("restarts", "max_iter", "local_steps"):
-            value = getattr(self, name, 1)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise InvalidParameter(f"{name} must be a whole number of at least 1, got {value!r}")
-        tol = getattr(self, "tol", 0.0)
-        if isinstance(tol, bool) or not isinstance(tol, int | float | np.number) or not 0 <= tol < np.inf:
-            raise InvalidParameter(f"tol must be a finite number of at least 0, got {tol!r}")
+        for field in dataclasses.fields(self):
+            if field.name in self.checks:
+                self.checks[field.name](field.name, getattr(self, field.name))

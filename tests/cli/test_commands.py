@@ -1,6 +1,8 @@
 """The command line: what it prints, what it returns, and how it refuses."""
 
+import csv
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -11,8 +13,8 @@ import numpy as np
 import pytest
 
 import temperance as tp
-from temperance.cli import main
-from temperance.cli.registry import METHODS, MODELS
+from temperance import registry
+from temperance.cli import gallery, main
 from temperance.comparison import tasks
 
 TINY = "x\n-2.1\n-1.7\n-1.9\n0.9\n1.4\n1.2\n1.1\n"
@@ -183,9 +185,70 @@ def test_ctrl_c_saves_what_was_done(tiny, capsys, monkeypatch):
 
 def test_models_lists_the_table(capsys):
     found = json.loads(run(capsys, "models")[1])
-    assert set(found["models"]) == set(MODELS) and set(found["methods"]) == set(METHODS)
+    assert list(found["models"]) == [entry.command for entry in registry.models() if entry.command]
+    assert list(found["methods"]) == [entry.command for entry in registry.methods()]
     text = run(capsys, "models", "--format", "text")[1]
-    assert "gaussian-mixture" in text and "laplace" in text
+    assert "dirichlet-process" in text and "laplace" in text
+
+
+def test_version_and_help(capsys):
+    assert run(capsys, "--version") == (0, f"temperance {tp.__version__}\n", "")
+    assert run(capsys)[:2] == run(capsys, "--help")[:2]
+    assert "--install-completion" in run(capsys, "--help")[1]
+
+
+def test_the_shell_completes_models_and_lists_of_methods():
+    command = [sys.executable, "-m", "temperance.cli"]
+    words = {"fit --model fac": ["factorial-mixture", "factor-analysis"], "fit --method vb,e": ["vb,ep", "vb,em"]}
+    for line, offered in words.items():
+        asked = {"_TEMPERANCE_COMPLETE": "complete_bash", "COMP_WORDS": f"temperance {line}", "COMP_CWORD": "3"}
+        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | asked, check=True)
+        assert done.stdout.split() == offered
+
+
+def test_old_names_of_models_still_work(tiny, capsys):
+    options = [*PRIOR, "-k", 1, "--restarts", 1]
+    for name in ("mixture", "gaussian-mixture", "groups"):
+        found = json.loads(run(capsys, "fit", "tiny.csv", "--model", name, *options)[1])
+        assert found["model"] == "mixture" and found["log_evidence"] == pytest.approx(-18.924757, abs=1e-5)
+    names = {"hidden-markov": "hmm", "factors": "factorial-mixture", "lda": "topics", "polynomial": "polynomial"}
+    assert {name: registry.model(name).command for name in names} == names
+
+
+def test_factors_says_what_it_is(tiny, capsys):
+    _, out, _ = run(capsys, "fit", "tiny.csv", "--model", "factors", "-k", 1, "--restarts", 1)
+    assert any("factor-analysis finds hidden scores" in note for note in json.loads(out)["notes"])
+
+
+@pytest.mark.parametrize(
+    "error, said, code",
+    [
+        (tp.errors.NumericalFailure("VB met an impossible state"), "VB met an impossible state", 1),
+        (tp.errors.UnsupportedMethod("no\n such method"), "no such method", 2),
+        (ValueError("bad cell"), "bad cell", 2),
+        (csv.Error("field larger than field limit (131072)"), "field larger than field limit (131072)", 2),
+        (FileNotFoundError(2, "No such file or directory", "x.csv"), "x.csv: No such file or directory", 2),
+        (OSError(28, "No space left on device"), "[Errno 28] No space left on device", 1),
+        (MemoryError(), "there is not enough memory for this", 1),
+        (TypeError("oops"), "unexpected TypeError: oops; run it with --traceback to see where", 1),
+    ],
+)
+def test_any_exception_is_one_sentence(error, said, code, capsys, monkeypatch):
+    def fails(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr(gallery, "figures", fails)
+    assert run(capsys, "reproduce") == (code, "", f"temperance: {said}\n")
+    again, out, err = run(capsys, "reproduce", "--traceback")
+    assert (again, out) == (code, "") and "in fails" in err and err.endswith(f"temperance: {said}\n")
+
+
+def test_ctrl_c_is_one_sentence(capsys, monkeypatch):
+    def stopped():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gallery, "figures", stopped)
+    assert run(capsys, "reproduce") == (1, "", "temperance: interrupted before there was a result\n")
 
 
 def test_reproduce_lists_the_figures(capsys):
@@ -226,10 +289,11 @@ def test_the_known_choices(name, capsys):
 def test_in_a_process_of_its_own(tiny):
     """Standard input, a pipe as output, and the exit code."""
     command = [sys.executable, "-m", "temperance.cli", "fit", "-", *PRIOR, "-k", "1"]
-    done = subprocess.run(command, input=TINY, capture_output=True, text=True)
+    here = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, input=TINY, capture_output=True, text=True, env=here)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["log_evidence"] == pytest.approx(-18.924757, abs=1e-5)
-    done = subprocess.run([*command[:3], "fit", "none.csv"], capture_output=True, text=True)
+    done = subprocess.run([*command[:3], "fit", "none.csv"], capture_output=True, text=True, env=here)
     assert done.returncode == 2 and done.stderr.startswith("temperance: there is no file")
 
 

@@ -23,6 +23,6 @@ for _ in range(30):
 
 @pytest.mark.slow
 def test_two_batches_do_not_wait_for_each_other():
-    """On two cores this hung within a few rounds, using no time at all (see temperance/numerics/__init__.py)."""
+    """On two cores this hung within a few rounds, using no time at all (see temperance/_configure.py)."""
     environment = {name: value for name, value in os.environ.items() if name != "PJRT_NPROC"}
     subprocess.run([sys.executable, "-c", SCRIPT], check=True, timeout=120, env=environment)

@@ -7,7 +7,6 @@ ln s approximates the log evidence. A pass refreshes every factor once against t
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -17,10 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from ...errors import InvalidData, InvalidParameter, NumericalFailure, UnsupportedMethod
+from ...errors import InvalidData, NumericalFailure, UnsupportedMethod
 from ...families import Family, GaussianWithMissing, Point, SphericalWithMissing
 from ...models import Data, Model, Posterior
 from ...models._answers import Enumerable
+from .._checks import Checks, choice, number, whole
 from .._method import Info, Method, Result, Run, state_of
 from ..streamed import Streamed
 from .corrections import corrected_log_evidence
@@ -66,17 +66,15 @@ class MessagePassing(Method):
 
     budget: ClassVar[tuple[str, ...]] = ("restarts", "max_passes")
     row_by_row: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        _require_number("alpha", self.alpha, "0, or from 1e-4 up", lambda a: a == 0 or LEAST_ALPHA <= a < math.inf)
-        _require_number("damping", self.damping, "at least 0 and below 1", lambda e: 0 <= e < 1)
-        _require_number("tol", self.tol, "at least 0", lambda t: 0 <= t < math.inf)
-        for name, least in (("restarts", 1), ("max_passes", 1), ("warm_passes", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise InvalidParameter(f"{name} must be a whole number of at least {least}, got {value!r}")
-        if self.schedule not in ("random", "sequential"):
-            raise InvalidParameter(f"schedule must be 'random' or 'sequential', got {self.schedule!r}")
+    checks: ClassVar[Checks] = {
+        "alpha": number("a number 0, or from 1e-4 up", lambda alpha: alpha == 0 or alpha >= LEAST_ALPHA),
+        "restarts": whole(1),
+        "max_passes": whole(1),
+        "tol": number("a number at least 0", lambda tol: tol >= 0),
+        "damping": number("a number at least 0 and below 1", lambda kept: 0 <= kept < 1),
+        "schedule": choice("random", "sequential"),
+        "warm_passes": whole(0),
+    }
 
     @property
     def name(self) -> str:
@@ -273,9 +271,3 @@ def require_whole(name: str, data: Data) -> None:
     other = weights[(weights != 0) & (weights != 1)]
     if other.size:
         raise InvalidData(f"weights must be 0 or 1 for {name}, found {other[0]:g}; repeat rows, or use tp.VB()")
-
-
-def _require_number(name: str, value: Any, accepted: str, holds: Any) -> None:
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number or not holds(float(value)):
-        raise InvalidParameter(f"{name} must be a number {accepted}, got {value!r}")

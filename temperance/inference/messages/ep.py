@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from ...errors import InvalidParameter
 from ...models import Model
+from .._checks import FLAG, Checks
 from .alpha_divergence import MessagePassing
 from .double_loop import DoubleLoop
 
@@ -23,11 +24,10 @@ class EP(MessagePassing):
     double_loop: bool = False
 
     budget: ClassVar[tuple[str, ...]] = MessagePassing.budget
+    checks: ClassVar[Checks] = {**MessagePassing.checks, "double_loop": FLAG}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.double_loop, bool):
-            raise InvalidParameter(f"double_loop must be True or False, got {self.double_loop!r}")
         for name, value in (("damping", self.damping), ("trace", self.trace)):
             if self.double_loop and value:
                 raise InvalidParameter(f"{name} is for plain passes: leave it out with double_loop=True")

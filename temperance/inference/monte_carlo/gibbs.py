@@ -11,8 +11,9 @@ from jaxtyping import Array, Key
 
 from ...models import Data, Model
 from ...numerics.autocorrelation import split_r_hat
+from .._checks import Checks, whole
 from .._method import Info, Method, Result, Run
-from ._support import check_counts, require_distributions, require_unweighted
+from ._support import require_distributions, require_unweighted
 from .draws import Draws
 
 MIXED = 1.01  # chains whose R-hat is below this agree (Vehtari et al., 2021)
@@ -38,9 +39,12 @@ class Gibbs(Method):
 
     budget: ClassVar[tuple[str, ...]] = ("draws", "warmup", "chains")
     one_mode: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_counts(draws=(self.draws, 4), warmup=(self.warmup, 0), chains=(self.chains, 1), thin=(self.thin, 1))
+    checks: ClassVar[Checks] = {
+        "draws": whole(4),
+        "warmup": whole(0),
+        "chains": whole(1),
+        "thin": whole(1),
+    }
 
     @property
     def name(self) -> str:

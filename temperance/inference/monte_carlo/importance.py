@@ -14,10 +14,11 @@ from ...errors import InvalidParameter, UnsupportedMethod
 from ...evidence.weights import effective_draws, pareto_khat, upwards
 from ...families import Point
 from ...models import Data, Model, Posterior
+from .._checks import Checks, number, whole
 from .._method import Info, Method, Result, Run
 from ..progress import Progress
 from ..run import run as run_loop
-from ._support import check_counts, require_distributions
+from ._support import require_distributions
 from .draws import Draws
 from .proposal import Proposal, propose
 
@@ -43,11 +44,10 @@ class ImportanceSampling(Method):
 
     budget: ClassVar[tuple[str, ...]] = ("draws", "notes")
     one_mode: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_counts(draws=(self.draws, 2))
-        if isinstance(self.defensive, bool) or not 0 < self.defensive < 1:
-            raise InvalidParameter(f"defensive must be between 0 and 1, got {self.defensive!r}")
+    checks: ClassVar[Checks] = {
+        "draws": whole(2),
+        "defensive": number("between 0 and 1", lambda part: 0 < part < 1),
+    }
 
     @property
     def name(self) -> str:

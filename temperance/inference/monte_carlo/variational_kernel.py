@@ -25,6 +25,7 @@ from ...families._family import Family
 from ...families.unconstrained import chart, dimension
 from ...models import Conditional, Data, Model
 from ...models._blocks import add, member
+from .._checks import Checks, number
 from .._method import Info, Result, Run
 from .gibbs import Gibbs, State
 
@@ -44,16 +45,16 @@ class VariationalKernel(Gibbs):
     cycle: bool = False
 
     budget: ClassVar[tuple[str, ...]] = ("draws", "warmup", "chains")
+    checks: ClassVar[Checks] = {
+        **Gibbs.checks,
+        **dict.fromkeys(("walk", "gibbs"), number("between 0 and 1", lambda part: 0 <= part <= 1)),
+        "size": number("positive", lambda size: size > 0),
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("walk", "gibbs"):
-            if isinstance(getattr(self, name), bool) or not 0 <= getattr(self, name) <= 1:
-                raise InvalidParameter(f"{name} must be between 0 and 1, got {getattr(self, name)!r}")
         if self.walk + self.gibbs > 1:
             raise InvalidParameter(f"walk and gibbs are parts of a whole, but together {self.walk + self.gibbs:g}")
-        if not self.size > 0:
-            raise InvalidParameter(f"size must be positive, got {self.size!r}")
 
     @property
     def name(self) -> str:

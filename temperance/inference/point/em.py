@@ -7,7 +7,7 @@ block's conditional. With a flat prior it is log p(x | θ), and the same sweep i
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -19,6 +19,7 @@ from ...errors import InvalidParameter, UnsupportedMethod
 from ...families import Point
 from ...families._family import Family
 from ...models import Conditional, Data, Model, Posterior, Way
+from .._checks import Checks, optional, whole
 from .._method import Info, Method, Result, Run, best_restart
 from ..variational.memoised import Parts, pass_over_parts, require_additive, start_parts
 from .collapse import at_edge, collapsed
@@ -41,13 +42,11 @@ class EM(Method):
     batches: int | None = None
     local_steps: int = 1
 
+    checks: ClassVar[Checks] = {**Method.checks, "batches": optional(whole(1))}
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.batches is None:
-            return
-        if isinstance(self.batches, bool) or not isinstance(self.batches, int) or self.batches < 1:
-            raise InvalidParameter(f"batches must be a whole number of at least 1, got {self.batches!r}")
-        if not self.incremental:
+        if self.batches is not None and not self.incremental:
             raise InvalidParameter("batches is for incremental=True: EM otherwise treats all data together")
 
     @property

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from ...errors import InvalidParameter, NumericalFailure, UnsupportedMethod
+from ...errors import NumericalFailure, UnsupportedMethod
 from ...families import Point
 from ...families._family import Family
 from ...families.unconstrained import chart, dimension
@@ -26,6 +26,7 @@ from ...models import Conditional, Data, Mixture, Model, Posterior
 from ...models._model import Means, means
 from ...numerics.linalg import cholesky, log_det, solve_vector, transposed_solve_vector
 from ...numerics.special import LOG_2PI
+from .._checks import Checks, whole
 from .._method import Info, Method, Result, Run, state_of
 from ..monte_carlo.draws import Draws
 from .em import as_point
@@ -58,11 +59,7 @@ class Laplace(Method):
     draws: int = 1000
 
     budget: ClassVar[tuple[str, ...]] = ("restarts", "max_iter", "tol", "draws")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if isinstance(self.draws, bool) or not isinstance(self.draws, int) or self.draws < 1:
-            raise InvalidParameter(f"draws must be a whole number of at least 1, got {self.draws!r}")
+    checks: ClassVar[Checks] = {**Method.checks, "draws": whole(1)}
 
     @property
     def name(self) -> str:

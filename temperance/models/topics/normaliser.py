@@ -14,7 +14,6 @@ import threading
 from typing import NamedTuple
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 from scipy.special import gammaln, logsumexp
 
 from ...numerics.threads import in_threads, one_blas_thread
@@ -38,6 +37,8 @@ class Prior(NamedTuple):
 
 def log_normalisers(prior: Prior, powers: np.ndarray, samples: int, seed: int) -> np.ndarray:
     """Σ_d log E_θ(…)^(N_d) for each power and each of `samples` draws of the topics."""
+    from scipy.interpolate import CubicSpline  # slow to import
+
     nodes = powers if len(powers) <= _NODES else np.linspace(powers.min(), powers.max(), _NODES)
     rng, turns, lock = np.random.default_rng(seed), iter(range(samples)), threading.Lock()
     few = prior._replace(**dict(zip(("lengths", "weights"), _few_lengths(prior.lengths, prior.weights), strict=True)))

@@ -1,0 +1,251 @@
+"""The flags that commands share, and what they say before any data are read.
+
+A parameter of a command whose type is one of these dataclasses stands for one flag for each of its fields.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import tomllib
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from .. import registry
+from ..errors import InvalidParameter
+from ..registry import MethodEntry, ModelEntry
+
+PRIOR_KEYS = ("mean", "pseudo_count", "dof", "scatter", "concentration")
+_MODELS = [entry.command for entry in registry.models() if entry.command]
+_METHODS = [entry.command for entry in registry.methods()]
+
+Source = Annotated[str, typer.Argument(help="A file, - for standard input, or the name of a bundled data set.")]
+Saved = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A result that fit or compare saved.")]
+Format = Annotated[str, typer.Option("--format", help="text, json, or auto: text on a terminal, json in a pipe.")]
+
+
+def _starting(names: list[str]) -> Callable[[str], list[str]]:
+    """What the shell offers for a list with commas whose last name is not complete."""
+
+    def offered(incomplete: str) -> list[str]:
+        head, comma, last = incomplete.rpartition(",")
+        return [f"{head}{comma}{name}" for name in names if name.startswith(last)]
+
+    return offered
+
+
+ModelName = Annotated[
+    str,
+    typer.Option("--model", help=f"One of {', '.join(_MODELS)}.", autocompletion=_starting(_MODELS)),
+]
+MethodNames = Annotated[
+    str,
+    typer.Option("--method", help=f"Of {', '.join(_METHODS)}.", autocompletion=_starting(_METHODS)),
+]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a table is read."""
+
+    columns: Annotated[str | None, typer.Option(help="Columns to use: names, numbers from 1, or 2:4; with commas.")] = (
+        None
+    )
+    missing: Annotated[str, typer.Option(help="Empty cells: error, drop (those rows) or marginalise.")] = "error"
+    array: Annotated[str | None, typer.Option("--array", help="Which array of an npz file.")] = None
+    delimiter: Annotated[str, typer.Option(help="Between cells of a text file; found by itself unless given.")] = ""
+
+    def __post_init__(self) -> None:
+        _choice("missing", self.missing, ("error", "drop", "marginalise"))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The data, the model and its prior."""
+
+    source: Source
+    model: ModelName = "mixture"
+    target: Annotated[str | None, typer.Option(help="The column to predict, for a regression.")] = None
+    vocabulary: Annotated[Path | None, typer.Option(help="A file of words, one a line, for topics.")] = None
+    covariance: Annotated[str, typer.Option(help="full, diag or spherical.")] = "full"
+    mean: Annotated[str | None, typer.Option(help="Prior mean of a component.")] = None
+    pseudo_count: Annotated[float | None, typer.Option(help="Prior pseudo-count of the mean.")] = None
+    dof: Annotated[float | None, typer.Option(help="Prior degrees of freedom of the precision.")] = None
+    scatter: Annotated[str | None, typer.Option(help="Prior scatter: E[precision] = dof · scatter⁻¹.")] = None
+    concentration: Annotated[float | None, typer.Option(help="Dirichlet parameter of the weights (default 1).")] = None
+    prior: Annotated[
+        Path | None, typer.Option("--prior", help="A TOML file with mean, pseudo_count, dof, …")
+    ] = None  # fmt: skip
+
+    def __post_init__(self) -> None:
+        _choice("covariance", self.covariance, ("full", "diag", "spherical"))
+        self.prior_values()  # raises if the model is not known, or does not take these flags
+
+    @property
+    def entry(self) -> ModelEntry:
+        return registry.model(self.model)
+
+    def prior_values(self) -> dict[str, Any]:
+        """What the flags say of the prior, over what a TOML file says."""
+        values = {} if self.prior is None else _toml(self.prior)
+        flags = {key: getattr(self, key) for key in PRIOR_KEYS if getattr(self, key) is not None}
+        values |= {key: _prior_numbers(key, value) for key, value in flags.items()}
+        for key in values:
+            if ("concentration" if key == "concentration" else "prior") not in self.entry.flags:
+                raise InvalidParameter(f"--model {self.model} takes no --{key.replace('_', '-')}")
+        return values
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long a method runs, and from where."""
+
+    restarts: Annotated[int | None, typer.Option(min=1, help="Random starts (10; svi 1); the best is kept.")] = None
+    draws: Annotated[int | None, typer.Option(min=20, help="Sweeps of a Monte Carlo method (2000).")] = None
+    temperatures: Annotated[
+        str | None, typer.Option(help="Of annealed, one a sweep; of vt and lvt the grid, from 1 up: 1,2,5,10.")
+    ] = None
+    length: Annotated[
+        float | None, typer.Option(help="Sweeps (of topics: passes) of annealed, vt and lvt until T = 1.")
+    ] = None
+    seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0
+
+    def method(self, entry: MethodEntry, model: ModelEntry) -> Any:
+        """The method with this budget; what is tempered is variational Bayes, for topics by minibatches."""
+        # Sweeps are counted by whole numbers; passes over minibatches may have a part of one.
+        whole = self.length is not None and self.length.is_integer()
+        given = {
+            "restarts": self.restarts,
+            "draws": self.draws,
+            "warmup": None if self.draws is None else self.draws // 2,
+            "temperatures": _temperatures(self.temperatures),
+            "length": int(self.length) if whole and self.length is not None else self.length,
+        }
+        options = dict(entry.defaults) | {key: value for key, value in given.items() if value is not None}
+        if entry.tempered and model.data == "corpus":
+            options["method"] = registry.method("svi").make()
+        return entry.make(**options)
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where the result goes."""
+
+    out: Annotated[Path | None, typer.Option(help="Save the result here, for predict and report.")] = None
+    report: Annotated[Path | None, typer.Option("--report", help="Also write a report (HTML) here.")] = None
+    format: Format = "auto"
+
+    def __post_init__(self) -> None:
+        check_format(self.format)
+
+
+def flattened(function: Callable[..., None]) -> Callable[..., None]:
+    """A command in which each parameter whose type is a dataclass is replaced by that class's fields."""
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        alone = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name])
+        parameters += _flags_of(groups[name]) if name in groups else [alone]
+
+    @functools.wraps(function)
+    def command(**flags: Any) -> None:
+        for name, kind in groups.items():
+            flags[name] = kind(**{field.name: flags.pop(field.name) for field in fields(kind)})
+        function(**flags)
+
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+def _flags_of(group: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=hints[field.name],
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+        )
+        for field in fields(group)
+    ]
+
+
+def check_format(format: str) -> None:
+    _choice("format", format, ("auto", "text", "json"))
+
+
+def sizes(text: str) -> list[int]:
+    """1:6 (the last included), 3, or 1,2,5."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, colon, last = part.strip().partition(":")
+        if not first.isdecimal() or (colon and not last.isdecimal()):
+            raise InvalidParameter(f"--components must be like 3, 1:6 or 1,2,5, got {text!r}")
+        low, high = int(first), int(last or first)
+        if low < 1 or high < low:
+            raise InvalidParameter(f"--components must go up from at least 1, got {text!r}")
+        found += range(low, high + 1)
+    return list(dict.fromkeys(found))
+
+
+def chosen_methods(names: str, problem: Problem, budget: Budget) -> dict[str, MethodEntry]:
+    """The methods of a list such as "vb,ep,pt", checked against the model."""
+    chosen = [registry.method(name.strip()) for name in names.split(",") if name.strip()]
+    if not chosen:
+        raise InvalidParameter("--method must name at least one method")
+    able = problem.entry.methods
+    for entry in chosen:
+        if entry.command not in able and not entry.tempered:
+            raise InvalidParameter(
+                f"--method {entry.command} does not work for --model {problem.model}; {', '.join(able)} do"
+            )
+    for flag in ("temperatures", "length"):
+        if getattr(budget, flag) is not None and not any(entry.tempered for entry in chosen):
+            heated = ", ".join(entry.command for entry in registry.methods() if entry.tempered)
+            raise InvalidParameter(f"--{flag} is for --method {heated}, got --method {names}")
+    _temperatures(budget.temperatures)
+    return {entry.command: entry for entry in chosen}
+
+
+def _temperatures(text: str | None) -> tuple[float, ...] | None:
+    try:
+        return None if text is None else tuple(float(number) for number in text.split(","))
+    except ValueError:
+        raise InvalidParameter(f"--temperatures must be numbers with commas, such as 1,2,5, got {text!r}") from None
+
+
+def _toml(file: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(file.read_text("utf-8"))
+    except FileNotFoundError as error:
+        raise InvalidParameter(f"--prior: there is no file {str(file)!r}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidParameter(f"--prior: {file.name} is not TOML: {error}") from error
+    unknown = [key for key in values if key not in PRIOR_KEYS]
+    if unknown:
+        raise InvalidParameter(f"--prior: {file.name} has {unknown[0]!r}; it may have {', '.join(PRIOR_KEYS)}")
+    return values
+
+
+def _prior_numbers(key: str, value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        numbers = [float(part) for part in value.split(",")]
+    except ValueError as error:
+        raise InvalidParameter(
+            f"--{key.replace('_', '-')} must be a number or some, with commas, got {value!r}"
+        ) from error
+    return numbers if len(numbers) > 1 else numbers[0]
+
+
+def _choice(name: str, value: str, accepted: tuple[str, ...]) -> None:
+    if value not in accepted:
+        listed = f"{', '.join(accepted[:-1])} or {accepted[-1]}"
+        raise InvalidParameter(f"--{name} must be {listed}, got {value!r}")

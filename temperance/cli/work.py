@@ -1,0 +1,162 @@
+"""What the commands do, once their flags make sense: read, fit, save, print."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+
+import temperance as tp
+
+from .. import registry
+from ..comparison.names import sized
+from ..errors import InvalidParameter
+from ..registry import MethodEntry
+from ..report.words import about_labels, conclusion, fit_sentences, shown, warnings
+from . import inputs
+from .options import Budget, Output, Problem, Reading
+from .output import as_json, person, show_fit_table, show_table
+
+
+def fit_one(
+    problem: Problem, data: inputs.Input, size: int, by: MethodEntry, budget: Budget, output: Output,
+    checkpoint: Path | None,
+) -> None:  # fmt: skip
+    """Fit one model by one method, and show the result."""
+    model = inputs.models(problem, data, [size])[size]
+    method = budget.method(by, problem.entry)
+    result = tp.fit(model, data.values, method, seed=budget.seed, checkpoint=checkpoint)
+    title = f"{data.name}: {sized(size, 'components')}"
+    notes = [*result.notes, *data.notes, *_write(result, output, "fit", title, data)]
+    if person(output.format):
+        typer.echo("\n".join(fit_sentences(result)))
+        show_fit_table(result.table())
+        typer.echo("\n".join(f"note: {note}" for note in notes))
+    else:
+        typer.echo(as_json(_fit_record(result, problem, size, by, notes)))
+    if result.interrupted:
+        if checkpoint is not None:
+            typer.echo(f"temperance: interrupted; the same command goes on from {checkpoint}", err=True)
+            raise typer.Exit(1)
+        _interrupted(output.out, "the fit as far as it went")
+
+
+def compare_sizes(
+    problem: Problem, data: inputs.Input, sizes: list[int], by: dict[str, MethodEntry], budget: Budget,
+    output: Output, workers: int, resume: Path | None,
+) -> None:  # fmt: skip
+    """Fit every size by every method, and show the conclusion."""
+    models = inputs.models(problem, data, sizes)
+    before = None if resume is None else tp.load(resume)
+    if before is not None and not isinstance(before, tp.Comparison):
+        raise InvalidParameter(f"--resume must be a saved comparison, but {resume} holds a fit")
+    methods = {name: budget.method(entry, problem.entry) for name, entry in by.items()}
+    result = tp.compare(models, data.values, methods, budget.seed, workers=workers, resume=before)
+    notes = [*data.notes, *_write(result, output, "comparison", data.name, data)]
+    if person(output.format):
+        show_comparison(result, notes)
+    else:
+        typer.echo(as_json(_comparison_record(result, notes)))
+    if not result.complete:
+        _interrupted(output.out, "what was done; go on with --resume")
+
+
+def predict_rows(saved: Path, source: str, reading: Reading, out: Path | None, format: str) -> None:
+    """What a saved result says of new rows."""
+    rows = _predictions(tp.load(saved), source, reading)
+    size = len(next(iter(rows.values())))
+    if out is not None:
+        lines = [",".join(rows)] + [",".join(repr(v) for v in row) for row in zip(*rows.values(), strict=True)]
+        out.write_text("\n".join(lines) + "\n", "utf-8")
+    if person(format):
+        if out is None:
+            show_table({name: [shown(name, value) for value in values[:50]] for name, values in rows.items()})
+        typer.echo(f"{size:,} rows" + (f" in {out}" if out else ", the first 50 shown" if size > 50 else ""))
+    elif out is None:
+        typer.echo(as_json([dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]))
+    else:
+        typer.echo(as_json({"rows": size, "out": str(out)}))
+
+
+def show_comparison(result: tp.Comparison, notes: list[str]) -> None:
+    """The table, the three-line conclusion, and what else a reader should know."""
+    rows = result.rows()
+    kept = [name for name in rows[0] if name not in ("seconds", "failure")]
+    show_table({name.replace("_", " "): [shown(name, row[name]) for row in rows] for name in kept})
+    typer.echo("\n".join(conclusion(result)))
+    labels = about_labels(result)
+    for note in [*([labels] if labels else []), *warnings(result), *notes]:
+        typer.echo(f"note: {note}")
+
+
+def _write(result: Any, output: Output, what: str, title: str, data: inputs.Input) -> list[str]:
+    """Save the result and its report where they are wanted, and say so."""
+    notes = []
+    if output.out is not None:
+        result.save(output.out)
+        notes.append(f"the {what} is in {output.out}")
+    if output.report is not None:
+        tp.report(result, output.report, title=title, code=_command(), names=data.columns or None)
+        notes.append(f"the report is in {output.report}")
+    return notes
+
+
+def _fit_record(result: tp.Fit, problem: Problem, size: int, by: MethodEntry, notes: list[str]) -> dict[str, Any]:
+    bound = by.evidence == "a lower bound"
+    low, high = result.bracket or (result.log_evidence if bound else None, None)
+    return {
+        "model": problem.entry.command,
+        "components": size,
+        "method": by.command,
+        "log_evidence": result.log_evidence,
+        "low": low,
+        "high": high,
+        "converged": result.converged,
+        "seconds": result.seconds,
+        "seed": result.seed,
+        "table": result.table(),
+        "notes": notes,
+    }
+
+
+def _comparison_record(result: tp.Comparison, notes: list[str]) -> dict[str, Any]:
+    rows = [{("components" if key == result.size_name else key): v for key, v in r.items()} for r in result.rows()]
+    return {
+        "best": result.best,
+        "probability": float(result.probabilities.max()),
+        "decided_by": result.decided_by,
+        "choices": result.choices,
+        "models": rows,
+        "notes": [*warnings(result), *notes],
+    }
+
+
+def _predictions(result: Any, source: str, reading: Reading) -> dict[str, list[Any]]:
+    fitted: tp.Fit = result.best_fit if isinstance(result, tp.Comparison) else result
+    entry = registry.entry_of(fitted.model)
+    kind, part = (entry.data, entry.part) if entry is not None else ("table", "component")
+    if kind == "corpus":
+        shares = fitted.transform(inputs.corpus(source).values)
+        return {f"{part} {k + 1}": shares[:, k].tolist() for k in range(shares.shape[1])}
+    table = inputs.table(source, reading).values
+    if kind == "inputs and targets":
+        found = fitted.predict(table)
+        return {"mean": found.mean.tolist(), "variance": found.variance.tolist()}
+    rows: dict[str, list[Any]] = {"log_density": result.log_predictive(table).tolist()}
+    if hasattr(fitted.model, "responsibilities"):
+        shares = fitted.responsibilities(table)
+        rows["component"] = shares.argmax(axis=1).tolist()
+        rows["probability"] = shares.max(axis=1).tolist()
+    return rows
+
+
+def _command() -> str:
+    return "temperance " + " ".join(sys.argv[1:]) if sys.argv and "temperance" in sys.argv[0] else ""
+
+
+def _interrupted(out: Path | None, what: str) -> None:
+    saved = f"; {out} holds {what}" if out else "; with --out FILE what was done would have been saved"
+    typer.echo(f"temperance: interrupted{saved}", err=True)
+    raise typer.Exit(1)

@@ -1,0 +1,58 @@
+"""What the arguments of a method may be, declared: a table from names to checks, which `Method` runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import InvalidParameter
+
+
+class Check(NamedTuple):
+    """What an argument may be, in words, and whether a value is that."""
+
+    accepted: str
+    holds: Callable[[Any], bool]
+
+    def __call__(self, name: str, value: Any) -> None:
+        if not self.holds(value):
+            raise InvalidParameter(f"{name} must be {self.accepted}, got {value!r}")
+
+
+Checks = Mapping[str, Check]  # one for each argument
+
+
+def whole(least: int) -> Check:
+    """A whole number."""
+
+    def holds(value: Any) -> bool:
+        return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
+
+    return Check(f"a whole number of at least {least}", holds)
+
+
+def number(accepted: str, holds: Callable[[float], bool]) -> Check:
+    """A finite number for which `holds`."""
+
+    def both(value: Any) -> bool:
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+            return False
+        return math.isfinite(value) and holds(float(value))
+
+    return Check(accepted, both)
+
+
+def choice(*words: str) -> Check:
+    """One of a few words."""
+    return Check(" or ".join(map(repr, words)), lambda value: isinstance(value, str) and value in words)
+
+
+def optional(check: Check) -> Check:
+    """None, or what the other check accepts."""
+    return Check(check.accepted, lambda value: value is None or check.holds(value))
+
+
+FLAG = Check("True or False", lambda value: isinstance(value, bool))
