@@ -65,7 +65,7 @@ def _class_in(module: str, bare: str) -> type | None:
     except ImportError:  # a module that needs a package that is not installed
         return None
     ours = isinstance(found, type) and found.__module__ == module
-    return found if ours and (dataclasses.is_dataclass(found) or hasattr(found, "_fields")) else None
+    return typing.cast(type, found) if ours and (dataclasses.is_dataclass(found) or hasattr(found, "_fields")) else None
 
 
 @functools.cache

@@ -195,7 +195,7 @@ def _build(tree: dict[str, Any], arrays: list[np.ndarray]) -> Any:
         items = [_decode(item, arrays) for item in tree["items"]]
         check_fields(cls, dict(zip(cls._fields, items, strict=False)))
         return cls(*items)
-    if not dataclasses.is_dataclass(cls):
+    if not hasattr(cls, "__dataclass_fields__"):
         raise DamagedFile(f"a {cls.__qualname__} is not stored as fields")
     values = {name: make() for name, make in _absent(cls, tree["fields"]).items()}
     stored = {name: _decode(item, arrays) for name, item in tree["fields"].items()}

@@ -1,6 +1,6 @@
 """Turning what users have into arrays: one place, used by Python, the estimators and the command line alike."""
 
-from .arrays import as_matrix, as_weights, column_moments, distinct_rows
+from .arrays import as_matrix, as_weights, checked, column_moments, distinct_rows
 from .corpus import Corpus, as_corpus
 from .corpus_files import read_corpus, read_vocabulary
 from .corpus_store import ShardedCorpus, open_corpus, store_corpus
@@ -11,6 +11,7 @@ __all__ = [
     "as_corpus",
     "as_matrix",
     "as_weights",
+    "checked",
     "column_moments",
     "distinct_rows",
     "open_corpus",
