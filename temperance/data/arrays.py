@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidData
+from .tables import Table
 
 _PIECE = 2**16  # rows
 LARGEST = 1e140  # sums of squares must stay finite
@@ -59,7 +60,8 @@ def checked(check: Callable[[np.ndarray], np.ndarray], x: np.ndarray, data: Any)
 
 def _labels(data: Any) -> Callable[[Any], Any]:
     """How to call a column by its number: by the frame's name for it, where there is one."""
-    names = list(data.columns) if hasattr(data, "columns") and hasattr(data, "dtypes") else []
+    named = isinstance(data, Table) or (hasattr(data, "columns") and hasattr(data, "dtypes"))
+    names = list(data.columns) if named else []
     return lambda column: repr(names[int(column)]) if int(column) < len(names) else int(column)
 
 
@@ -129,6 +131,8 @@ def _numbers(data: Any, name: str) -> np.ndarray:
         raise InvalidData(f"{name} must be an array or a frame, got {shown}")
     if hasattr(data, "toarray") and hasattr(data, "nnz"):
         raise InvalidData(f"{name} is a sparse matrix; this model needs a dense one (data.toarray())")
+    if isinstance(data, Table):
+        return data.matrix()
     if hasattr(data, "columns") and hasattr(data, "dtypes"):
         return _frame(data, name)
     if np.ma.isMaskedArray(data):

@@ -175,10 +175,8 @@ def _market(content: bytes, name: str) -> Any:
 
     lines = (line.split() for line in content.split(b"\n") if line.strip() and not line.startswith(b"%"))
     sizes = [int(size) for size in next(lines, []) if size.isdigit() and len(size) < 19]
-    # A value takes at least a digit and the end of a line: more of them than that are only announced.
-    if (len(sizes) == 3 and 6 * sizes[2] > len(content)) or (
-        len(sizes) == 2 and 2 * sizes[0] * sizes[1] > 2 * len(content)
-    ):
+    # An entry takes two digits at least, a space and the end of a line; a value of a dense triangle half as much.
+    if (len(sizes) == 3 and 4 * sizes[2] > len(content)) or (len(sizes) == 2 and sizes[0] * sizes[1] > len(content)):
         raise DamagedFile(f"{name} is damaged or cut short: it announces the sizes {sizes} in {len(content)} bytes")
     if len(sizes) == 3:
         require_memory(8 * max(sizes[0] * sizes[1], sum(sizes)), f"{name}, a table of {sizes[0]} × {sizes[1]},")
@@ -284,7 +282,7 @@ def _careful_csv(text: str, between: str, name: str) -> Table:
             )
     numeric, left_out, values = [], [], []
     for column, entries in zip(_names(first, named), zip(*cells, strict=True), strict=True):
-        numbers = [dialect.number(entry) for entry in entries]
+        numbers = dialect.numbers(entries)
         wrong = [index for index, number in enumerate(numbers) if number is None]
         if not wrong:
             numeric.append(column)

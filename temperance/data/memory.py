@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from pathlib import Path
@@ -15,15 +16,11 @@ _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 def memory() -> int:
     """The bytes that this process may use: the machine's, or its container's where that has fewer."""
     found = [2**40]  # where neither can be asked
-    try:
+    with contextlib.suppress(AttributeError, ValueError, OSError):
         found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        pass
     for path in _LIMITS:
-        try:
+        with contextlib.suppress(OSError, ValueError):  # not there, or "max"
             found.append(int(Path(path).read_text()))
-        except (OSError, ValueError):  # not there, or "max"
-            pass
     return min(size for size in found if size > 0)
 
 
