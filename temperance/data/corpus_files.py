@@ -16,11 +16,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..errors import DamagedFile, InvalidData
+from ..errors import DamagedFile, InvalidData, TemperanceError
 from .corpus import Corpus, as_corpus, check_counts, join_corpora, make_corpus
 from .gate import MOST_WORDS, check_vocabulary_size
 from .memory import require_memory
-from .npz import parse_npz, sparse_matrix
+from .npz import BROKEN_ARCHIVE, parse_npz, sparse_matrix
 
 _MARKET = ("matrix coordinate integer general", "matrix coordinate real general")
 _LINES = 500_000  # lines of text held at a time
@@ -154,7 +154,7 @@ def _tables(path: Path, file: IO[str]) -> Iterator[np.ndarray]:
 def _check_triples(path: Path, table: np.ndarray, documents: int, words: int) -> None:
     for column, name, most in ((0, "document", documents), (1, "word", words)):
         numbers = table[:, column]
-        wrong = (numbers < 1) | (numbers > most) | (numbers % 1 != 0)
+        wrong = (numbers < 1) | (numbers > most) | (numbers != np.round(numbers))
         if wrong.any():
             raise InvalidData(f"{path.name} numbers its {name}s from 1 to {most}, but has {name} {numbers[wrong][0]:g}")
     check_counts(table[:, 2], fractional=True)
@@ -192,10 +192,9 @@ def _from_pairs(path: Path, sizes: list[int], pairs: list[str]) -> Corpus:
     except ValueError as error:
         raise DamagedFile(f"{path.name} is damaged or cut short: not all entries are word:count") from error
     words = table[:, 0]
-    if (words < 0).any() or (words % 1 != 0).any():
-        raise InvalidData(
-            f"{path.name} must number its words from 0, found {words[(words < 0) | (words % 1 != 0)][0]:g}"
-        )
+    wrong = (words < 0) | (words != np.round(words))
+    if wrong.any():
+        raise InvalidData(f"{path.name} must number its words from 0, found {words[wrong][0]:g}")
     if words.size and words.max() >= MOST_WORDS:
         raise InvalidData(
             f"{path.name} has the word number {words.max():.0f}, and words are numbered from 0 to {MOST_WORDS - 1}"
@@ -209,8 +208,8 @@ def _from_pairs(path: Path, sizes: list[int], pairs: list[str]) -> Corpus:
 def _read_npz(path: Path) -> Iterator[Corpus]:
     try:
         matrix = sparse_matrix(parse_npz(path.read_bytes()), path.name)
-    except (ValueError, OSError, KeyError) as error:
-        if isinstance(error, FileNotFoundError | InvalidData):
+    except BROKEN_ARCHIVE as error:
+        if isinstance(error, FileNotFoundError | TemperanceError):
             raise
         raise DamagedFile(f"{path.name} does not hold a sparse matrix: {error}") from error
     yield as_corpus(matrix, fractional=True)

@@ -3,11 +3,11 @@ the name of a data set. What a file is, its first bytes say; the name only decid
 
 from __future__ import annotations
 
+import gzip
 import io
 import itertools
 import sys
 import tempfile
-import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +20,10 @@ from .corpus import Corpus, as_corpus
 from .gate import check_sparse
 from .memory import require_memory
 from .npy import parse_npy
-from .npz import is_sparse, parse_npz, sparse_matrix
+from .npz import BROKEN_ARCHIVE, is_sparse, parse_npz, sparse_matrix
 from .text import DELIMITERS, LOOK, Dialect, decode, find_decimal, find_delimiter, rows, split_line
+
+_PIECE = 1 << 24  # bytes
 
 
 class Table(NamedTuple):
@@ -121,15 +123,24 @@ def _content(source: str | Path) -> tuple[bytes, str]:
         path = _existing(source)
         content, name = path.read_bytes(), path.name
     if content[:2] == b"\x1f\x8b":
-        import gzip
-
-        try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError) as error:
-            raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
+        content = _unpacked(content, name)
     if not content.strip():
         raise InvalidData(f"{name} is empty")
     return content, name
+
+
+def _unpacked(content: bytes, name: str) -> bytes:
+    """What a .gz file holds, piece by piece: it may grow a thousandfold."""
+    pieces, size = [], 0
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            while piece := file.read(_PIECE):
+                pieces.append(piece)
+                size += len(piece)
+                require_memory(4 * size, f"{name}, unpacked,")
+    except (OSError, EOFError, zlib.error) as error:
+        raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
+    return b"".join(pieces)
 
 
 def _is_table(content: bytes, name: str) -> bool:
@@ -166,7 +177,7 @@ def _npz(content: bytes, name: str, array: str | None) -> Any:
         return sparse_matrix(arrays, name) if is_sparse(arrays) else arrays
     except InvalidData:
         raise
-    except (ValueError, EOFError, OSError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
+    except BROKEN_ARCHIVE as error:
         raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
 
 

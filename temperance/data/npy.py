@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import math
+import tokenize
+import warnings
 
 import numpy as np
 
@@ -19,7 +21,11 @@ def parse_npy(content: bytes) -> np.ndarray:
     version = np.lib.format.read_magic(file)
     if version not in _HEADERS:
         raise ValueError(f"its format is version {version[0]}.{version[1]}, versions 1.0 and 2.0 can be read")
-    shape, fortran, dtype = _HEADERS[version](file)
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of files that Python 2 wrote
+            shape, fortran, dtype = _HEADERS[version](file)
+    except (SyntaxError, TypeError, KeyError, tokenize.TokenError) as error:
+        raise ValueError(f"its header cannot be read ({str(error).splitlines()[0]})") from error
     if dtype.hasobject or dtype.names is not None or dtype.itemsize == 0:
         raise ValueError(f"it holds {dtype}, not numbers or text")
     if any(size < 0 for size in shape):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from .npy import parse_npy
 
 _PARTS = {"csr": ("indices", "indptr"), "csc": ("indices", "indptr"), "bsr": ("indices", "indptr"),
           "coo": ("row", "col"), "dia": ("offsets",)}  # fmt: skip
+# What a damaged archive raises, besides errors of ours.
+BROKEN_ARCHIVE = (ValueError, EOFError, OSError, RuntimeError, KeyError, TypeError, zlib.error, zipfile.BadZipFile)
 
 
 def parse_npz(content: bytes, only: str | None = None) -> dict[str, np.ndarray]:
@@ -38,7 +41,7 @@ def sparse_matrix(arrays: dict[str, np.ndarray], name: str) -> Any:
 
     if not is_sparse(arrays):
         raise InvalidData(f"{name} does not hold a sparse matrix, but the arrays {', '.join(arrays) or '(none)'}")
-    form = arrays["format"].item()
+    form = arrays["format"].item() if arrays["format"].size == 1 else None
     form = form.decode("ascii", "replace") if isinstance(form, bytes) else str(form)
     if form not in _PARTS or not set(_PARTS[form]) <= set(arrays):
         raise InvalidData(f"{name} holds a sparse matrix in the form {form!r}, not in one of {', '.join(_PARTS)}")

@@ -66,6 +66,8 @@ def from_cells(name: str, cells: Sequence[str], dialect: Dialect, words: frozens
 
 def recognise(raw: Raw, kind: str | None = None) -> tuple[Column, np.ndarray]:
     """What a column is (or is to be, if `kind` says so), and its values: numbers, codes of levels, days, or texts."""
+    if raw.numbers is not None and np.isinf(raw.numbers).any():
+        raise InvalidData(f"column {raw.name!r} is infinite in row {int(np.argmax(np.isinf(raw.numbers))) + 1}")
     if kind is not None:
         return _as_kind(raw, kind, "as asked")
     if raw.levels is not None:

@@ -67,7 +67,8 @@ class Table:
         if words and numbers:
             raise InvalidData(
                 f"{self.name} has columns of categories ({shortened(words, 6)}) beside numbers "
-                f"({shortened(numbers, 6)}): choose columns of one sort with table.choose([…]), or a model of mixed columns"
+                f"({shortened(numbers, 6)}): choose columns of one sort with table.choose([…]), or a model of mixed "
+                "columns"
             )
         if not self.columns:
             raise InvalidData(f"{self.name} has no column that can be used: {self.schema.left_out[0]}")

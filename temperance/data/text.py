@@ -79,6 +79,8 @@ def decode(content: bytes, name: str) -> str:
             failure = error
     else:
         raise InvalidData(f"{name} is neither text nor a known kind of file (byte {failure.start} is no {encoding})")
+    if not text.strip('\ufeff" \t\r\n\f\v'):
+        raise InvalidData(f"{name} is empty")
     if odd := _CONTROLS.search(text):
         line = text.count("\n", 0, odd.start()) + 1
         raise InvalidData(
