@@ -121,6 +121,8 @@ def test_corpora_made_by_hand_and_shards_on_disk(tmp_path):
             tp.fit(tp.LDA(2), Corpus(whole.starts, words, whole.counts, 4))
     with pytest.raises(InvalidData, match="do not go up"):
         as_corpus(Corpus(np.array([0, 3, 2, 5]), whole.words, whole.counts, 4))
+    with pytest.raises(InvalidData, match="word number 9"):
+        tp.Stream(Corpus(whole.starts, whole.words + 9, whole.counts, 4))
     store_corpus(whole, tmp_path / "shards")
     words = np.load(tmp_path / "shards" / "00000.words.npy")
     np.save(tmp_path / "shards" / "00000.words.npy", words + 99)

@@ -31,11 +31,14 @@ def put(folder, name, content):
         CSV.replace("\n", "\r\n"),
         "\ufeff" + CSV,
         CSV.replace(",", " "),
+        "  a     b\n1.5    -2\n  3   4e3\n0.25    7\n",
+        CSV.encode("utf-16"),
+        'a;b\n1,5;-2\n3,0;4e3\n"0,25";7\n',
         CSV + "\n\n",
         '"a","b"\n"1.5","-2"\n3,4e3\n0.25,7\n',
         gzip.compress(CSV.encode()),
     ],
-    ids=["comma", "semicolon", "tab", "crlf", "mark", "space", "blank lines", "quoted", "gzip"],
+    ids=["comma", "semicolon", "tab", "crlf", "mark", "space", "spaces", "utf-16", "decimal comma", "blank lines", "quoted", "gzip"],
 )
 def test_text(content, tmp_path):
     table = load_table(put(tmp_path, "data.csv", content))
