@@ -184,8 +184,8 @@ def check_fit(fit: Any) -> None:
     arrays = [leaf for leaf in jax.tree.leaves(fit.data.values) if isinstance(leaf, np.ndarray | jax.Array)]
     wrong = [leaf for leaf in arrays if leaf.ndim == 0 or leaf.dtype.kind not in "biuf"]
     blocks, rows = fit.data.blocks, len(fit.data.weights)
-    if blocks < 1 or rows % blocks or not 0 < fit.data.size <= rows:
-        raise DamagedFile(f"the file's {fit.data.size} data cannot be {rows} rows in {blocks} blocks")
+    if blocks < 1 or rows % blocks:
+        raise DamagedFile(f"the file's data have {rows} rows, which cannot be {blocks} blocks")
     table = bool(arrays) and fit.data.values is arrays[0]  # rather than a structure of several arrays
     if not arrays or wrong or (table and len(arrays[0]) != rows):
         found = _shown((wrong or arrays or [fit.data.values])[0])

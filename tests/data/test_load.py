@@ -38,8 +38,9 @@ def put(folder, name, content):
         '"a","b"\n"1.5","-2"\n3,4e3\n0.25,7\n',
         gzip.compress(CSV.encode()),
     ],
-    ids=["comma", "semicolon", "tab", "crlf", "mark", "space", "spaces", "utf-16", "decimal comma", "blank lines", "quoted", "gzip"],
-)
+    ids=["comma", "semicolon", "tab", "crlf", "mark", "space", "spaces", "utf-16", "decimal comma", "blank lines",
+         "quoted", "gzip"],
+)  # fmt: skip
 def test_text(content, tmp_path):
     table = load_table(put(tmp_path, "data.csv", content))
     np.testing.assert_array_equal(table.values, X)
