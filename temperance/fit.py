@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from . import storage
+from ._saved import check_fit
 from .cluster.partitions import is_lazy
 from .data.stream import Stream
 from .errors import DamagedFile, InvalidParameter, NumericalFailure, UnsupportedMethod
@@ -366,6 +367,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     value = storage.load(path)
     if not isinstance(value, Fit | Comparison):
         raise DamagedFile(f"{path} holds a {type(value).__name__}, not a fit or a comparison")
+    cells = [cell.fit for row in value.cells for cell in row] if isinstance(value, Comparison) else [value]
+    for found in filter(None, cells):
+        check_fit(found)
     return value
 
 

@@ -235,6 +235,7 @@ _OTHERS = {
     "compare": ("compare",),
     "comparison.agreement": ("bracket",),
     "comparison.comparison": ("Comparison",),
+    "data": ("Schema", "Table", "read_table"),
     "data.stream": ("Stream",),
     "diagnostics.coherence": ("coherence",),
     "families": (

@@ -1,7 +1,8 @@
 """Saving and loading: arrays and JSON in one file, never code.
 
-A file is a zip archive of `header.json` (format, version, checksums), `tree.json` (the structure) and
-`arrays/N.npy`. Loading rebuilds only classes of this package from their fields; it runs nothing from the file.
+A file is a zip archive, not compressed, of `header.json` (format, version, checksums), `tree.json` (the structure) and
+`arrays/N.npy`. Loading rebuilds only classes of this package from their fields, each held to its annotation
+(`_saved.py`); it runs nothing from the file, and takes no more memory than a small multiple of the file's size.
 A file on disk is replaced only by a complete new one: it is written beside, flushed, and renamed.
 """
 
@@ -10,12 +11,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import importlib
 import io
 import json
 import math
 import os
-import tempfile
+import secrets
+import stat
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -26,9 +27,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ._saved import check_fields, class_named, name_of
+from .data.npy import parse_npy
 from .errors import DamagedFile, InvalidParameter
 
-FORMAT, VERSION = "temperance", 1
+FORMAT, VERSION = "temperance", 2
+READS = (1, 2)  # version 1 gave classes with the whole names of their modules
 
 
 def save(value: Any, path: str | os.PathLike[str]) -> None:
@@ -54,24 +58,24 @@ def load(path: str | os.PathLike[str]) -> Any:
 def _read(file: BinaryIO, path: Any) -> Any:
     try:
         with zipfile.ZipFile(file) as archive:
+            _check_sizes(archive, os.fstat(file.fileno()).st_size)
             header = json.loads(archive.read("header.json"))
             if not isinstance(header, dict) or header.get("format") != FORMAT:
                 raise DamagedFile(f"{path} was not written by Temperance")
-            if header.get("version") != VERSION:
-                raise DamagedFile(f"{path} has format version {header.get('version')}; this version reads {VERSION}")
+            if header.get("version") not in READS:
+                raise DamagedFile(
+                    f"{path} has format version {header.get('version')}; this version reads {READS[0]} to {READS[-1]}"
+                )
             entries = {name: archive.read(name) for name in header["sha256"]}
         for name, content in entries.items():
             if hashlib.sha256(content).hexdigest() != header["sha256"][name]:
                 raise DamagedFile(f"{path} is damaged: {name} does not match its checksum")
-        arrays = [
-            np.lib.format.read_array(io.BytesIO(entries[f"arrays/{number}.npy"]), allow_pickle=False)
-            for number in range(len(entries) - 1)
-        ]
+        arrays = [parse_npy(entries[f"arrays/{number}.npy"]) for number in range(len(entries) - 1)]
         return _decode(json.loads(entries["tree.json"]), arrays)
     except (zipfile.BadZipFile, KeyError, json.JSONDecodeError, UnicodeDecodeError, EOFError) as error:
         raise DamagedFile(f"{path} is not a file of Temperance, or is damaged ({error})") from error
-    except DamagedFile:
-        raise
+    except DamagedFile as error:
+        raise error if str(error).startswith(str(path)) else DamagedFile(f"{path} cannot be loaded: {error}") from error
     except (NotImplementedError, RuntimeError, OSError, zlib.error) as error:
         # What zipfile raises for flipped bits in its own bookkeeping (a place before the file's beginning, for one).
         raise DamagedFile(f"{path} is damaged ({error})") from error
@@ -80,10 +84,24 @@ def _read(file: BinaryIO, path: Any) -> Any:
         raise DamagedFile(f"{path} does not hold what a file of Temperance does ({error})") from error
 
 
+def _check_sizes(archive: zipfile.ZipFile, size: int) -> None:
+    """Refuse an archive that would grow: entries that are compressed, repeated, or larger than the file together."""
+    entries = archive.infolist()
+    for entry in entries:
+        if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size:
+            raise DamagedFile(f"its entry {entry.filename!r} is compressed, and saved files never are")
+    if len({entry.filename for entry in entries}) < len(entries):
+        raise DamagedFile("it has two entries of the same name")
+    if sum(entry.file_size for entry in entries) > size:
+        raise DamagedFile("its entries announce more bytes than the file has")
+
+
 def _write(path: Path, entries: dict[str, bytes]) -> None:
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(beside, "xb") as file:
+            if path.exists():  # who may read it stays as it is
+                os.chmod(beside, stat.S_IMODE(path.stat().st_mode))
             with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
                 for name, content in entries.items():
                     # A fixed date: the same fit gives the same bytes.
@@ -92,7 +110,7 @@ def _write(path: Path, entries: dict[str, bytes]) -> None:
             os.fsync(file.fileno())
         os.replace(beside, path)
     except BaseException:
-        Path(beside).unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
         raise
 
 
@@ -126,20 +144,20 @@ def _encode(value: Any, arrays: _Arrays) -> Any:
             raise InvalidParameter("an array of Python objects cannot be saved")
         return {"array": arrays.add(array), "on": "device" if isinstance(value, jax.Array) else "host"}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return {"class": _name(type(value)), "items": [_encode(item, arrays) for item in value]}
+        return {"class": name_of(type(value)), "items": [_encode(item, arrays) for item in value]}
     if isinstance(value, tuple | list):
         return {type(value).__name__: [_encode(item, arrays) for item in value]}
     if isinstance(value, Mapping):
         return {"dict": [[_encode(key, arrays), _encode(item, arrays)] for key, item in value.items()]}
-    if isinstance(value, type) and _ours(value.__module__):
-        return {"type": _name(value)}
+    if isinstance(value, type):
+        return {"type": name_of(value)}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
         # A field that a subclass computes (the natural parameter of a product) is not stored.
         stored = [name for name in names if not isinstance(getattr(type(value), name, None), property)]
         fields = {name: getattr(value, name) for name in stored}
         return {
-            "class": _name(type(value)),
+            "class": name_of(type(value)),
             "fields": {name: _encode(item, arrays) for name, item in fields.items()},
         }
     raise InvalidParameter(f"{value!r} cannot be saved: only numbers, arrays and objects of this package can")
@@ -156,22 +174,36 @@ def _decode(tree: Any, arrays: list[np.ndarray]) -> Any:
     if "key" in tree:
         return jax.random.wrap_key_data(jnp.asarray(_decode(tree["value"], arrays)), impl=tree["key"])
     if "type" in tree:
-        return _class(tree["type"])
-    if "items" in tree:
-        return _class(tree["class"])(*(_decode(item, arrays) for item in tree["items"]))
-    if "fields" in tree:
-        cls = _class(tree["class"])
-        value = object.__new__(cls)
-        for name, make in _absent(cls, tree["fields"]).items():
-            object.__setattr__(value, name, make())
-        for name, item in tree["fields"].items():
-            object.__setattr__(value, name, _decode(item, arrays))
-        return value
+        return class_named(tree["type"])
+    if "items" in tree or "fields" in tree:
+        return _build(tree, arrays)
     if "dict" in tree:
         return {_decode(key, arrays): _decode(item, arrays) for key, item in tree["dict"]}
     if "tuple" in tree:
         return tuple(_decode(item, arrays) for item in tree["tuple"])
     return [_decode(item, arrays) for item in tree["list"]]
+
+
+def _build(tree: dict[str, Any], arrays: list[np.ndarray]) -> Any:
+    """An object of the class that the tree names, from its fields; none of the class's own code is run."""
+    cls = class_named(tree["class"])
+    if "items" in tree:
+        if not hasattr(cls, "_fields") or not isinstance(tree["items"], list):
+            raise DamagedFile(f"a {cls.__qualname__} is not stored as a list of items")
+        if not len(cls._fields) - len(cls._field_defaults) <= len(tree["items"]) <= len(cls._fields):
+            raise DamagedFile(f"a {cls.__qualname__} has {len(cls._fields)} items, found {len(tree['items'])}")
+        items = [_decode(item, arrays) for item in tree["items"]]
+        check_fields(cls, dict(zip(cls._fields, items, strict=False)))
+        return cls(*items)
+    if not hasattr(cls, "__dataclass_fields__"):
+        raise DamagedFile(f"a {cls.__qualname__} is not stored as fields")
+    values = {name: make() for name, make in _absent(cls, tree["fields"]).items()}
+    stored = {name: _decode(item, arrays) for name, item in tree["fields"].items()}
+    check_fields(cls, stored)
+    value = object.__new__(cls)
+    for name, item in {**values, **stored}.items():
+        object.__setattr__(value, name, item)
+    return value
 
 
 def _absent(cls: type, stored: dict[str, Any]) -> dict[str, Callable[[], Any]]:
@@ -192,25 +224,3 @@ def _absent(cls: type, stored: dict[str, Any]) -> dict[str, Callable[[], Any]]:
         names = ", ".join(sorted(odd))
         raise DamagedFile(f"the file holds a {cls.__qualname__} of another version (its fields differ: {names})")
     return defaults
-
-
-def _ours(module: str) -> bool:
-    return module == FORMAT or module.startswith(FORMAT + ".")
-
-
-def _name(cls: type) -> str:
-    if not _ours(cls.__module__):
-        raise InvalidParameter(f"{cls.__qualname__} cannot be saved: it is not a class of this package")
-    return f"{cls.__module__}:{cls.__qualname__}"
-
-
-def _class(name: str) -> Any:
-    """A class of this package by name; anything else in that place means a foreign or tampered file."""
-    module, _, qualname = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), qualname) if _ours(module) else None
-    except (ImportError, AttributeError):
-        found = None
-    if not isinstance(found, type) or not (dataclasses.is_dataclass(found) or hasattr(found, "_fields")):
-        raise DamagedFile(f"the file names {name!r}, which is not a class that can be loaded")
-    return found

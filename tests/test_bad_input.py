@@ -1,7 +1,9 @@
 """A user's mistake is one clear sentence; an odd but possible request is a correct answer. Never a NaN."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 
 import temperance as tp
 from temperance.errors import InvalidData, InvalidParameter, TemperanceError, UnsupportedMethod
@@ -15,6 +17,18 @@ def with_value(value: float) -> np.ndarray:
     x = X.copy()
     x[3, 1] = value
     return x
+
+
+def coded(value: float) -> np.ndarray:
+    x = np.tile([[0.0, 1.0], [1.0, 2.0]], (6, 1))
+    x[3, 1] = value
+    return x
+
+
+def sparse_with(column: int) -> sparse.csr_matrix:
+    matrix = sparse.csr_matrix(np.eye(4))
+    matrix.indices[2] = column
+    return matrix
 
 
 REFUSED = {
@@ -45,6 +59,30 @@ REFUSED = {
     "zero weights": (lambda: tp.fit(tp.GaussianMixture(2), X, weights=np.zeros(12)), "not all be zero"),
     "fractional counts": (lambda: tp.fit(tp.Mixture(2, "poisson"), [[0.5]]), "whole numbers.*found 0.5"),
     "negative counts": (lambda: tp.fit(tp.Mixture(2, "poisson"), [[-1.0]]), "whole numbers.*found -1"),
+    "a code that asks for a level each": (
+        lambda: tp.fit(tp.Mixture(2, "categorical"), coded(1e9)),
+        r"0 to 9999, found 1e\+09 in row 3, column 1.*levels",
+    ),
+    "a code beyond all": (
+        lambda: tp.fit(tp.Mixture(2, "categorical"), coded(1e139)),
+        "found 1e\\+139 in row 3, column 1",
+    ),
+    "a code for missing": (lambda: tp.fit(tp.Mixture(2, "categorical"), coded(-999)), "found -999 in row 3, column 1"),
+    "half a code": (lambda: tp.fit(tp.Mixture(2, "categorical"), coded(0.5)), "found 0.5 in row 3, column 1"),
+    "a code in a frame": (
+        lambda: tp.fit(tp.Mixture(2, "categorical"), pd.DataFrame(coded(1e9), columns=["sex", "region"])),
+        "found 1e\\+09 in row 3, column 'region'",
+    ),
+    "a code in sequences": (lambda: tp.fit(tp.HMM(2, "categorical"), coded(1e9)), "found 1e\\+09 in row 3, column 1"),
+    "more levels than memory": (
+        lambda: tp.fit(tp.Mixture(2, tp.IndependentPair(tp.Categorical(10**13))), coded(1)),
+        "would take .* GB",
+    ),
+    "more words than memory": (lambda: tp.fit(tp.LDA(10**6), [[2**30, 1]]), "would take .* GB"),
+    "words that are not numbered": (lambda: tp.fit(tp.LDA(2), [[2**31, 1]]), "has 2147483649 words"),
+    "words beyond 64 bits": (lambda: tp.fit(tp.LDA(2), [[2**80, 1]]), "words, and a vocabulary"),
+    "a column that is not there": (lambda: tp.fit(tp.LDA(2), sparse_with(99_999_999)), "in column 99999999, and"),
+    "a column before the first": (lambda: tp.fit(tp.LDA(2), sparse_with(-5)), "in column -5, and"),
     "not a flag": (lambda: tp.fit(tp.Mixture(2, "bernoulli"), [[2.0]]), "0 to 1, found 2"),
     "method": (lambda: tp.fit(tp.GaussianMixture(2), X, "vb"), r"method must be a method such as tp.VB\(\)"),
     "model": (lambda: tp.fit("mixture", X), "model must be a model"),

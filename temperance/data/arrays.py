@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..errors import InvalidData
+from .tables import Table
 
 _PIECE = 2**16  # rows
 LARGEST = 1e140  # sums of squares must stay finite
@@ -18,6 +21,7 @@ def as_matrix(data: Any, *, missing: bool = False, empty_columns: bool = False, 
     A column without any value says nothing to fit (but may stand in new data: `empty_columns`).
     """
     array = _numbers(data, name)
+    label = _labels(data)
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2:
@@ -26,22 +30,39 @@ def as_matrix(data: Any, *, missing: bool = False, empty_columns: bool = False, 
         raise InvalidData(f"{name} must have at least one row and one column, got shape {array.shape}")
     if np.isinf(array).any():
         row, column = np.argwhere(np.isinf(array))[0]
-        raise InvalidData(f"{name} must be finite, but row {row}, column {column} is infinite")
+        raise InvalidData(f"{name} must be finite, but row {row}, column {label(column)} is infinite")
     if ((array > LARGEST) | (array < -LARGEST)).any():
         row, column = np.argwhere(np.abs(array) > LARGEST)[0]
-        found = f"{array[row, column]:g} in row {row}, column {column}"
+        found = f"{array[row, column]:g} in row {row}, column {label(column)}"
         raise InvalidData(f"{name} has {found}; rescale what exceeds {LARGEST:g}")
     holes = np.isnan(array)
     if holes.any():
         row, column = np.argwhere(holes)[0]
         if not missing:
             raise InvalidData(
-                f"{name} has {int(holes.sum())} missing values (the first in row {row}, column {column}); "
+                f"{name} has {int(holes.sum())} missing values (the first in row {row}, column {label(column)}); "
                 'drop or fill them, or ask for missing="marginalise"'
             )
         if holes.all(axis=0).any() and not empty_columns:
-            raise InvalidData(f"column {int(np.argmax(holes.all(axis=0)))} of {name} has no value at all")
+            raise InvalidData(f"column {label(np.argmax(holes.all(axis=0)))} of {name} has no value at all")
     return array
+
+
+def checked(check: Callable[[np.ndarray], np.ndarray], x: np.ndarray, data: Any) -> np.ndarray:
+    """What `check` makes of the rows x of `data`; what it refuses is told with the names of the columns."""
+    try:
+        return check(x)
+    except InvalidData as error:
+        label = _labels(data)
+        told = re.sub(r"\bcolumn (\d+)\b", lambda found: f"column {label(int(found[1]))}", str(error))
+        raise InvalidData(told) from None
+
+
+def _labels(data: Any) -> Callable[[Any], Any]:
+    """How to call a column by its number: by the frame's name for it, where there is one."""
+    named = isinstance(data, Table) or (hasattr(data, "columns") and hasattr(data, "dtypes"))
+    names = list(data.columns) if named else []
+    return lambda column: repr(names[int(column)]) if int(column) < len(names) else int(column)
 
 
 def column_moments(x: np.ndarray, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -110,6 +131,8 @@ def _numbers(data: Any, name: str) -> np.ndarray:
         raise InvalidData(f"{name} must be an array or a frame, got {shown}")
     if hasattr(data, "toarray") and hasattr(data, "nnz"):
         raise InvalidData(f"{name} is a sparse matrix; this model needs a dense one (data.toarray())")
+    if isinstance(data, Table):
+        return data.matrix()
     if hasattr(data, "columns") and hasattr(data, "dtypes"):
         return _frame(data, name)
     if np.ma.isMaskedArray(data):

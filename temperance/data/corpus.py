@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidData, InvalidParameter
+from .gate import check_corpus, check_sparse, check_vocabulary_size
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -160,6 +161,8 @@ def as_corpus(
     from .corpus_store import ShardedCorpus
 
     words = None if vocabulary is None else _as_vocabulary(vocabulary)
+    if n_words is not None:
+        check_vocabulary_size(n_words, "n_words: the corpus")
     if isinstance(data, Corpus | ShardedCorpus):
         corpus = data
     elif isinstance(data, str | Path):
@@ -174,6 +177,8 @@ def as_corpus(
         from .arrays import as_matrix
 
         corpus = _from_sparse(_dense_rows(as_matrix(data)), fractional)
+    if isinstance(corpus, Corpus):  # shards on disk are checked as they are read
+        check_corpus(corpus.starts, corpus.words, corpus.counts, corpus.n_words)
     corpus = _match_words(corpus, words, n_words)
     if len(corpus) < 1:
         raise InvalidData("a corpus must have at least one document, got none")
@@ -222,9 +227,11 @@ def check_counts(counts: np.ndarray, fractional: bool = False) -> np.ndarray:
 
 
 def _from_sparse(data: Any, fractional: bool) -> Corpus:
+    if len(data.shape) != 2 or data.shape[1] < 1:
+        raise InvalidData(f"a corpus must be a matrix of documents × words, got shape {data.shape}")
+    check_sparse(data)
+    check_vocabulary_size(data.shape[1])
     matrix = data.tocsr()
-    if matrix.ndim != 2 or matrix.shape[1] < 1:
-        raise InvalidData(f"a corpus must be a matrix of documents × words, got shape {matrix.shape}")
     check_counts(matrix.data, fractional)
     return _from_csr(matrix)
 
@@ -261,7 +268,7 @@ def _from_lists(data: Sequence[Any], vocabulary: tuple[str, ...] | None, n_words
         rows, words, counts = (np.array(column) for column in zip(*entries, strict=True))
     elif all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds):
         rows = np.repeat(np.arange(len(documents)), [len(document) for document in documents])
-        words = np.array([token for document in documents for token in document], dtype=np.int64)
+        words = np.array([min(token, 2**62) for document in documents for token in document], dtype=np.int64)
         counts = np.ones(len(words))
     else:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
@@ -271,6 +278,7 @@ def _from_lists(data: Sequence[Any], vocabulary: tuple[str, ...] | None, n_words
     if (words < 0).any():
         raise InvalidData(f"word numbers start from 0, found {words.min()}")
     size = n_words or (len(vocabulary) if vocabulary else int(words.max()) + 1)
+    check_vocabulary_size(size)
     if words.max() >= size:
         raise InvalidData(f"word number {words.max()} is outside the vocabulary of {size} words")
     return make_corpus(rows, words, check_counts(counts, fractional=True), (len(documents), size))

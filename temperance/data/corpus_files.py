@@ -16,8 +16,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..errors import DamagedFile, InvalidData
+from ..errors import DamagedFile, InvalidData, TemperanceError
 from .corpus import Corpus, as_corpus, check_counts, join_corpora, make_corpus
+from .gate import MOST_WORDS, check_vocabulary_size
+from .memory import require_memory
+from .npz import BROKEN_ARCHIVE, parse_npz, sparse_matrix
 
 _MARKET = ("matrix coordinate integer general", "matrix coordinate real general")
 _LINES = 500_000  # lines of text held at a time
@@ -73,7 +76,7 @@ def _reader(path: Path) -> Callable[[Path], Iterator[Corpus]]:
         head = [line.strip() for line in itertools.islice(file, 3)]
     if head and head[0].startswith("%%MatrixMarket"):
         return _read_matrix_market
-    if len(head) == 3 and all(line.isdigit() for line in head) and head[0] != "0":
+    if len(head) == 3 and all(map(_is_size, head)) and head[0] != "0":
         return _read_uci
     if head and (head[0] == "0" or ":" in head[0]):
         return _read_ldac
@@ -87,6 +90,7 @@ def _read_uci(path: Path) -> Iterator[Corpus]:
     """The numbers of documents, words and entries, a line each; then "document word count", from 1."""
     with _open(path) as file:
         documents, words, entries = (int(file.readline()) for _ in range(3))
+        _check_announced(path, documents, words)
         yield from _triples(path, file, documents, words, entries)
 
 
@@ -96,10 +100,22 @@ def _read_matrix_market(path: Path) -> Iterator[Corpus]:
         if " ".join(kind) not in _MARKET:
             raise InvalidData(f"{path.name} must be a file of {' or '.join(_MARKET)}, found {' '.join(kind)!r}")
         line = next((line for line in file if line.strip() and not line.startswith("%")), "")
-        if len(line.split()) != 3 or not all(number.isdigit() for number in line.split()):
+        if len(line.split()) != 3 or not all(map(_is_size, line.split())):
             raise DamagedFile(f"{path.name} is damaged or cut short: no line with its three sizes")
         documents, words, entries = map(int, line.split())
+        _check_announced(path, documents, words)
         yield from _triples(path, file, documents, words, entries)
+
+
+def _is_size(text: str) -> bool:
+    """Digits (0 to 9 only) of a number that fits 64 bits."""
+    return text.isascii() and text.isdigit() and len(text) < 19
+
+
+def _check_announced(path: Path, documents: int, words: int) -> None:
+    """Refuse sizes that a header announces and no machine can hold."""
+    check_vocabulary_size(words, path.name)
+    require_memory(16 * documents, f"{path.name} announces {documents} documents, which")
 
 
 def _triples(path: Path, file: IO[str], documents: int, words: int, entries: int) -> Iterator[Corpus]:
@@ -138,7 +154,7 @@ def _tables(path: Path, file: IO[str]) -> Iterator[np.ndarray]:
 def _check_triples(path: Path, table: np.ndarray, documents: int, words: int) -> None:
     for column, name, most in ((0, "document", documents), (1, "word", words)):
         numbers = table[:, column]
-        wrong = (numbers < 1) | (numbers > most) | (numbers % 1 != 0)
+        wrong = (numbers < 1) | (numbers > most) | (numbers != np.round(numbers))
         if wrong.any():
             raise InvalidData(f"{path.name} numbers its {name}s from 1 to {most}, but has {name} {numbers[wrong][0]:g}")
     check_counts(table[:, 2], fractional=True)
@@ -160,7 +176,7 @@ def _read_ldac(path: Path) -> Iterator[Corpus]:
             for line in lines:
                 number += 1
                 size, *entries = line.split()
-                if not size.isdigit() or int(size) != len(entries):
+                if not _is_size(size) or int(size) != len(entries):
                     raise DamagedFile(
                         f"line {number} of {path.name} is damaged or cut short: it announces {size[:20]} "
                         f"entries and has {len(entries)}"
@@ -176,9 +192,12 @@ def _from_pairs(path: Path, sizes: list[int], pairs: list[str]) -> Corpus:
     except ValueError as error:
         raise DamagedFile(f"{path.name} is damaged or cut short: not all entries are word:count") from error
     words = table[:, 0]
-    if (words < 0).any() or (words % 1 != 0).any():
+    wrong = (words < 0) | (words != np.round(words))
+    if wrong.any():
+        raise InvalidData(f"{path.name} must number its words from 0, found {words[wrong][0]:g}")
+    if words.size and words.max() >= MOST_WORDS:
         raise InvalidData(
-            f"{path.name} must number its words from 0, found {words[(words < 0) | (words % 1 != 0)][0]:g}"
+            f"{path.name} has the word number {words.max():.0f}, and words are numbered from 0 to {MOST_WORDS - 1}"
         )
     counts = check_counts(table[:, 1], fractional=True)
     width = int(words.max()) + 1 if words.size else 1
@@ -187,12 +206,10 @@ def _from_pairs(path: Path, sizes: list[int], pairs: list[str]) -> Corpus:
 
 
 def _read_npz(path: Path) -> Iterator[Corpus]:
-    from scipy import sparse
-
     try:
-        matrix = sparse.load_npz(path)
-    except (ValueError, OSError, KeyError) as error:
-        if isinstance(error, FileNotFoundError):
+        matrix = sparse_matrix(parse_npz(path.read_bytes()), path.name)
+    except BROKEN_ARCHIVE as error:
+        if isinstance(error, FileNotFoundError | TemperanceError):
             raise
         raise DamagedFile(f"{path.name} does not hold a sparse matrix: {error}") from error
     yield as_corpus(matrix, fractional=True)

@@ -18,6 +18,7 @@ import numpy as np
 from ..errors import DamagedFile, InvalidData, InvalidParameter
 from .corpus import Corpus, as_corpus, join_corpora
 from .corpus_files import corpus_pieces, vocabulary_of
+from .gate import check_places, check_starts
 
 _PARTS = ("starts", "words", "counts")
 _VERSION = 1
@@ -61,6 +62,9 @@ class ShardedCorpus:
             place[here] = done + np.arange(len(here))
             done += len(here)
         joined = join_corpora(parts, self.n_words, self.vocabulary)
+        check_places(
+            joined.words, self.n_words, "a shard of the corpus has the word number", f"its {self.n_words} words"
+        )
         self._hand_back(len(joined.words))
         return joined if len(parts) == 1 and (np.diff(place) == 1).all() else joined.take(place)
 
@@ -159,6 +163,7 @@ def _open_shard(folder: Path, number: int, about: dict[str, Any], vocabulary: tu
             raise DamagedFile(f"{path.name} of {folder.name} is damaged or cut short: {error}") from error
         if arrays[part].shape != (expected,):
             raise DamagedFile(f"{path.name} of {folder.name} should have {expected} entries, has {arrays[part].shape}")
+    check_starts(arrays["starts"], sizes["documents"], sizes["entries"], f"shard {number} of {folder.name}")
     return Corpus(**arrays, n_words=about["n_words"], vocabulary=vocabulary)
 
 

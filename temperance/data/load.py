@@ -3,11 +3,12 @@ the name of a data set. What a file is, its first bytes say; the name only decid
 
 from __future__ import annotations
 
-import csv
+import gzip
 import io
+import itertools
 import sys
 import tempfile
-import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,10 +17,13 @@ import numpy as np
 
 from ..errors import DamagedFile, InvalidData, InvalidParameter
 from .corpus import Corpus, as_corpus
+from .gate import check_sparse
+from .memory import require_memory
+from .npy import parse_npy
+from .npz import BROKEN_ARCHIVE, is_sparse, parse_npz, sparse_matrix
+from .text import DELIMITERS, LOOK, Dialect, decode, find_decimal, find_delimiter, rows, split_line
 
-_MISSING = {"", "na", "n/a", "nan", "null", "none"}
-_DELIMITERS = (",", ";", "\t", "|")
-_LOOK = 20  # lines that are looked at to find the delimiter
+_PIECE = 1 << 24  # bytes
 
 
 class Table(NamedTuple):
@@ -65,12 +69,7 @@ def load_table(
             return Table(values, description.columns, (), str(source)).choose(columns)
         return _dense(values, str(source), array).choose(columns)
     content, name = _content(source)
-    try:
-        return _parse(content, name, array, delimiter).choose(columns)
-    except UnicodeDecodeError as error:
-        raise InvalidData(
-            f"{name} is neither text nor a known kind of file (byte {error.start} is no UTF-8)"
-        ) from error
+    return _parse(content, name, array, delimiter).choose(columns)
 
 
 def load_corpus(source: str | Path, *, vocabulary: str | Path | None = None) -> Corpus:
@@ -124,15 +123,24 @@ def _content(source: str | Path) -> tuple[bytes, str]:
         path = _existing(source)
         content, name = path.read_bytes(), path.name
     if content[:2] == b"\x1f\x8b":
-        import gzip
-
-        try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError) as error:
-            raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
+        content = _unpacked(content, name)
     if not content.strip():
         raise InvalidData(f"{name} is empty")
     return content, name
+
+
+def _unpacked(content: bytes, name: str) -> bytes:
+    """What a .gz file holds, piece by piece: it may grow a thousandfold."""
+    pieces, size = [], 0
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            while piece := file.read(_PIECE):
+                pieces.append(piece)
+                size += len(piece)
+                require_memory(4 * size, f"{name}, unpacked,")
+    except (OSError, EOFError, zlib.error) as error:
+        raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
+    return b"".join(pieces)
 
 
 def _is_table(content: bytes, name: str) -> bool:
@@ -148,7 +156,7 @@ def _parse(content: bytes, name: str, array: str | None, delimiter: str) -> Tabl
     if content.startswith(b"\x93NUMPY"):
         return _dense(_npy(content, name), name, array)
     if content[:4] == b"PK\x03\x04":
-        return _dense(_npz(content, name), name, array)
+        return _dense(_npz(content, name, array), name, array)
     if content[:4] == b"PAR1":
         return _parquet(content, name)
     if content.startswith(b"%%MatrixMarket"):
@@ -158,29 +166,34 @@ def _parse(content: bytes, name: str, array: str | None, delimiter: str) -> Tabl
 
 def _npy(content: bytes, name: str) -> np.ndarray:
     try:
-        return np.load(io.BytesIO(content), allow_pickle=False)
+        return parse_npy(content)
     except (ValueError, EOFError) as error:
         raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
 
 
-def _npz(content: bytes, name: str) -> Any:
+def _npz(content: bytes, name: str, array: str | None) -> Any:
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            if not set(archive.files) >= {"data", "format", "shape"}:
-                return {key: archive[key] for key in archive.files}
-        from scipy import sparse
-
-        return sparse.load_npz(io.BytesIO(content))
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        arrays = parse_npz(content, array)
+        return sparse_matrix(arrays, name) if is_sparse(arrays) else arrays
+    except InvalidData:
+        raise
+    except BROKEN_ARCHIVE as error:
         raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
 
 
 def _market(content: bytes, name: str) -> Any:
     from scipy.io import mmread
 
+    lines = (line.split() for line in content.split(b"\n") if line.strip() and not line.startswith(b"%"))
+    sizes = [int(size) for size in next(lines, []) if size.isdigit() and len(size) < 19]
+    # An entry takes two digits at least, a space and the end of a line; a value of a dense triangle half as much.
+    if (len(sizes) == 3 and 4 * sizes[2] > len(content)) or (len(sizes) == 2 and sizes[0] * sizes[1] > len(content)):
+        raise DamagedFile(f"{name} is damaged or cut short: it announces the sizes {sizes} in {len(content)} bytes")
+    if len(sizes) == 3:
+        require_memory(8 * max(sizes[0] * sizes[1], sum(sizes)), f"{name}, a table of {sizes[0]} × {sizes[1]},")
     try:
         return mmread(io.BytesIO(content))
-    except (ValueError, OverflowError) as error:
+    except (ValueError, OverflowError, TypeError) as error:
         raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
 
 
@@ -195,6 +208,8 @@ def _dense(found: Any, name: str, array: str | None) -> Table:
             raise InvalidParameter(f"{name} holds no array {array!r}, only {', '.join(found)}")
         found = next(iter(found.values())) if array is None else found[array]
     if hasattr(found, "toarray"):
+        check_sparse(found, name)
+        require_memory(8 * found.shape[0] * found.shape[1], f"{name}, a table of {found.shape[0]} × {found.shape[1]},")
         found = found.toarray()
     values = _numbers(found, name)
     if values.ndim > 2:
@@ -227,88 +242,67 @@ def _parquet(content: bytes, name: str) -> Table:
 
 
 def _read_csv(content: bytes, name: str, delimiter: str) -> Table:
-    text = content.decode("utf-8-sig")
-    lines = text.splitlines()
-    between = delimiter or _find_delimiter(lines[:_LOOK])
+    text = decode(content, name)
+    lines = text.split("\n")
+    between = delimiter or find_delimiter(_first(lines))
     if len(between) != 1:
         raise InvalidParameter(f"delimiter must be one character, got {delimiter!r}")
-    first = next(csv.reader([next(line for line in lines if line.strip())], delimiter=between))
-    named = any(_number(cell) is None for cell in first)
-    columns = tuple(cell.strip() for cell in first) if named else tuple(f"column {i + 1}" for i in range(len(first)))
-    if named and sum(bool(line.strip()) for line in lines[:_LOOK]) == 1:
-        if len(first) == 1 and any(other in first[0] for other in _DELIMITERS):
-            raise InvalidData(f"{name} has a single line, {first[0]!r}, and no rows")
-        raise InvalidData(f"{name} has a header and no rows")
+    first = split_line(_first(lines)[0], between)
+    dialect = Dialect(between)
+    named = any(dialect.number(cell) is None for cell in first)
     try:
         # Fast, and right whenever every cell is a number.
-        rows = lines[next(i for i, line in enumerate(lines) if line.strip()) + 1 :] if named else lines
-        values = np.loadtxt(rows, delimiter=between, ndmin=2, comments=None, quotechar='"')
-        if values.shape[1] == len(columns):
-            return Table(values, columns, (), name)
-    except ValueError:
+        where = lines.index(_first(lines)[0]) + 1 if named else 0
+        values = np.loadtxt(lines[where:], delimiter=None if between == " " else between, ndmin=2, comments=None,
+                            quotechar='"')  # fmt: skip
+        if values.shape[1] == len(first) and len(values):
+            return Table(values, _names(first, named), (), name)
+    except (ValueError, UserWarning):
         pass
-    return _careful_csv(text, between, columns, named, name)
+    return _careful_csv(text, between, name)
 
 
-def _find_delimiter(lines: list[str]) -> str:
-    """The one that splits the first lines into equally many cells, the most of them."""
-    lines = [line for line in lines if line.strip()]
-    best, most = ",", 1
-    for candidate in _DELIMITERS:
-        counts = {len(row) for row in csv.reader(lines, delimiter=candidate)}
-        if len(counts) == 1 and (size := counts.pop()) > most:
-            best, most = candidate, size
-    if most == 1 and len({len(line.split()) for line in lines}) == 1 and all(" " in line for line in lines):
-        return " "
-    return best
+def _first(lines: list[str]) -> list[str]:
+    """The first lines that hold anything."""
+    return list(itertools.islice((line for line in lines if line.strip()), LOOK))
 
 
-def _careful_csv(text: str, between: str, columns: tuple[str, ...], named: bool, name: str) -> Table:
-    """Cell by cell: empty cells, columns of text, and what exactly is wrong."""
-    reader = csv.reader(io.StringIO(text), delimiter=between, skipinitialspace=True)
-    cells: list[list[str]] = []
-    skipped = not named
-    try:
-        for row in reader:
-            if not any(cell.strip() for cell in row) and len(row) < 2:
-                continue
-            if not skipped:
-                skipped = True
-                continue
-            if between == " ":
-                row = [cell for cell in row if cell]
-            if len(row) != len(columns):
-                raise InvalidData(
-                    f"line {reader.line_num} of {name} has {len(row)} cells where the first line has {len(columns)}"
-                    + (f"; is {between!r} the right delimiter?" if len(columns) == 1 else "")
-                )
-            cells.append(row)
-    except csv.Error as error:
-        raise InvalidData(f"line {reader.line_num} of {name} cannot be read: {error}") from error
+def _names(first: Sequence[str], named: bool) -> tuple[str, ...]:
+    return tuple(cell if named and cell else f"column {i + 1}" for i, cell in enumerate(first))
+
+
+def _careful_csv(text: str, between: str, name: str) -> Table:
+    """Cell by cell: empty cells, columns of text, decimal commas, and what exactly is wrong."""
+    (_, first), *numbered = rows(text, between, name)
+    cells = [row for _, row in numbered]
+    dialect = Dialect(between, find_decimal([cell for row in cells[:1000] for cell in row], between))
+    named = any(dialect.number(cell) is None for cell in first)
+    if not named:
+        cells = [first, *cells]
+    elif not cells:
+        if len(first) == 1 and any(other in first[0] for other in DELIMITERS):
+            raise InvalidData(f"{name} has a single line, {first[0]!r}, and no rows")
+        raise InvalidData(f"{name} has a header and no rows")
+    if named and len(cells[0]) == len(first) + 1:  # row names, as R writes them
+        first = ["row", *first]
+    hint = f"; is {between!r} the right delimiter?" if len(first) == 1 else ""
+    for number, row in numbered:
+        if len(row) != len(first):
+            raise InvalidData(
+                f"line {number} of {name} has {len(row)} cells where the first line has {len(first)}{hint}"
+            )
     numeric, left_out, values = [], [], []
-    for column, entries in zip(columns, zip(*cells, strict=True), strict=True):
-        numbers = [_number(entry) for entry in entries]
+    for column, entries in zip(_names(first, named), zip(*cells, strict=True), strict=True):
+        numbers = dialect.numbers(entries)
         wrong = [index for index, number in enumerate(numbers) if number is None]
         if not wrong:
             numeric.append(column)
             values.append(numbers)
         elif any(number is not None and not np.isnan(number) for number in numbers):
-            entry = entries[wrong[0]]
-            raise InvalidData(f"column {column!r} of {name} holds numbers, but {entry!r} in row {wrong[0] + 1}")
+            found = f"{entries[wrong[0]][:40]!r} in row {wrong[0] + 1}"
+            raise InvalidData(f"column {column!r} of {name} holds numbers, but {found}{hint}")
         else:
             left_out.append(column)
     if not numeric:
-        hint = f"; is {between!r} the right delimiter?" if len(columns) == 1 else ""
-        raise InvalidData(f"no column of {name} holds numbers: the first cell is {cells[0][0]!r}{hint}")
+        raise InvalidData(f"no column of {name} holds numbers: the first cell is {cells[0][0][:40]!r}{hint}")
     return Table(np.array(values, dtype=np.float64).T.copy(), tuple(numeric), tuple(left_out), name)
-
-
-def _number(cell: str) -> float | None:
-    """NaN for an empty cell, None for text."""
-    cell = cell.strip()
-    if cell.lower() in _MISSING:
-        return float("nan")
-    try:
-        return float(cell)
-    except ValueError:
-        return None

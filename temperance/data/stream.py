@@ -18,6 +18,7 @@ import numpy as np
 
 from ..errors import InvalidData, InvalidParameter
 from .corpus import Corpus
+from .gate import check_corpus
 
 Range = tuple[int, int]  # rows from one number to before another
 T = TypeVar("T")
@@ -166,6 +167,8 @@ def _open_one(source: Any) -> Any:
             raise InvalidData(f"source {str(source)!r} of the stream does not exist") from None
         except (OSError, ValueError, EOFError) as error:
             raise InvalidData(f"source {str(source)!r} of the stream is not a .npy file ({error})") from error
+    if isinstance(source, Corpus):
+        check_corpus(source.starts, source.words, source.counts, source.n_words)
     if hasattr(source, "take") and hasattr(source, "n_words"):
         return source
     if not hasattr(source, "shape") or not hasattr(source, "__getitem__"):

@@ -87,11 +87,17 @@ class Pair(Module):
 
 def check_counts(x: np.ndarray, name: str, largest: int | None = None) -> np.ndarray:
     """Refuse anything but whole numbers from 0 (to `largest`); NaN passes."""
-    seen = x[~np.isnan(x)]
-    wrong = (seen < 0) | (seen != np.round(seen))
-    if largest is not None:
-        wrong |= seen > largest
+    with np.errstate(invalid="ignore"):
+        wrong = (x < 0) | (x != np.round(x)) & ~np.isnan(x)
+        if largest is not None:
+            wrong |= x > largest
     if wrong.any():
         limit = "0, 1, 2, …" if largest is None else f"0 to {largest}"
-        raise InvalidData(f"{name} must be whole numbers {limit}, found {seen[wrong][0]:g}")
+        raise InvalidData(f"{name} must be whole numbers {limit}, found {first_of(x, wrong)}")
     return x
+
+
+def first_of(x: np.ndarray, where: np.ndarray) -> str:
+    """The first value that is marked, and its place."""
+    place = np.argwhere(where)[0]
+    return f"{x[tuple(place)]:g} in row {place[0]}" + (f", column {place[1]}" if x.ndim > 1 else "")

@@ -15,7 +15,7 @@ from ..numerics.linalg import total
 from ..numerics.random import log_gamma_variate
 from ..numerics.special import digamma, inverse_digamma, log_gamma, safe_log, trigamma, trigamma_deficit
 from ._family import Family, Vector
-from ._pair import Pair, check_counts
+from ._pair import Pair, check_counts, first_of
 from ._parameters import as_arrays, parameters, require, require_finite_positive
 
 
@@ -122,16 +122,30 @@ def _newton_step(
     return updated, jnp.max(jnp.abs(residual) / terms)
 
 
+_LEVELS = 10_000  # more than a column of categories has, fewer than an id or a stray code asks for
+
+
 class Categorical(Pair):
     """x ∈ {0, …, levels − 1} with probabilities π ~ Dirichlet."""
 
     levels: int | None = eqx.field(static=True, default=None)  # None: one more than the largest value seen
 
     def check(self, x: np.ndarray) -> np.ndarray:
-        return check_counts(x, "categorical data", None if self.levels is None else self.levels - 1)
+        x = check_counts(x, "categorical data", None if self.levels is None else self.levels - 1)
+        if self.levels is None and (large := x >= _LEVELS).any():
+            raise InvalidData(
+                f"categorical data must be whole numbers 0 to {_LEVELS - 1}, found {first_of(x, large)}, which would "
+                "ask for a level for each number up to it: number the levels 0, 1, 2, …, or state how many there are "
+                "(tp.Categorical(levels=…))"
+            )
+        return x
 
     def complete(self, x: np.ndarray) -> Self:
-        return self if self.levels is not None else type(self)(int(np.nanmax(x)) + 1)
+        from ..data.memory import require_memory
+
+        levels = self.levels if self.levels is not None else int(np.nanmax(x)) + 1
+        require_memory(8 * x.size * levels, f"{x.size} categorical values with {levels} levels each")
+        return type(self)(levels)
 
     def statistics(self, x: Float[Array, " n"]) -> DirichletVector:
         assert self.levels is not None, "complete() has to be called first"

@@ -33,12 +33,16 @@ def put(folder, name, content):
         CSV.replace("\n", "\r\n"),
         "\ufeff" + CSV,
         CSV.replace(",", " "),
+        "  a     b\n1.5    -2\n  3   4e3\n0.25    7\n",
+        CSV.encode("utf-16"),
+        'a;b\n1,5;-2\n3,0;4e3\n"0,25";7\n',
         CSV + "\n\n",
         '"a","b"\n"1.5","-2"\n3,4e3\n0.25,7\n',
         gzip.compress(CSV.encode()),
     ],
-    ids=["comma", "semicolon", "tab", "crlf", "mark", "space", "blank lines", "quoted", "gzip"],
-)
+    ids=["comma", "semicolon", "tab", "crlf", "mark", "space", "spaces", "utf-16", "decimal comma", "blank lines",
+         "quoted", "gzip"],
+)  # fmt: skip
 def test_text(content, tmp_path):
     table = load_table(put(tmp_path, "data.csv", content))
     np.testing.assert_array_equal(table.values, X)
@@ -116,8 +120,23 @@ def test_text_columns_are_left_out_and_empty_cells_are_missing(tmp_path):
         ("a,b\n1,2\n3\n", "line 3 of d.csv has 1 cells where the first line has 2"),
         ("a,b\n1,2\nx,3\n", "column 'a' of d.csv holds numbers, but 'x' in row 2"),
         ("a,b\nx,y\nz,w\n", "no column of d.csv holds numbers: the first cell is 'x'"),
-        ("a;b\n1,5;2,5\n2,5;1,5\n", "no column of d.csv holds numbers: the first cell is '1,5'"),
-        (b"\xff\xfe\x00binary\x81", "neither text nor a known kind"),
+        (b"\xff\xfe\x00binary\x81\x82", "neither text nor a known kind"),
+        (b"\x89PNG\r\n\x1a\n\x00\x01", "neither text nor a known kind"),
+        ("a,b\n1,2\0\n", "line 2 holds the character 0"),
+        ("1,2\0", "line 1 holds the character 0"),
+        ("a,b\n1,2\n" + "x" * 200_000 + "\n", "line 3 of d.csv has 1 cells"),
+        ('a,b\n1,2\n"' + "x" * 200_000 + '",3\n', "line 3 of d.csv cannot be read.*limit"),
+        (
+            b"\x93NUMPY\x01\x00\x76\x00"
+            + b"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999, 2), }".ljust(117)
+            + b"\n",
+            r"announces an array of shape \(99999999999, 2\)",
+        ),
+        (b"%%MatrixMarket matrix coordinate real general\n999999999 999999999 1\n1 1 1.0\n", "would take"),
+        (b"%%MatrixMarket matrix coordinate real general\n9 9 999999999999\n1 1 1.0\n", "announces the sizes"),
+        (b"%%MatrixMarket matrix array real general\n999999999 999999999\n1.0\n", "announces the sizes"),
+        (b"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 3 1.0\n", "damaged"),
+        (b"\xfe\xff\x00", "neither text nor a known kind"),
         (b"\x93NUMPY\x01", "damaged or cut short"),
         (b"PK\x03\x04half an archive", "damaged or cut short"),
         (b"%%MatrixMarket matrix coordinate real general\n2 2", "damaged or cut short"),

@@ -43,7 +43,7 @@ def full(*_: Any, **__: Any) -> Any:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-@pytest.mark.parametrize("place", ["tempfile.mkstemp", "zipfile.ZipFile.writestr", "os.fsync", "os.replace"])
+@pytest.mark.parametrize("place", ["builtins.open", "zipfile.ZipFile.writestr", "os.fsync", "os.replace"])
 def test_a_disk_that_fills_up_during_a_save_costs_nothing_that_was_there(
     place: str, fitted: tp.Fit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

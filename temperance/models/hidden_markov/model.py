@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int, Key
 
-from ...data import as_weights
+from ...data import as_weights, checked
 from ...data.sequences import as_sequences
 from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
 from ...families import Dirichlet, DirichletVector, Pair, Point
@@ -219,7 +219,7 @@ class HMM(Model):
 
     def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
         x, lengths = as_sequences(data, missing=self.mixture.missing)
-        mixture = self.mixture._complete(self.pair.check(x))
+        mixture = self.mixture._complete(checked(self.pair.check, x, data))
         model = eqx.tree_at(
             lambda model: (model.mixture, model.prior),
             self,

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Key
 
-from ...data import as_matrix, as_weights, column_moments
+from ...data import as_matrix, as_weights, checked, column_moments
 from ...errors import InvalidData, InvalidParameter
 from ...families import Dirichlet, GaussianWithMissing, Pair, Point
 from ...families._family import Family
@@ -200,7 +200,7 @@ class Mixture(Enumerable):
     # ---- data in, answers out -----------------------------------------------------------------------------
 
     def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
-        x = self.pair.check(as_matrix(data, missing=self.missing))
+        x = checked(self.pair.check, as_matrix(data, missing=self.missing), data)
         weights = as_weights(weights, x.shape[0])
         model = self._complete(x, weights)
         block = model._block_size(x)
@@ -257,7 +257,7 @@ class Mixture(Enumerable):
 
     def new_rows(self, data: Any) -> np.ndarray:
         """Data to predict, checked against the data the model was completed with."""
-        x = self.pair.check(as_matrix(data, missing=self.missing, empty_columns=self.missing))
+        x = checked(self.pair.check, as_matrix(data, missing=self.missing, empty_columns=self.missing), data)
         self._match_width(self._families()["components"], x)
         return self.to_internal(x)
 

@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Key
 
 from ...data import Corpus, as_corpus, as_weights
+from ...data.memory import require_memory
 from ...errors import InvalidData, InvalidParameter
 from ...families.concentration import Concentration
 from ...families.dirichlet import Dirichlet, DirichletVector
@@ -254,6 +255,7 @@ class LDA(Model):
         corpus = as_corpus(data, vocabulary=words, n_words=self.n_words, fractional=self.fractional)
         if corpus.n_tokens == 0:
             raise InvalidData(f"all {len(corpus)} documents are empty")
+        require_memory(32 * self.n_topics * corpus.n_words, f"{self.n_topics} topics over {corpus.n_words} words")
         model = self.complete(corpus)
         width = int(corpus.entries.max(initial=1))
         documents = as_documents(corpus, self._engine() == "host", width)

@@ -1,0 +1,31 @@
+"""Dates as people write them, as days since the beginning of 1970."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+
+_LIKE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?|\d{1,2}[ -.]+[A-Za-z]{3,9}[ -.,]+\d{2,4}.*"
+                   r"|[A-Za-z]{3,9} \d{1,2},? \d{4}.*")  # fmt: skip
+_DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d.%m.%y", "%m/%d/%y",
+         "%d %b %Y", "%d-%b-%Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y")  # fmt: skip
+_TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", "T%H:%M:%S", "T%H:%M:%SZ")
+_NAMES = {"%Y": "year", "%y": "year", "%m": "month", "%b": "month", "%B": "month", "%d": "day"}
+
+
+def parse_dates(cells: Sequence[str | None]) -> tuple[np.ndarray, str] | None:
+    """Days since 1970 (NaN where a cell is None) and the order of their parts in words; None if they are no dates."""
+    distinct = {cell for cell in cells if cell is not None}
+    if not distinct or not all(_LIKE.fullmatch(cell) for cell in distinct):
+        return None
+    for form in (day + time for day in _DAYS for time in _TIMES):
+        try:
+            days = {cell: datetime.strptime(cell, form).replace(tzinfo=UTC).timestamp() / 86400 for cell in distinct}
+        except ValueError:
+            continue
+        order = "/".join(_NAMES[part] for part in re.findall("%[a-zA-Z]", form)[:3])
+        return np.array([np.nan if cell is None else days[cell] for cell in cells]), order
+    return None

@@ -1,0 +1,34 @@
+"""Sizes against this machine's memory, before any of it is taken."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from pathlib import Path
+
+from ..errors import InvalidData
+
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # of a container
+
+
+@functools.cache
+def memory() -> int:
+    """The bytes that this process may use: the machine's, or its container's where that has fewer."""
+    found = [2**40]  # where neither can be asked
+    with contextlib.suppress(AttributeError, ValueError, OSError):
+        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    for path in _LIMITS:
+        with contextlib.suppress(OSError, ValueError):  # not there, or "max"
+            found.append(int(Path(path).read_text()))
+    return min(size for size in found if size > 0)
+
+
+def require_memory(size: int, what: str) -> None:
+    """Refuse what would take more bytes than there are."""
+    if size > memory():
+        raise InvalidData(f"{what} would take {_bytes(size)}, and this machine has {_bytes(memory())} of memory")
+
+
+def _bytes(size: int) -> str:
+    return f"{size / 1e9:,.1f} GB" if size < 1e15 else f"{size / 1e9:.1e} GB"

@@ -1,0 +1,237 @@
+"""What a column is, by its values and its name: each kind with the reason that is printed for it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import InvalidData, InvalidParameter
+from .dates import parse_dates
+from .schema import LEFT_OUT, USED, Column
+from .text import MISSING, Dialect
+
+_ID = re.compile(
+    r"(.*[ _.-])?(id|ids|uuid|guid|key|index|idx|rownames?|row|nr|no|case|subject|respondent)", re.IGNORECASE
+)
+_CAMEL_ID = re.compile(r".*[a-z](Id|ID|Nr|No)")
+_TIME = re.compile(r".*(year|time|date|month|day|week|hour|minute|second|age).*|t", re.IGNORECASE)
+_CODES = (-9, -99, -999, -9999, -9.99, -99.9, 99, 999, 9999, 99999)  # that stand for a missing value
+_LARGEST_SCALE, _LARGEST_COUNT, _MOST_LEVELS = 7, 1000, 1000
+_ORDERS = (
+    ("never", "rarely", "sometimes", "often", "always"),
+    ("strongly disagree", "disagree", "neutral", "agree", "strongly agree"),
+    ("very low", "low", "medium", "high", "very high"),
+    ("low", "moderate", "high"),
+    ("none", "mild", "moderate", "severe"),
+    ("poor", "fair", "good", "very good", "excellent"),
+    ("small", "medium", "large"),
+)
+_NO = ("no", "n", "false", "f", "0", "absent", "off")
+_NUMBERED = re.compile(r"[<>≤≥~ ]*(\d+(\.\d+)?)")
+
+
+class Raw(NamedTuple):
+    """A column as it was found: its cells (None where there is no value), or numbers (NaN), and levels if declared."""
+
+    name: str
+    cells: list[str | None] | None = None
+    numbers: np.ndarray | None = None
+    levels: tuple[str, ...] | None = None
+    ordered: bool = False
+    first: bool = False
+    dated: bool = False  # the numbers are days since 1970
+
+
+def from_cells(name: str, cells: Sequence[str], dialect: Dialect, words: frozenset[str], first: bool) -> Raw:
+    """A column of a text file: numbers, if all its cells are; `words` stand for missing values besides the usual."""
+    kept = [None if cell.lower() in words else cell for cell in cells]
+    numbers = dialect.numbers([cell or "" for cell in kept])
+    found = [number for number in numbers if number is not None and number == number]
+    if None not in numbers and found:
+        return Raw(name, numbers=np.array(numbers, dtype=np.float64), first=first)
+    texts = [None if cell is None or cell.lower() in MISSING else cell for cell in kept]
+    values = [cell for cell in texts if cell is not None]
+    if len(set(found)) > 10 and len(found) > len(values) / 2:
+        row = next(row for row, number in enumerate(numbers) if number is None)
+        raise InvalidData(
+            f"column {name!r} holds numbers in {len(found)} of {len(values)} rows, but {(kept[row] or '')[:40]!r} in "
+            f"row {row + 1}: name it in missing=[…], or read the column as words with kinds={{{name!r}: 'category'}}"
+        )
+    return Raw(name, cells=texts, first=first)
+
+
+def recognise(raw: Raw, kind: str | None = None) -> tuple[Column, np.ndarray]:
+    """What a column is (or is to be, if `kind` says so), and its values: numbers, codes of levels, days, or texts."""
+    if raw.numbers is not None and np.isinf(raw.numbers).any():
+        raise InvalidData(f"column {raw.name!r} is infinite in row {int(np.argmax(np.isinf(raw.numbers))) + 1}")
+    if kind is not None:
+        return _as_kind(raw, kind, "as asked")
+    if raw.levels is not None:
+        kind = "ordered" if raw.ordered else "binary" if len(raw.levels) == 2 else "category"
+        return _as_kind(raw, kind, "its levels were declared")
+    if raw.dated:
+        return _as_kind(raw, "date", "dates")
+    kind, reason, question = _of_numbers(raw) if raw.numbers is not None else _of_texts(raw)
+    column, values = _as_kind(raw, kind, reason)
+    return dataclasses.replace(column, question=question), values
+
+
+def _is_id_name(name: str) -> bool:
+    return bool(_ID.fullmatch(name) or _CAMEL_ID.fullmatch(name))
+
+
+def _of_numbers(raw: Raw) -> tuple[str, str, str]:
+    """Kind, reason and question of a column of numbers."""
+    assert raw.numbers is not None
+    seen = raw.numbers[~np.isnan(raw.numbers)]
+    distinct, name = np.unique(seen), raw.name
+    if len(distinct) < 2:
+        return "constant", f"all its values are {_plain(distinct[0])}" if len(distinct) else "it has no value", ""
+    whole = bool((seen == np.round(seen)).all())
+    unique = whole and len(distinct) == len(seen) > 2
+    if unique and (_is_id_name(name) or name == "row"):
+        return "id", "its name is that of an id, and no two of its values are the same", ""
+    if unique and raw.first and (np.diff(seen) == 1).all() and not _TIME.fullmatch(name):
+        return "id", f"it counts the rows from {_plain(seen[0])}", ""
+    question = _odd_code(name, seen) or (
+        f"{name!r} has another whole number in every row: if it is an id, say so with kinds={{{name!r}: 'id'}}"
+        if unique and len(seen) >= 20
+        else ""
+    )
+    low, high = distinct[0], distinct[-1]
+    if whole and len(distinct) == 2:
+        return "binary", "it has two values", question
+    if whole and _is_id_name(name) and len(distinct) <= min(_MOST_LEVELS, len(seen) / 2):
+        return "category", "its name is that of an id, but its values repeat", question
+    if whole and low == 1 and high <= _LARGEST_SCALE and len(distinct) == high and len(seen) >= 3 * high:
+        return "ordered", f"whole numbers from 1 to {_plain(high)}, as on a scale", question
+    if whole and 0 <= low <= 1 and high <= _LARGEST_COUNT:
+        return "count", f"whole numbers from {_plain(low)} to {_plain(high)}", question
+    return "real", f"numbers from {_plain(low)} to {_plain(high)}", question
+
+
+def _odd_code(name: str, seen: np.ndarray) -> str:
+    """Whether the largest or the least value lies far from the others and is one that stands for missing values."""
+    for value, others in ((seen.min(), seen[seen > seen.min()]), (seen.max(), seen[seen < seen.max()])):
+        span = np.ptp(others) if len(others) else 0.0
+        if value in _CODES and len(np.unique(others)) > 1 and np.abs(value - others).min() > 2 * max(span, 1.0):
+            times = int((seen == value).sum())
+            shown = _plain(value)
+            return f"{name!r} is {shown} in {times} rows: if that stands for a missing value, say missing=['{shown}']"
+    return ""
+
+
+def _of_texts(raw: Raw) -> tuple[str, str, str]:
+    """Kind, reason and question of a column of words."""
+    seen = [cell for cell in raw.cells or () if cell is not None]
+    distinct = set(seen)
+    if len(distinct) < 2:
+        return "constant", f"all its values are {seen[0]!r}" if seen else "it has no value", ""
+    if (dates := parse_dates(raw.cells or ())) is not None:
+        return "date", f"dates ({dates[1]})", ""
+    if len(distinct) == len(seen) > 2:
+        spaced = sum(" " in cell for cell in seen) > len(seen) / 2
+        if _is_id_name(raw.name) or raw.first or not spaced:
+            return "id", "no two of its values are the same", ""
+    if len(distinct) == 2:
+        return "binary", "it has two values", ""
+    if len(distinct) > min(_MOST_LEVELS, max(10, len(seen) / 5)) or len(distinct) == len(seen):
+        return "text", f"{len(distinct)} different texts in {len(seen)} rows", ""
+    levels, ordered = _order(distinct)
+    if ordered:
+        return "ordered", f"its {len(levels)} values have an order", ""
+    return "category", f"it has {len(levels)} values", ""
+
+
+def _order(distinct: set[str]) -> tuple[tuple[str, ...], bool]:
+    """Levels in order, and whether it is one that they have by themselves."""
+    plain = {level.lower().strip(): level for level in distinct}
+    if len(plain) == len(distinct):
+        for order in _ORDERS:
+            if set(plain) <= set(order):
+                return tuple(plain[level] for level in order if level in plain), True
+    numbers = [_NUMBERED.match(level) for level in distinct]
+    if all(numbers) and len({float(found[1]) for found in numbers if found}) == len(distinct):
+        return tuple(sorted(distinct, key=lambda level: float(_NUMBERED.match(level)[1]))), True  # type: ignore[index]
+    if len(distinct) == 2:
+        return tuple(sorted(distinct, key=lambda level: (level.lower() not in _NO, level))), False
+    return tuple(sorted(distinct)), False
+
+
+def _as_kind(raw: Raw, kind: str, reason: str) -> tuple[Column, np.ndarray]:
+    """The column as of this kind, or a sentence that says why it cannot be."""
+    if kind not in (*USED, *LEFT_OUT):
+        raise InvalidParameter(f"column {raw.name!r} must be one of {', '.join((*USED, *LEFT_OUT))}, got {kind!r}")
+    levels: tuple[str, ...] = ()
+    if kind in ("real", "positive", "count"):
+        values = _numbers_of(raw, kind)
+    elif kind in ("binary", "category", "ordered"):
+        texts = _texts_of(raw)
+        levels = raw.levels or _levels_of(raw, texts)
+        if kind == "binary" and len(levels) > 2:
+            raise InvalidData(f"column {raw.name!r} is to be binary, but has the {len(levels)} values {levels[:4]}")
+        values = code(raw.name, texts, levels)
+    elif kind == "date":
+        values = _days_of(raw)
+    else:
+        values = np.array(_texts_of(raw), dtype=object)
+    missing = values != values if values.dtype != object else np.array([value is None for value in values])
+    return Column(raw.name, kind, reason, levels, int(missing.sum())), values
+
+
+def code(name: str, texts: Sequence[str | None], levels: tuple[str, ...]) -> np.ndarray:
+    """Words as places in a list of levels, NaN for those that are missing."""
+    places = {level: float(place) for place, level in enumerate(levels)}
+    strange = next(((row, text) for row, text in enumerate(texts) if text is not None and text not in places), None)
+    if strange is not None:
+        shown = ", ".join(levels[:8]) + (", …" if len(levels) > 8 else "")
+        raise InvalidData(
+            f"column {name!r} has {strange[1][:40]!r} in row {strange[0] + 1}, and its levels are {shown}"
+        )
+    return np.array([np.nan if text is None else places[text] for text in texts])
+
+
+def _levels_of(raw: Raw, texts: Sequence[str | None]) -> tuple[str, ...]:
+    if raw.numbers is not None:
+        return tuple(_plain(value) for value in np.unique(raw.numbers[~np.isnan(raw.numbers)]))
+    return _order({text for text in texts if text is not None})[0]
+
+
+def _numbers_of(raw: Raw, kind: str) -> np.ndarray:
+    if raw.numbers is None:
+        raise InvalidData(f"column {raw.name!r} is to be {kind}, but holds {_first(raw)!r}")
+    low = {"real": -np.inf, "positive": np.nextafter(0.0, 1.0), "count": 0.0}[kind]
+    wrong = (raw.numbers < low) | ((kind == "count") & (raw.numbers != np.round(raw.numbers)) & ~np.isnan(raw.numbers))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InvalidData(f"column {raw.name!r} is to be {kind}, but is {_plain(raw.numbers[row])} in row {row + 1}")
+    return raw.numbers
+
+
+def _days_of(raw: Raw) -> np.ndarray:
+    if raw.dated and raw.numbers is not None:
+        return raw.numbers
+    dates = parse_dates(_texts_of(raw))
+    if dates is None:
+        raise InvalidData(f"column {raw.name!r} is to be a date, but holds {_first(raw)!r}")
+    return dates[0]
+
+
+def _texts_of(raw: Raw) -> list[str | None]:
+    if raw.cells is not None:
+        return raw.cells
+    assert raw.numbers is not None
+    return [None if value != value else _plain(value) for value in raw.numbers]
+
+
+def _first(raw: Raw) -> str | None:
+    return next((cell for cell in _texts_of(raw) if cell is not None), None)
+
+
+def _plain(value: float) -> str:
+    """A number without a point where it has none."""
+    return str(int(value)) if float(value).is_integer() and abs(value) < 2**63 else repr(float(value))

@@ -1,0 +1,89 @@
+"""What the columns of a table are: their kinds, recognised with a reason, their levels and their gaps."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+
+from ..errors import InvalidParameter
+
+USED = ("real", "positive", "count", "binary", "category", "ordered")
+LEFT_OUT = ("date", "id", "constant", "text")
+_UNIT = re.compile(r".+?\s*[(\[]([^()\[\]]{1,12})[)\]]")
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """One column: its name as in the file, what it is and why, its levels in order, and how many values it lacks."""
+
+    name: str
+    kind: str
+    reason: str = ""
+    levels: tuple[str, ...] = ()  # of a binary, category or ordered column: value k stands for levels[k]
+    gaps: int = 0
+    question: str = ""  # what only the owner of the data can know
+
+    @property
+    def used(self) -> bool:
+        """Whether a model is fitted to it; ids, dates, constants and free text are left out."""
+        return self.kind in USED
+
+    @property
+    def unit(self) -> str:
+        """What the name has in brackets: "kg" of "weight (kg)"."""
+        found = _UNIT.fullmatch(self.name)
+        return found[1] if found else ""
+
+    def __str__(self) -> str:
+        shown = ", ".join(self.levels[:6]) + (", …" if len(self.levels) > 6 else "")
+        gaps = f", {self.gaps} missing" if self.gaps else ""
+        return f"{self.name}: {self.kind}{f' ({shown})' if shown else ''}{gaps}; {self.reason}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Schema:
+    """The columns of a table in their order, and what was found about the file."""
+
+    columns: tuple[Column, ...]
+    notes: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __getitem__(self, name: str) -> Column:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise InvalidParameter(f"there is no column {name!r}; the columns are {shortened(self.names)}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def used(self) -> tuple[Column, ...]:
+        return tuple(column for column in self.columns if column.used)
+
+    @property
+    def left_out(self) -> tuple[Column, ...]:
+        return tuple(column for column in self.columns if not column.used)
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """What to look at before fitting, a sentence each."""
+        return tuple(column.question for column in self.columns if column.question)
+
+    def __str__(self) -> str:
+        lines = [f"left out  {column}" for column in self.left_out]
+        lines += [f"used      {column}" for column in self.used]
+        lines += [f"note      {note}" for note in self.notes]
+        return "\n".join(lines + [f"question  {question}" for question in self.questions])
+
+
+def shortened(names: tuple[str, ...], most: int = 12) -> str:
+    """A list of names for a sentence."""
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")

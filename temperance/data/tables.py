@@ -1,0 +1,280 @@
+"""Tables as people have them: files in any dialect, frames and dictionaries of columns, with a schema.
+
+Every column keeps its name, its levels and its gaps. Ids, row numbers, dates, constants and free text are set apart,
+and the schema says so first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import DamagedFile, InvalidData, InvalidParameter
+from .recognise import Raw, code, from_cells, recognise
+from .schema import Column, Schema, shortened
+from .text import LOOK, MISSING, Dialect, decode, find_decimal, find_delimiter, rows
+
+_ROWS = 1000  # that are looked at to find how numbers are written
+_NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "spaces"}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Table:
+    """Columns with a schema. `table["age"]` is an array: numbers, places of levels, days since 1970, or texts."""
+
+    schema: Schema
+    values: dict[str, np.ndarray]
+    name: str = "data"
+
+    def __len__(self) -> int:
+        return len(next(iter(self.values.values()), ()))
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.values[self.schema[name].name]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {len(self)} rows, {len(self.schema)} columns\n{self.schema}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns that are used."""
+        return tuple(column.name for column in self.schema.used)
+
+    @property
+    def ids(self) -> np.ndarray:
+        """What names each row: the first column of ids, or the number of the row from 1."""
+        found = next((column.name for column in self.schema if column.kind == "id"), None)
+        return self.values[found] if found is not None else np.arange(1, len(self) + 1)
+
+    def choose(self, names: Sequence[str]) -> Table:
+        """Only these columns, in this order."""
+        columns = tuple(self.schema[name] for name in names)
+        chosen = Schema(columns, self.schema.notes)
+        return Table(chosen, {column.name: self.values[column.name] for column in columns}, self.name)
+
+    def matrix(self) -> np.ndarray:
+        """The used columns as (rows, columns) float64, NaN where a value is missing.
+
+        Places of levels are no measurements, so columns of words beside numbers are refused.
+        """
+        words = tuple(column.name for column in self.schema.used if column.kind in ("category", "ordered"))
+        numbers = tuple(column.name for column in self.schema.used if column.kind in ("real", "positive", "count"))
+        if words and numbers:
+            raise InvalidData(
+                f"{self.name} has columns of categories ({shortened(words, 6)}) beside numbers "
+                f"({shortened(numbers, 6)}): choose columns of one sort with table.choose([…]), or a model of mixed "
+                "columns"
+            )
+        if not self.columns:
+            raise InvalidData(f"{self.name} has no column that can be used: {self.schema.left_out[0]}")
+        return np.stack([self.values[name] for name in self.columns], axis=1)
+
+
+def read_table(
+    source: Any,
+    *,
+    kinds: Mapping[str, str] | None = None,
+    missing: Sequence[str] = (),
+    delimiter: str | None = None,
+    like: Schema | None = None,
+) -> Table:
+    """A table from a file, a pandas, polars or pyarrow frame, or a dictionary of columns, with its schema.
+
+    `kinds` says what a column is where that is not recognised ({"income": "positive"}), `missing` which cells stand for
+    a missing value besides the usual. `like` is the schema of a table read before: its columns are found by name, in
+    any order, with its kinds and levels.
+    """
+    words = frozenset(_text(word, "missing").lower() for word in ((missing,) if isinstance(missing, str) else missing))
+    if isinstance(source, str | Path):
+        raws, notes, name = _read_file(source, words, delimiter)
+    else:
+        raws, notes, name = _from_frame(source, words), [], "data"
+    if not raws or _length(raws[0]) == 0:
+        raise InvalidData(f"{name} has no rows")
+    if like is not None:
+        return _like(raws, like, name)
+    strange = tuple(set(kinds or ()) - {raw.name for raw in raws})
+    if strange:
+        names = shortened(tuple(raw.name for raw in raws))
+        raise InvalidParameter(
+            f"kinds names the column {strange[0]!r}, which {name} does not have; its columns are {names}"
+        )
+    found = [recognise(raw, (kinds or {}).get(raw.name)) for raw in raws]
+    schema = Schema(tuple(column for column, _ in found), tuple(notes))
+    return Table(schema, {column.name: values for column, values in found}, name)
+
+
+def _like(raws: Sequence[Raw], schema: Schema, name: str) -> Table:
+    """New rows of a table that was read before."""
+    here = {raw.name: raw for raw in raws}
+    lacking = tuple(column.name for column in schema.used if column.name not in here)
+    if lacking:
+        raise InvalidData(f"{name} lacks the column {lacking[0]!r}; its columns are {shortened(tuple(here))}")
+    columns: list[Column] = []
+    values: dict[str, np.ndarray] = {}
+    for column in schema:
+        if column.name not in here or column.kind == "constant":
+            continue
+        raw = here[column.name]
+        if column.levels:
+            texts = recognise(raw, "text")[1].tolist()
+            values[column.name] = code(column.name, texts, column.levels)
+        else:
+            values[column.name] = recognise(raw, column.kind)[1]
+        gaps = sum(value is None or value != value for value in values[column.name].tolist())
+        columns.append(dataclasses.replace(column, gaps=gaps, question=""))
+    return Table(Schema(tuple(columns)), values, name)
+
+
+# ---- files ----------------------------------------------------------------------------------------------------
+
+
+def _read_file(source: str | Path, words: frozenset[str], delimiter: str | None) -> tuple[list[Raw], list[str], str]:
+    from .load import _content
+
+    content, name = _content(source)
+    if content[:4] == b"PAR1":
+        return _from_frame(_parquet(content, name), words), [], name
+    if content[:4] == b"PK\x03\x04" or content.startswith((b"\x93NUMPY", b"\xd0\xcf\x11\xe0")):
+        raise InvalidData(f"{name} is not a text file: save a spreadsheet as csv; arrays are read with numpy.load")
+    text = decode(content, name)
+    lines = [line for line in text.split("\n") if line.strip()]
+    mark = delimiter or find_delimiter(lines[:LOOK])
+    if len(mark) != 1:
+        raise InvalidParameter(f"delimiter must be one character, got {delimiter!r}")
+    numbered = list(rows(text, mark, name))
+    names, cells, notes = _split_header(numbered, mark, name)
+    dialect = Dialect(mark, find_decimal([cell for row in cells[:_ROWS] for cell in row], mark))
+    notes = [f"cells are separated by {_NAMES.get(mark, repr(mark))}", *notes]
+    if dialect.decimal == ",":
+        notes.append("numbers have a decimal comma")
+    columns = zip(names, zip(*cells, strict=True), strict=True)
+    return [from_cells(n, c, dialect, words, first=i == 0) for i, (n, c) in enumerate(columns)], notes, name
+
+
+def _split_header(
+    numbered: list[tuple[int, list[str]]], mark: str, name: str
+) -> tuple[list[str], list[list[str]], list[str]]:
+    """The names of the columns, the rows below them, and what there is to say of both."""
+    first, below = numbered[0][1], [row for _, row in numbered[1:]]
+    if below and len(below[0]) == len(first) + 1:  # R writes no name above its row names
+        first = ["", *first]
+        numbered = [(numbered[0][0], first), *numbered[1:]]
+    for line, row in numbered:
+        if len(row) != len(first):
+            raise InvalidData(f"line {line} of {name} has {len(row)} cells where the first line has {len(first)}")
+    if not _is_header(first, below, mark):
+        return [f"column {i + 1}" for i in range(len(first))], [first, *below], ["there is no line of names"]
+    if not below:
+        raise InvalidData(f"{name} has a header and no rows")
+    names: list[str] = []
+    notes: list[str] = []
+    for place, cell in enumerate(first):
+        plain = cell if cell and not cell.startswith("Unnamed: ") else "row" if place == 0 else f"column {place + 1}"
+        unique, again = plain, 1
+        while unique in names:
+            again += 1
+            unique = f"{plain} ({again})"
+        if unique != cell:
+            notes.append(f"column {place + 1}, {'called ' + repr(cell) if cell else 'without a name'}, is {unique!r}")
+        names.append(unique)
+    return names, below, notes
+
+
+def _is_header(first: Sequence[str], below: Sequence[Sequence[str]], mark: str) -> bool:
+    """Whether the first line names columns: it holds a word above numbers, or words that do not occur below it."""
+    decimal = find_decimal([cell for row in below[:LOOK] for cell in row], mark)
+    number = Dialect(mark, decimal).number
+    worded = [place for place, cell in enumerate(first) if number(cell) is None]
+    for place in worded:
+        found = [number(row[place]) for row in below[:_ROWS]]
+        if None not in found and any(value == value for value in found):
+            return True
+    return bool(worded) and not any(first[place] in {row[place] for row in below} for place in worded)
+
+
+def _parquet(content: bytes, name: str) -> Any:
+    try:
+        import pyarrow as arrow
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise InvalidData(f"{name} is a parquet file, which needs one more package: pip install pyarrow") from error
+    try:
+        return parquet.read_table(io.BytesIO(content))
+    except arrow.ArrowException as error:
+        raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
+
+
+# ---- frames ---------------------------------------------------------------------------------------------------
+
+
+def _from_frame(source: Any, words: frozenset[str]) -> list[Raw]:
+    """The columns of a frame or of a dictionary."""
+    if isinstance(source, Mapping):
+        pairs = list(source.items())
+    elif hasattr(source, "column_names") and hasattr(source, "schema"):  # pyarrow
+        pairs = [(name, source[name].to_pylist()) for name in source.column_names]
+    elif hasattr(source, "columns") and hasattr(source, "dtypes"):
+        by_place = hasattr(source, "iloc")
+        pairs = [(n, source.iloc[:, i] if by_place else source[n]) for i, n in enumerate(source.columns)]
+    else:
+        raise InvalidData(f"a table is a path, a frame or a dictionary of columns, got {type(source).__name__}")
+    raws = [_from_series(str(name), series, words, first=place == 0) for place, (name, series) in enumerate(pairs)]
+    lengths = {_length(raw) for raw in raws}
+    if len(lengths) > 1:
+        raise InvalidData(f"the columns must have as many values as each other, got {sorted(lengths)}")
+    names = [raw.name for raw in raws]
+    if len(set(names)) < len(names):
+        raise InvalidData(f"two columns are called {next(n for n in names if names.count(n) > 1)!r}")
+    return raws
+
+
+def _from_series(name: str, series: Any, words: frozenset[str], first: bool) -> Raw:
+    if hasattr(series, "cat") and hasattr(getattr(series, "dtype", None), "categories"):
+        levels = tuple(str(level) for level in series.cat.categories)
+        places = np.asarray(series.cat.codes)
+        cells = [None if place < 0 else levels[place] for place in places]
+        return Raw(name, cells=cells, levels=levels, ordered=bool(series.cat.ordered), first=first)
+    array = np.asarray(series.to_list() if hasattr(series, "to_list") and not hasattr(series, "iloc") else series)
+    if array.ndim != 1:
+        raise InvalidData(f"column {name!r} must be a list of values, got shape {array.shape}")
+    if array.dtype.kind == "M":
+        days = array.astype("datetime64[us]").astype(np.float64) / 86400e6
+        return Raw(name, numbers=np.where(np.isnat(array), np.nan, days), first=first, dated=True)
+    if array.dtype.kind in "iuf":
+        return Raw(name, numbers=array.astype(np.float64), first=first)
+    if array.dtype.kind not in "bOUSTm":
+        raise InvalidData(f"column {name!r} must hold numbers, words or dates, got {array.dtype}")
+    return _from_objects(name, array.tolist(), words, first)
+
+
+def _from_objects(name: str, values: list[Any], words: frozenset[str], first: bool) -> Raw:
+    """A column of Python objects: numbers, if all are, or else their texts."""
+    kept = [None if value is None or value != value or _is_na(value) else value for value in values]
+    seen = [value for value in kept if value is not None]
+    if seen and all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in seen):
+        return Raw(name, numbers=np.array([np.nan if v is None else float(v) for v in kept]), first=first)
+    if seen and all(hasattr(value, "isoformat") for value in seen):
+        stamps = np.array([np.datetime64("NaT") if v is None else np.datetime64(v) for v in kept])
+        return _from_series(name, stamps.astype("datetime64[us]"), words, first)
+    cells = ["" if value is None else str(value).strip() for value in kept]
+    return Raw(name, cells=[None if cell.lower() in MISSING | words else cell for cell in cells], first=first)
+
+
+def _is_na(value: Any) -> bool:
+    return type(value).__name__ in ("NAType", "NaTType")
+
+
+def _length(raw: Raw) -> int:
+    return len(raw.cells) if raw.cells is not None else len(raw.numbers) if raw.numbers is not None else 0
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidParameter(f"{name} must hold words, got {value!r}")
+    return value

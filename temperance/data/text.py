@@ -1,0 +1,147 @@
+"""Text files as people have them: how they are encoded, what separates their cells, how they write numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import InvalidData
+
+# Cells without a value. In a column of words "none" is a word.
+MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "null", "?", "-", "."})
+MISSING_NUMBERS = MISSING | {"none"}
+DELIMITERS = ("\t", ";", "|", ",")  # a comma last: it may be a decimal point
+LOOK = 20  # lines that are looked at to find the delimiter
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f]")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)", re.IGNORECASE | re.ASCII)
+_SPACED = re.compile(r'"((?:[^"]|"")*)"|(\S+)')
+_MARKS = " \u00a0\u202f'\u2019"  # between groups of three digits, besides the point and the comma
+_GROUPS = re.compile(rf"[+-]?\d{{1,3}}([{_MARKS}]\d{{3}})+([.,]\d*)?", re.ASCII)
+_COMMA = re.compile(rf"[+-]?(\d*|\d{{1,3}}([.{_MARKS}]\d{{3}})+),\d+([eE][+-]?\d+)?", re.ASCII)
+
+
+class Dialect(NamedTuple):
+    """What separates cells (a space stands for any run of spaces), and the decimal point."""
+
+    delimiter: str
+    decimal: str = "."
+
+    def number(self, cell: str) -> float | None:
+        """The number in a cell: NaN where it has no value, None where it holds something else."""
+        cell = cell.strip()
+        if cell.lower() in MISSING_NUMBERS:
+            return float("nan")
+        if _NUMBER.fullmatch(cell) and self.decimal == ".":
+            return float(cell)
+        if _GROUPS.fullmatch(cell):
+            cell = re.sub(f"[{_MARKS}]", "", cell)
+        grouped, plain = (r"\.", ",") if self.decimal == "," else (",", r"\.")
+        if re.fullmatch(rf"[+-]?\d{{1,3}}({grouped}\d{{3}})+({plain}\d*)?", cell, re.ASCII):
+            cell = re.sub(grouped, "", cell)
+        if self.decimal == ",":
+            if "." in cell:
+                return None
+            cell = cell.replace(",", ".")
+        return float(cell) if _NUMBER.fullmatch(cell) else None
+
+    def numbers(self, cells: Sequence[str]) -> list[float | None]:
+        """The numbers in many cells."""
+        filled = [cell or "nan" for cell in cells]
+        if self.decimal == "." and not any("_" in cell for cell in filled):  # which Python reads
+            try:
+                return np.array(filled, dtype=np.float64).tolist()  # fast, where every cell is a number
+            except ValueError:
+                pass
+        distinct = {cell: self.number(cell) for cell in set(cells)}
+        return [distinct[cell] for cell in cells]
+
+
+def decode(content: bytes, name: str) -> str:
+    """The text of a file: UTF-8, UTF-16 or, failing these, the Latin alphabet of Windows."""
+    encoding = "utf-8-sig"
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        encoding = "utf-16"
+    elif content[1:40:2].count(0) > len(content[1:40:2]) // 2:
+        encoding = "utf-16-le"
+    elif content[0:40:2].count(0) > len(content[0:40:2]) // 2:
+        encoding = "utf-16-be"
+    tried = (encoding,) if encoding != "utf-8-sig" else (encoding, "cp1252", "latin-1")
+    for encoding in tried:
+        try:
+            text = content.decode(encoding)
+            break
+        except UnicodeDecodeError as error:
+            failure = error
+    else:
+        raise InvalidData(f"{name} is neither text nor a known kind of file (byte {failure.start} is no {encoding})")
+    if not text.strip('\ufeff" \t\r\n\f\v'):
+        raise InvalidData(f"{name} is empty")
+    if odd := _CONTROLS.search(text):
+        line = text.count("\n", 0, odd.start()) + 1
+        raise InvalidData(
+            f"{name} is neither text nor a known kind of file (line {line} holds the character {ord(odd[0])})"
+        )
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def find_delimiter(lines: Sequence[str]) -> str:
+    """What splits lines into equally many cells, the most of them; else what splits the first line into the most."""
+    lines = [line for line in lines if line.strip()]
+    sizes = {mark: [len(split_line(line, mark)) for line in lines] for mark in DELIMITERS}
+    even = {mark: found[-1] for mark, found in sizes.items() if found and _is_even(found)}
+    plain = {mark: size for mark, size in even.items() if mark != ","} or even
+    if plain:
+        return max(plain, key=lambda mark: plain[mark])
+    if lines and _is_even([len(split_line(line, " ")) for line in lines]):
+        return " "
+    first = {mark: found[0] for mark, found in sizes.items() if found and found[0] > 1}
+    return max(first, key=lambda mark: first[mark]) if first else ","
+
+
+def _is_even(sizes: Sequence[int]) -> bool:
+    """Whether all lines have as many cells, more than one; the first, of names, may lack the one of row names."""
+    return len(set(sizes[1:] or sizes)) == 1 and sizes[-1] > 1 and sizes[0] in (sizes[-1], sizes[-1] - 1)
+
+
+def split_line(line: str, delimiter: str) -> list[str]:
+    """The cells of one line."""
+    if delimiter == " ":
+        return [quoted.replace('""', '"') or plain for quoted, plain in _SPACED.findall(line)]
+    if '"' not in line:
+        return [cell.strip() for cell in line.split(delimiter)]
+    try:
+        return next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+    except csv.Error:  # of more than 131,072 characters between quotes
+        return [line]
+
+
+def rows(text: str, delimiter: str, name: str) -> Iterator[tuple[int, list[str]]]:
+    """The number of a line, from 1, and its cells; lines without any are left out."""
+    if '"' not in text or delimiter == " ":
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                yield number, split_line(line, delimiter)
+        return
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
+    try:
+        for row in reader:
+            if len(row) > 1 or any(cell.strip() for cell in row):
+                yield reader.line_num, [cell.strip() for cell in row]
+    except csv.Error as error:
+        hint = "; is a quotation mark left open?" if "limit" in str(error) else ""
+        raise InvalidData(f"line {reader.line_num} of {name} cannot be read: {error}{hint}") from error
+
+
+def find_decimal(cells: Sequence[str], delimiter: str) -> str:
+    """Whether numbers have a decimal point or a comma, by those that can only be read one way."""
+    commas = [cell for cell in cells if _COMMA.fullmatch(cell.strip())]
+    if not commas or any(re.fullmatch(r"[+-]?\d+(,\d{3})*\.\d+", cell.strip(), re.ASCII) for cell in cells):
+        return "."
+    # 1,234 may be either; 1,5 and 0,123 and 1.234,5 may not.
+    certain = any(not re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+", cell.strip(), re.ASCII) for cell in commas)
+    return "," if certain or delimiter == ";" else "."
