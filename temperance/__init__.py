@@ -51,9 +51,9 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .inference.variational.tempered import VT as VT
     from .models.factorial import FactorialMixture as FactorialMixture
     from .models.hidden_markov.model import HMM as HMM
+    from .models.linear.answers import Prediction as Prediction
     from .models.linear.factor_analysis import FactorAnalysis as FactorAnalysis
     from .models.linear.features import Polynomial as Polynomial
-    from .models.linear.prediction import Prediction as Prediction
     from .models.linear.regression import LinearRegression as LinearRegression
     from .models.linear.state_space import StateSpace as StateSpace
     from .models.mixture.dirichlet_process import DirichletProcessMixture as DirichletProcessMixture

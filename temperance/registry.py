@@ -251,7 +251,7 @@ _OTHERS = {
     ),
     "fit": ("Fit", "fit", "load"),
     "models.linear.features": ("Polynomial",),
-    "models.linear.prediction": ("Prediction",),
+    "models.linear.answers": ("Prediction",),
     "models.topics.report": ("Completion", "document_completion", "perplexity"),
     "report": ("report",),
 }  # fmt: skip
