@@ -51,7 +51,6 @@ def test_factorial_mixture_by_quadrature() -> None:
     np.testing.assert_allclose(log_tempered_normaliser(model, T, data(1, 1)).log, wanted, atol=1e-7)
 
 
-@pytest.mark.slow
 def test_unknown_probabilities_by_quadrature() -> None:
     a, b, n = 1.5, 0.8, 6
     known = tp.FactorialMixture(1, noise=0.3, probability=0.5)

@@ -42,14 +42,12 @@ def galaxies() -> tp.Fit:
 # ---- values ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("alpha", "value"), [(1.0, -11.776216), (0.0, -11.777076)])
 def test_published_evidence(alpha: float, value: float) -> None:
     assert tiny(alpha).converged
     assert tiny(alpha).log_evidence == pytest.approx(value, abs=1e-6)
 
 
-@pytest.mark.slow
 def test_both_published_fixed_points_of_the_galaxies() -> None:
     fit = galaxies()
     reached = fit.history["restarts"][fit.details["restarts_converged"]]

@@ -35,7 +35,6 @@ def test_evidence_is_that_of_enumeration() -> None:
     assert 100 < fit.details["effective_draws"] < 2048
 
 
-@pytest.mark.slow
 def test_weighted_draws_average_to_the_posterior() -> None:
     exact = tiny.same_component()
     share = np.exp(np.asarray(fitted().state.flat()[1]))
