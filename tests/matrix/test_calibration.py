@@ -25,12 +25,11 @@ METHODS: dict[str, Method] = {
 }
 # Labels one by one need mixtures with Dirichlet weights, without missing values.
 COLLAPSED = ("mixture, full", "mixture, Bernoulli", "mixture, categorical", "mixture, multinomial")
-# The proposal of the variational kernel leaves the tails of its target (proposition 1), so that chains of larger
-# models forget their start too slowly for this test: the smallest models are those of the default suite.
+VARIED = ("two effects", "regression, one precision", "mixture, Bernoulli")
 CELLS = [
     *((entry, name) for entry in ENTRIES for name in ("Gibbs", "parallel tempering")),
     *((entry, "collapsed Gibbs") for entry in ENTRIES if entry.name in COLLAPSED),
-    (ENTRIES[0], "variational kernel"),
+    *((entry, "variational kernel") for entry in ENTRIES if entry.name in VARIED),
 ]
 QUICK = {
     ("two effects", "variational kernel"),
@@ -51,14 +50,19 @@ def parameters() -> list[Any]:
     return with_slow(named, *slow, name=lambda entry, name: (entry.name, name))
 
 
-# Chains start with the centres of k-means++, the first of which is in the largest group: with holes in the data
-# components change places so seldom that this is still seen after a hundred sweeps (|z| = 10 with 4,000 chains).
-SLOW = ("mixture, diagonal with holes", "Gibbs")
+# How many steps the chains need to forget where they start, where 64 are too few. Gibbs starts with the centres of
+# k-means++, the first of which is in the largest group: with holes in the data components change places so seldom that
+# this is still seen after a hundred sweeps (|z| = 10 with 4,000 chains). The variational kernel accepts little in the
+# tails (proposition 1): on the regression |z| is 9.8 after 64 steps, 4.9 after 500 and 2.4 after 2,000.
+WARMUP = {
+    ("mixture, diagonal with holes", "Gibbs"): 1500,
+    ("regression, one precision", "variational kernel"): 2000,
+}
 
 
 @pytest.mark.parametrize(("entry", "name"), parameters())
 def test_posteriors_average_to_the_prior(entry: Entry, name: str) -> None:
-    warmup = 1500 if (entry.name, name) == SLOW else 64
+    warmup = WARMUP.get((entry.name, name), 64)
     scores = examine(*entry.problem(np.random.default_rng(5)), METHODS[name], warmup=warmup)
     assert scores.worst < LIMIT, scores
 
