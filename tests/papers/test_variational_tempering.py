@@ -7,8 +7,8 @@ import temperance as tp
 from tests.papers.test_variational_mixtures import script
 
 
-def test_critical_annealing_finds_the_dominoes_where_cold_starts_do_not():
-    """Section 4 with 400 images instead of 10,000 and two starts."""
+def test_critical_annealing_finds_the_dominoes_with_a_better_bound_than_cold_starts():
+    """Section 4 with 400 images instead of 10,000, so that a pixel may be wrong by twice as much, and two starts."""
     images = script("tempering_images")
     x, factors = images.simulate("dominoes", 400)
     methods = {"cold": tp.VB(max_iter=300), "critical": tp.Annealed(tp.VB(max_iter=300))}
