@@ -333,16 +333,31 @@ def test_refusals_are_one_sentence(client):
     for model, method, more, error, words in refused:
         with pytest.raises(error, match=words):
             tp.fit(model, cut(X), method, engine=client, **more)
-    with pytest.raises(InvalidParameter, match="engine must be a dask"):
-        tp.fit(tp.GaussianMixture(2), X, engine="local")
-    with pytest.raises(InvalidData, match="all 2 partitions are empty"):
-        tp.fit(tp.GaussianMixture(2), cut(X[:0], (0, 0)), engine=client)
-    with pytest.raises(InvalidData, match="rows of one shape"):
-        tp.fit(tp.GaussianMixture(2), [dask.delayed(X), dask.delayed(X[:, :1])], engine=client)
-    with pytest.raises(InvalidData, match="there is no file or folder"):
-        tp.fit(tp.GaussianMixture(2), "/no/such/folder", engine=client)
-    with pytest.raises(InvalidData, match=r"folder of shards, got a tp.Stream"):
-        tp.fit(tp.GaussianMixture(2), tp.Stream(X), engine=client)
+    for attempt, error, message in (
+        (lambda: tp.fit(tp.GaussianMixture(2), X, engine="local"), InvalidParameter, "engine must be a dask"),
+        (
+            lambda: tp.fit(tp.GaussianMixture(2), cut(X[:0], (0, 0)), engine=client),
+            InvalidData,
+            "all 2 partitions are empty",
+        ),
+        (
+            lambda: tp.fit(tp.GaussianMixture(2), [dask.delayed(X), dask.delayed(X[:, :1])], engine=client),
+            InvalidData,
+            "rows of one shape",
+        ),
+        (
+            lambda: tp.fit(tp.GaussianMixture(2), "/no/such/folder", engine=client),
+            InvalidData,
+            "there is no file or folder",
+        ),
+        (
+            lambda: tp.fit(tp.GaussianMixture(2), tp.Stream(X), engine=client),
+            InvalidData,
+            r"folder of shards, got a tp.Stream",
+        ),
+    ):
+        with pytest.raises(error, match=message):
+            attempt()
 
 
 def test_without_dask_one_sentence_says_what_to_install():

@@ -102,12 +102,13 @@ def test_what_is_wrong_is_named(data: object, message: str) -> None:
 
 
 def test_sizes_must_fit() -> None:
-    with pytest.raises(InvalidData, match="word number 5 is outside the vocabulary of 3"):
-        as_corpus([[0, 5]], n_words=3)
-    with pytest.raises(InvalidData, match="4 words, but the vocabulary has 2"):
-        as_corpus(COUNTS, vocabulary=["a", "b"])
-    with pytest.raises(InvalidData, match="repeat"):
-        as_corpus([["a"]], vocabulary=["a", "a"])
+    for attempt, message in (
+        (lambda: as_corpus([[0, 5]], n_words=3), "word number 5 is outside the vocabulary of 3"),
+        (lambda: as_corpus(COUNTS, vocabulary=["a", "b"]), "4 words, but the vocabulary has 2"),
+        (lambda: as_corpus([["a"]], vocabulary=["a", "a"]), "repeat"),
+    ):
+        with pytest.raises(InvalidData, match=message):
+            attempt()
     assert as_corpus(np.array([[0.5, 1.0]]), fractional=True).n_tokens == 1.5
 
 

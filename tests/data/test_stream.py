@@ -128,16 +128,19 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     ):
         with pytest.raises(InvalidData, match=message):
             tp.Stream(source)
-    with pytest.raises(InvalidParameter, match="piece_rows must be a whole number"):
-        tp.Stream(X, piece_rows=0)
-    with pytest.raises(UnsupportedMethod, match="VB needs all data in memory"):
-        tp.fit(mixture(), tp.Stream(X), tp.VB())
-    with pytest.raises(InvalidData, match="weights"):
-        tp.fit(mixture(), tp.Stream(X), tp.SVI(), weights=np.ones(N))
-    with pytest.raises(InvalidParameter, match="batch_size is 999"):
-        tp.fit(mixture(), tp.Stream(X, piece_rows=100), tp.SVI(batch_size=999))
-    with pytest.raises(InvalidParameter, match="held_out must be data"):
-        tp.fit(mixture(), tp.Stream(X), tp.SVI(held_out=0.1))
+    for attempt, error, message in (
+        (lambda: tp.Stream(X, piece_rows=0), InvalidParameter, "piece_rows must be a whole number"),
+        (lambda: tp.fit(mixture(), tp.Stream(X), tp.VB()), UnsupportedMethod, "VB needs all data in memory"),
+        (lambda: tp.fit(mixture(), tp.Stream(X), tp.SVI(), weights=np.ones(N)), InvalidData, "weights"),
+        (
+            lambda: tp.fit(mixture(), tp.Stream(X, piece_rows=100), tp.SVI(batch_size=999)),
+            InvalidParameter,
+            "batch_size is 999",
+        ),
+        (lambda: tp.fit(mixture(), tp.Stream(X), tp.SVI(held_out=0.1)), InvalidParameter, "held_out must be data"),
+    ):
+        with pytest.raises(error, match=message):
+            attempt()
 
 
 PASS = """

@@ -1,5 +1,7 @@
 """Coherence by hand and, for UMass, as in the paper's formula."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -29,12 +31,19 @@ def test_words_may_be_numbers() -> None:
     assert np.allclose(coherence([[0, 1, 2]], matrix), coherence([["a", "b", "c"]], TEXTS))
 
 
-def test_mistakes_are_named() -> None:
-    with pytest.raises(InvalidParameter, match="measure"):
-        coherence([["a", "b"]], TEXTS, measure="c_v")
-    with pytest.raises(InvalidData, match="'yeti' is not in the vocabulary"):
-        coherence([["a", "yeti"]], TEXTS)
-    with pytest.raises(InvalidParameter, match="at least two words"):
-        coherence([["a"]], TEXTS)
-    with pytest.raises(InvalidData, match="none of the documents"):
-        coherence([["a", "e"]], TEXTS, vocabulary=["a", "b", "c", "d", "e"])
+@pytest.mark.parametrize(
+    ("attempt", "error", "message"),
+    [
+        (lambda: coherence([["a", "b"]], TEXTS, measure="c_v"), InvalidParameter, "measure"),
+        (lambda: coherence([["a", "yeti"]], TEXTS), InvalidData, "'yeti' is not in the vocabulary"),
+        (lambda: coherence([["a"]], TEXTS), InvalidParameter, "at least two words"),
+        (
+            lambda: coherence([["a", "e"]], TEXTS, vocabulary=["a", "b", "c", "d", "e"]),
+            InvalidData,
+            "none of the documents",
+        ),
+    ],
+)
+def test_mistakes_are_named(attempt: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        attempt()

@@ -184,15 +184,22 @@ def test_an_interrupted_comparison_keeps_what_it_has_and_resumes(tiny, monkeypat
     assert fitted == [1, 2, 2, 1, 1, 1]
 
 
-def test_wrong_arguments_are_named():
-    with pytest.raises(UnsupportedMethod, match="methods holds EM"):
-        tp.compare(mixtures(1), X, [tp.VB(), tp.EM()])
-    with pytest.raises(InvalidParameter, match="models must be"):
-        tp.compare([3], X)
-    with pytest.raises(InvalidParameter, match="prior must be one positive weight"):
-        tp.compare(mixtures(1, 2), X, prior=[1.0, 0.0])
-    with pytest.raises(UnsupportedMethod, match="methods must be"):
-        tp.compare(mixtures(1), X, {"vb": "VB"})
+@pytest.mark.parametrize(
+    ("attempt", "error", "message"),
+    [
+        (lambda: tp.compare(mixtures(1), X, [tp.VB(), tp.EM()]), UnsupportedMethod, "methods holds EM"),
+        (lambda: tp.compare([3], X), InvalidParameter, "models must be"),
+        (
+            lambda: tp.compare(mixtures(1, 2), X, prior=[1.0, 0.0]),
+            InvalidParameter,
+            "prior must be one positive weight",
+        ),
+        (lambda: tp.compare(mixtures(1), X, {"vb": "VB"}), UnsupportedMethod, "methods must be"),
+    ],
+)
+def test_wrong_arguments_are_named(attempt, error, message):
+    with pytest.raises(error, match=message):
+        attempt()
 
 
 def test_models_of_one_size_are_named_or_numbered(tiny, monkeypatch):

@@ -14,7 +14,6 @@ from tests.exact.enumeration import log_evidence
 from tests.exact.pairs import CONJUGATE, PAIRS, Pair
 from tests.matrix.problems import ascents, stack
 from tests.matrix.registry import COMPONENTS, ENTRIES, ROWS
-from tests.tiers import with_slow
 
 # The thesis's tiny case: a₀ = 1, B₀ = 0.11, v₀ = 0.01, δ₀ = 1.
 TINY = np.array([-2.1, -1.7, -1.9, 0.9, 1.4, 1.2, 1.1])[:, None]
@@ -29,7 +28,7 @@ def test_published_evidence(k: int) -> None:
     assert exact == pytest.approx(EXACT[k], abs=5e-7)
 
 
-@pytest.mark.parametrize("k", with_slow(VARIATIONAL, 3))
+@pytest.mark.parametrize("k", VARIATIONAL)
 def test_published_bound(k: int) -> None:
     model = tp.GaussianMixture(k, prior=tp.NormalWishart(**TINY_PRIOR))
     fit = tp.fit(model, TINY, tp.VB(restarts=20, tol=1e-10))
@@ -53,7 +52,7 @@ def bounds_from_prior(model: Mixture, data: Data) -> Any:
     return jax.lax.scan(lambda q, _: model.sweep(q, data), prior, None, length=3)[1]
 
 
-@pytest.mark.parametrize("pair", with_slow(CONJUGATE, "known covariance with holes", name=repr), ids=repr)
+@pytest.mark.parametrize("pair", CONJUGATE, ids=repr)
 def test_one_component_is_exact(pair: Pair) -> None:
     """One sweep reaches the posterior, and the bound is then the evidence; weights are repeated rows."""
     rng = np.random.default_rng(1)
@@ -69,10 +68,7 @@ def test_one_component_is_exact(pair: Pair) -> None:
     assert (bounds[:, 0] < bounds[:, 1] - 1e-3).all()
 
 
-ENUMERATED = [pair for pair in PAIRS if pair.exact]
-
-
-@pytest.mark.parametrize("pair", with_slow(ENUMERATED, *(set(map(repr, ENUMERATED)) - {"full"}), name=repr), ids=repr)
+@pytest.mark.parametrize("pair", [pair for pair in PAIRS if pair.exact], ids=repr)
 def test_bound_is_below_the_evidence(pair: Pair) -> None:
     """The random problems of the registry, drawn again in the same order for their hyperparameters."""
     (entry,) = (entry for entry in ENTRIES if entry.name == f"mixture, {pair}")

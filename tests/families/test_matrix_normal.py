@@ -15,7 +15,6 @@ ROOT = rng.normal(size=(K, K))
 MATRIX = ROOT @ ROOT.T + 0.5 * np.eye(K)
 
 
-@pytest.mark.slow
 def test_is_one_normal_for_each_column() -> None:
     matrix = tp.MatrixNormal(MEAN, MATRIX)
     columns = tp.Normal(MEAN.T, precision=np.broadcast_to(MATRIX, (D, K, K)))

@@ -82,7 +82,6 @@ def test_gaussian_of_known_covariance_predictive_is_gaussian() -> None:
     np.testing.assert_allclose(found, np.stack(exact, 1), **CLOSE)
 
 
-@pytest.mark.slow
 def test_regression_predictive_is_student() -> None:
     f, x = REGRESSION, rng.normal(size=(N, P))
     exact = np.empty((N, K))

@@ -77,7 +77,6 @@ def test_regression() -> None:
     np.testing.assert_allclose(theirs.blocks["alpha"].rate, found["alpha"].rate[0], rtol=1e-8)
 
 
-@pytest.mark.slow
 def test_topics() -> None:
     rng = np.random.default_rng(2)
     words = rng.integers(6, size=(8, 7)).astype(float)

@@ -159,12 +159,21 @@ def test_bound_never_falls_and_gibbs_leaves_the_joint_distribution() -> None:
 def test_what_a_chain_cannot_be_is_said() -> None:
     g = Graph()
     rows = g.normal("rows", 0.0, 1.0, dim=2, plates=g.plate("k", 2))
-    with pytest.raises(NotConjugate, match=r"full precision matrix 'full'.*g\.diagonal"):
-        g.gaussian_chain("z", 0.0, 1.0, rows, g.wishart("full", 3.0, np.eye(2)), time="t", plates="n")
-    with pytest.raises(PlateMismatch, match="needs a plate of series"):
-        g.gaussian_chain("z", time="t")
-    with pytest.raises(PlateMismatch, match=r"matrix 2 by 2, got \(3, 2\)"):
-        g.gaussian_chain("z", dynamics=np.ones((3, 2)), time="t", plates="n")
+    for attempt, error, message in (
+        (
+            lambda: g.gaussian_chain("z", 0.0, 1.0, rows, g.wishart("full", 3.0, np.eye(2)), time="t", plates="n"),
+            NotConjugate,
+            r"full precision matrix 'full'.*g\.diagonal",
+        ),
+        (lambda: g.gaussian_chain("z", time="t"), PlateMismatch, "needs a plate of series"),
+        (
+            lambda: g.gaussian_chain("z", dynamics=np.ones((3, 2)), time="t", plates="n"),
+            PlateMismatch,
+            r"matrix 2 by 2, got \(3, 2\)",
+        ),
+    ):
+        with pytest.raises(error, match=message):
+            attempt()
     for name in ("a", "b"):
         chain = g.gaussian_chain(name, time="t", plates="n")
     g.normal("x", chain, 1.0, observed=True)

@@ -91,16 +91,19 @@ def test_what_a_model_needs() -> None:
     with pytest.raises(InvalidParameter, match="observed=True"):
         g.model()
     g.normal("x", 0.0, 1.0, observed=True)
-    with pytest.raises(PlateMismatch, match="needs a plate"):
-        g.model()
-    with pytest.raises(InvalidParameter, match="in the graph already"):
-        g.normal("x", 0.0, 1.0)
-    with pytest.raises(InvalidParameter, match="factorised"):
-        models.mixture().model(factorised="weights")
-    with pytest.raises(InvalidParameter, match="another graph"):
-        Graph().normal("y", g.normal("m", 0.0, 1.0), 1.0)
-    with pytest.raises(InvalidParameter, match="brings the precision"):
-        Graph().normal("y", models.mixture().normal_gamma("both", 0.0, 1.0, 1.0, 1.0), 1.0)
+    for attempt, error, message in (
+        (lambda: g.model(), PlateMismatch, "needs a plate"),
+        (lambda: g.normal("x", 0.0, 1.0), InvalidParameter, "in the graph already"),
+        (lambda: models.mixture().model(factorised="weights"), InvalidParameter, "factorised"),
+        (lambda: Graph().normal("y", g.normal("m", 0.0, 1.0), 1.0), InvalidParameter, "another graph"),
+        (
+            lambda: Graph().normal("y", models.mixture().normal_gamma("both", 0.0, 1.0, 1.0, 1.0), 1.0),
+            InvalidParameter,
+            "brings the precision",
+        ),
+    ):
+        with pytest.raises(error, match=message):
+            attempt()
 
 
 def test_symmetries_are_named() -> None:

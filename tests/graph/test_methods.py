@@ -28,7 +28,6 @@ def tiny(k: int = 2) -> Graph:
     return g
 
 
-@pytest.mark.slow
 def test_tempering_brackets_the_exact_evidence(tmp_path: Path) -> None:
     fit = tp.fit(tiny().model(), TINY, tp.ParallelTempering(draws=1000, warmup=300, replicas=8))
     assert fit.bracket is not None and fit.standard_error is not None
@@ -44,7 +43,6 @@ def test_message_passing_says_why_not() -> None:
         tp.fit(tiny().model(), TINY, tp.EP())
 
 
-@pytest.mark.slow
 def test_vb_reaches_the_bound_of_the_thesis_and_answers() -> None:
     fit = tp.fit(tiny().model(), TINY, tp.VB(restarts=8, tol=1e-9))
     assert fit.log_evidence == pytest.approx(-11.777076, abs=1e-5)

@@ -81,7 +81,6 @@ def test_the_summary_tells_of_the_temperature(capsys: pytest.CaptureFixture[str]
     assert "cooled from T = 3 to 1\n" in capsys.readouterr().out
 
 
-@pytest.mark.slow
 def test_temperature_one_is_plain_svi_bit_for_bit() -> None:
     method = tp.SVI(batch_size=10, passes=3)
     same(tp.fit(mixture(), X, Annealed(method, [1.0] * 5)), tp.fit(mixture(), X, method))
@@ -247,7 +246,6 @@ def test_a_batch_of_documents_is_annealed() -> None:
     assert fit.history["elbo"][14] < bounds[14]  # energies are negative, and count in full at T = 1
 
 
-@pytest.mark.slow
 def test_the_energy_of_a_chain_is_the_derivative_of_its_value() -> None:
     """Taken from the messages of the closed form, beside automatic differentiation in the power."""
     rng = np.random.default_rng(6)

@@ -160,7 +160,6 @@ def log_beta(concentration: np.ndarray) -> np.ndarray:
     return gammaln(concentration).sum(-1) - gammaln(concentration.sum(-1))
 
 
-@pytest.mark.slow
 def test_one_topic_is_the_exact_dirichlet_multinomial(counts: np.ndarray) -> None:
     """And the score is the probability of each token given the others."""
     fit = tp.fit(tp.LDA(1, document_prior=0.7, topic_prior=0.3), counts, tp.CVB0(), seed=0)
@@ -172,7 +171,6 @@ def test_one_topic_is_the_exact_dirichlet_multinomial(counts: np.ndarray) -> Non
     assert fit.converged
 
 
-@pytest.mark.slow
 def test_counts_are_close_to_their_exact_expectation() -> None:
     """Against the sum over all 2¹⁰ assignments; coordinate ascent on the bound is further away."""
     documents = [[0, 0, 1], [1, 2, 2, 2], [0, 2, 0]]

@@ -77,7 +77,6 @@ def mixture() -> tp.Fit:
     return tp.fit(tp.GaussianMixture(2, prior=PRIOR, init=labels), TINY, tp.Laplace())
 
 
-@pytest.mark.slow
 def test_close_to_the_enumerated_evidence(mixture: tp.Fit) -> None:
     # −11.082783 is the sum over all 2⁷ assignments; the two orders of the components are one mode each.
     assert mixture.log_evidence + np.log(2) == pytest.approx(-11.082783, abs=0.5)

@@ -13,7 +13,6 @@ from temperance.errors import InvalidParameter, UnsupportedMethod
 from temperance.inference.variational.memoised import pass_over_parts, split, start_parts
 from temperance.models import Posterior, Way
 from temperance.models._model import entropy, means
-from tests.tiers import with_slow
 
 N = 50
 rng = np.random.default_rng(0)
@@ -63,7 +62,7 @@ def fits(name: str) -> tuple[tp.Fit, tp.Fit]:
     return whole, tp.fit(model, X, tp.VB(tol=1e-10, batches=3), seed=1)
 
 
-@pytest.mark.parametrize("name", with_slow(["mixture", "factorial"], "factorial"))
+@pytest.mark.parametrize("name", ["mixture", "factorial"])
 def test_ends_at_the_bound_of_vb_and_never_falls(name: str) -> None:
     whole, parts = fits(name)
     np.testing.assert_allclose(parts.log_evidence, whole.log_evidence, rtol=1e-8)
@@ -73,7 +72,6 @@ def test_ends_at_the_bound_of_vb_and_never_falls(name: str) -> None:
     assert len(parts.history["elbo"]) <= len(whole.history["elbo"])
 
 
-@pytest.mark.slow
 def test_one_part_is_vb() -> None:
     whole = tp.fit(mixture(), X, tp.VB(max_iter=4, tol=0.0))
     parts = tp.fit(mixture(), X, tp.VB(max_iter=4, tol=0.0, batches=1))

@@ -167,7 +167,6 @@ def run(method: Any, engine: str = "host", **arguments: Any) -> tp.Fit:
     return tp.fit(tp.LDA(3, engine=engine), corpus(), method, seed=1, **arguments)
 
 
-@pytest.mark.slow
 def test_one_temperature_is_the_plain_method_bit_for_bit() -> None:
     svi = tp.SVI(batch_size=15, passes=2)
     plain = run(svi)

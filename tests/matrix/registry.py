@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import temperance as tp
-from tests.exact.pairs import KNOWN_WITH_HOLES, PAIRS, Pair
+from tests.exact.pairs import PAIRS, Pair
 from tests.matrix.effects import Effects, problem
 
 ROWS, COMPONENTS = 6, 3
@@ -24,7 +24,6 @@ ROWS, COMPONENTS = 6, 3
 class Entry:
     name: str
     problem: Callable[[np.random.Generator], tuple[tp.models.Model, Any]]
-    rare: bool = False  # its Geweke test is slow: the groups and the keys are those of another entry
     weighted: bool = True  # whether a row may have a weight of its own
 
     def __repr__(self) -> str:
@@ -37,7 +36,7 @@ def mixture(pair: Pair) -> Entry:
         model = pair.mixture(COMPONENTS, pair.hyper(rng), concentration=concentration)
         return model, pair.data(rng, ROWS)
 
-    return Entry(f"mixture, {pair}", problem, rare=pair is not KNOWN_WITH_HOLES)
+    return Entry(f"mixture, {pair}", problem)
 
 
 def regression(ard: bool) -> Entry:
@@ -47,7 +46,7 @@ def regression(ard: bool) -> Entry:
         x[:, 1] = x[:, 0] if rng.uniform() < 0.2 else x[:, 1]  # collinear
         return tp.LinearRegression(prior=alpha, noise=beta, ard=ard), (x, rng.normal(size=ROWS) + rng.normal())
 
-    return Entry(f"regression, {'a precision for each weight' if ard else 'one precision'}", problem, rare=ard)
+    return Entry(f"regression, {'a precision for each weight' if ard else 'one precision'}", problem)
 
 
 def process(rng: np.random.Generator) -> tuple[tp.models.Model, Any]:
@@ -118,8 +117,8 @@ ENTRIES = [
     *map(regression, (False, True)),
     Entry("Dirichlet process, a prior on the concentration", process),
     Entry("factor analysis with holes", factors),
-    Entry("state space", states, rare=True),
-    Entry("hidden Markov model with holes", chain, rare=True, weighted=False),
-    Entry("graph, two regressions with holes", lines, rare=True),
-    Entry("graph, Gaussian chain with holes", walks, rare=True),
+    Entry("state space", states),
+    Entry("hidden Markov model with holes", chain, weighted=False),
+    Entry("graph, two regressions with holes", lines),
+    Entry("graph, Gaussian chain with holes", walks),
 ]

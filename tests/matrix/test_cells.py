@@ -97,7 +97,7 @@ def test_the_default_suite_covers_all() -> None:
 
 
 def test_the_truths_tell_right_from_wrong() -> None:
-    """A bound above the evidence, an estimate off by a nat, approximations no better than a bound: each can fail."""
+    """A bound above the evidence or far below, an approximation worse than the bound: each check can fail."""
     problem = PROBLEMS["LinearRegression"]
     fit: Any = tp.fit(problem.model(), problem.data, METHODS["VB"].method, seed=1)
     for check, shift in ((check_bound, 0.5), (check_bound, -2.0), (check_closer, 0.5), (check_approximation, 2.0)):

@@ -22,7 +22,11 @@ def examine(model: Model, rows: Any, **options: Any) -> JointTest:
     return joint_test(jax.random.key(1), model, data, **options)
 
 
-@pytest.mark.parametrize("entry", with_slow(ENTRIES, *(set(map(repr, ENTRIES)) - {"two effects"}), name=repr), ids=repr)
+QUICK = {"two effects", "regression, one precision", "Dirichlet process, a prior on the concentration"}
+SLOW = {entry.name for entry in ENTRIES} - QUICK
+
+
+@pytest.mark.parametrize("entry", with_slow(ENTRIES, *SLOW, name=repr), ids=repr)
 def test_right_sampler_passes(entry: Entry) -> None:
     scores = examine(*entry.problem(np.random.default_rng(5)))
     assert len(scores.names) == len(scores.means) == len(scores.products)

@@ -15,7 +15,6 @@ import temperance as tp
 from temperance.errors import InvalidData, InvalidParameter
 from temperance.models import Data, Model, Posterior, Powers, Way
 from temperance.models._model import means
-from tests.tiers import with_slow
 
 N, K, D = 4, 2, 2
 X = np.random.default_rng(1).normal(size=(N, D)) + np.array([[0, 0], [2, 0], [2, 2], [0, 2]])
@@ -60,7 +59,6 @@ def prepared(kind: str) -> tuple[tp.FactorialMixture, Data]:
     return tp.FactorialMixture(K, **KINDS[kind]).prepare(X)
 
 
-@pytest.mark.slow
 @kinds
 def test_bound_with_z_known_is_the_exact_evidence(kind: str) -> None:
     """With z pinned, one update of the globals gives their exact posterior, and the bound is log p(X, Z)."""
@@ -80,7 +78,7 @@ def fitted(kind: str) -> tp.Fit:
     return tp.fit(tp.FactorialMixture(K, **KINDS[kind]), X.reshape(N, 1, D), tp.VB(restarts=8), seed=1)
 
 
-@pytest.mark.parametrize("kind", with_slow(KINDS, "unknown"))
+@kinds
 def test_bound_rises_and_stays_below_the_exact_evidence(kind: str) -> None:
     fit = fitted(kind)
     exact = logsumexp(log_joints(kind))
@@ -116,7 +114,6 @@ def test_log_evidence_of_a_draw_is_the_density(kind: str) -> None:
     np.testing.assert_allclose(heated, 0.4 * log_x + 0.7 * log_z, rtol=1e-10)
 
 
-@pytest.mark.slow
 @kinds
 def test_gibbs_finds_the_exact_posterior(kind: str) -> None:
     """The number of active factors of each datum, and which data share them, against enumeration."""

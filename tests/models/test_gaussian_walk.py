@@ -65,7 +65,6 @@ def test_nan_stays_nan() -> None:
     assert np.isnan(value) and np.isnan(counts).all() and np.isnan(sums).all()
 
 
-@pytest.mark.slow
 def test_derivative_of_the_value_are_the_counts() -> None:
     _, data, _ = problem("double")
     rng = np.random.default_rng(3)

@@ -15,7 +15,6 @@ from temperance.models import Data, Model, Posterior, Powers, Way
 from temperance.models._model import means
 from tests.exact import marginals
 from tests.exact.paths import log_evidence
-from tests.tiers import with_slow
 
 WISHART = {"mean": [0.3, -0.2], "pseudo_count": 0.5, "dof": 4.0, "scatter": [[1.0, 0.2], [0.2, 0.8]]}
 INITIAL, TRANSITIONS = np.array([0.7, 1.8]), np.array([[2.0, 0.6], [0.9, 1.4]])
@@ -41,7 +40,7 @@ def bounds(model: Model, start: Posterior, data: Data) -> Any:
     return jax.lax.scan(lambda q, _: model.sweep(q, data), start, None, length=20)[1]
 
 
-@pytest.mark.parametrize("engine", with_slow(["device", "host"], "host"))
+@pytest.mark.parametrize("engine", ["device", "host"])
 def test_bound_rises_and_stays_below_the_evidence(engine: str) -> None:
     x = sequences()
     exact = log_evidence(x, lambda rows: marginals.gaussian(rows, **WISHART), INITIAL, TRANSITIONS)
@@ -60,7 +59,6 @@ def test_one_state_is_exact() -> None:
     np.testing.assert_allclose(found[1:], exact, rtol=0, atol=1e-9)
 
 
-@pytest.mark.slow
 def test_separate_states_miss_only_their_labels() -> None:
     """Where the path is certain q is exact but for its labels: the bound misses log K!, and nothing else."""
     x = [np.where(np.arange(len(part))[:, None] % 3 == 0, 40.0, -40.0) + part for part in sequences()]

@@ -46,7 +46,6 @@ def fit() -> tp.Fit:
 # ---- evidence -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_parallel_tempering_finds_the_evidence() -> None:
     found = tp.fit(tiny(), TINY, tp.ParallelTempering(draws=700, warmup=100, replicas=5), seed=0)
     assert found.standard_error is not None
@@ -267,15 +266,30 @@ def test_bad_parameters(options: dict[str, Any], message: str) -> None:
         tp.HMM(**{"n_states": 2} | options)
 
 
-def test_bad_data() -> None:
-    with pytest.raises(InvalidData, match="sequence 0 has 1 and sequence 1 has 2"):
-        tp.HMM(2).prepare([np.ones((3, 1)), np.ones((3, 2))])
-    with pytest.raises(InvalidData, match="sequence 1 of data has 1 missing"):
-        tp.HMM(2).prepare([np.ones(3), np.array([1.0, np.nan])])
-    with pytest.raises(InvalidData, match="weights must be one number for each of the 2 sequences"):
-        tp.HMM(2).prepare([np.ones(3), np.ones(4)], np.ones(7))
-    with pytest.raises(InvalidParameter, match="held_out must be data"):
-        tp.fit(tp.HMM(2), switching(30, 0), tp.SVI(held_out=0.2))
+@pytest.mark.parametrize(
+    ("attempt", "error", "message"),
+    [
+        (
+            lambda: tp.HMM(2).prepare([np.ones((3, 1)), np.ones((3, 2))]),
+            InvalidData,
+            "sequence 0 has 1 and sequence 1 has 2",
+        ),
+        (
+            lambda: tp.HMM(2).prepare([np.ones(3), np.array([1.0, np.nan])]),
+            InvalidData,
+            "sequence 1 of data has 1 missing",
+        ),
+        (
+            lambda: tp.HMM(2).prepare([np.ones(3), np.ones(4)], np.ones(7)),
+            InvalidData,
+            "weights must be one number for each of the 2 sequences",
+        ),
+        (lambda: tp.fit(tp.HMM(2), switching(30, 0), tp.SVI(held_out=0.2)), InvalidParameter, "held_out must be data"),
+    ],
+)
+def test_bad_data(attempt: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        attempt()
 
 
 @pytest.mark.skipif("TEMPERANCE_DATA" not in os.environ, reason="the earthquakes are not bundled")

@@ -52,7 +52,6 @@ def light_tails(pair: Pair, model: tp.Mixture) -> bool:
     return not pair.name.startswith("Poisson") or float(prior.inner.rate.min()) > 0.5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("pair", [pair for pair in PAIRS if pair.name != "full"], ids=repr)
 def test_sums_to_one(pair: Pair) -> None:
     """At posteriors of the registry's problems, those that a grid can hold."""

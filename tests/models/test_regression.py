@@ -537,9 +537,18 @@ def test_bad_polynomials_are_refused(arguments):
 
 
 def test_arguments_that_do_not_fit_the_data(rows, hierarchical):
-    with pytest.raises(InvalidParameter, match=r"over 3 weights \(the intercept is the first\), got one over 2"):
-        tp.fit(tp.LinearRegression(prior=tp.Normal(np.zeros(2), np.eye(2))), rows)
-    with pytest.raises(InvalidParameter, match="nothing to fit"):
-        tp.fit(tp.LinearRegression(tp.Polynomial(0), intercept=False), rows)
-    with pytest.raises(InvalidData, match="1 columns, but the model was fitted to 2"):
-        hierarchical.predict([1.0, 2.0])
+    for attempt, error, message in (
+        (
+            lambda: tp.fit(tp.LinearRegression(prior=tp.Normal(np.zeros(2), np.eye(2))), rows),
+            InvalidParameter,
+            r"over 3 weights \(the intercept is the first\), got one over 2",
+        ),
+        (
+            lambda: tp.fit(tp.LinearRegression(tp.Polynomial(0), intercept=False), rows),
+            InvalidParameter,
+            "nothing to fit",
+        ),
+        (lambda: hierarchical.predict([1.0, 2.0]), InvalidData, "1 columns, but the model was fitted to 2"),
+    ):
+        with pytest.raises(error, match=message):
+            attempt()

@@ -17,7 +17,6 @@ from temperance.families.dirichlet import DirichletVector
 from temperance.models import Powers, Way
 from temperance.models.topics.documents import Documents, as_documents
 from temperance.models.topics.local import local_step
-from tests.tiers import with_slow
 
 ENGINES = ("host", "device")
 
@@ -53,7 +52,7 @@ def documents(matrix: np.ndarray) -> Documents:
     return jax.tree.map(jnp.asarray, as_documents(corpus, host=True, width=int(corpus.entries.max())))
 
 
-@pytest.mark.parametrize("engine", with_slow(ENGINES, "device"))
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("sparse", [False, True])
 def test_local_step_agrees_with_a_plain_reference(counts: np.ndarray, engine: str, sparse: bool) -> None:
     generator = np.random.default_rng(1)
@@ -244,7 +243,6 @@ def test_gibbs_finds_the_exact_posterior() -> None:
     assert abs(batches.mean() - exact) < 4 * batches.std() / np.sqrt(50)
 
 
-@pytest.mark.slow
 def test_draws_with_counts_are_multinomial() -> None:
     model, data = tp.LDA(2, n_words=3).prepare(np.array([[7, 0, 2]]))
     m = {

@@ -25,7 +25,6 @@ def average(beta: np.ndarray) -> np.ndarray:
     return base + np.asarray(slope(jnp.asarray(beta)))
 
 
-@pytest.mark.slow
 def test_the_tail_of_the_thesis_is_biased_upwards_even_on_exact_averages() -> None:
     """One component: the truth is −251.205, and the recipe with β₂ = 0.001 gives half a nat more."""
     betas = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 30)])

@@ -86,12 +86,13 @@ def test_plots_draw_on_axes_that_are_given(hill):
 
 @pytest.mark.slow
 def test_what_a_fit_cannot_show_is_said(hill):
-    with pytest.raises(UnsupportedMethod, match="VB has no ladder of temperatures"):
-        tp.plot.thermodynamic(hill.best_fit)
-    with pytest.raises(UnsupportedMethod, match="has no topics"):
-        tp.plot.topics(hill.best_fit)
-    with pytest.raises(UnsupportedMethod, match="has no factors"):
-        tp.plot.factors(hill.best_fit)
+    for attempt, message in (
+        (lambda: tp.plot.thermodynamic(hill.best_fit), "VB has no ladder of temperatures"),
+        (lambda: tp.plot.topics(hill.best_fit), "has no topics"),
+        (lambda: tp.plot.factors(hill.best_fit), "has no factors"),
+    ):
+        with pytest.raises(UnsupportedMethod, match=message):
+            attempt()
 
 
 def test_the_ladder_is_drawn_from_its_averages(hill):

@@ -42,14 +42,12 @@ def galaxies() -> tp.Fit:
 # ---- values ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("alpha", "value"), [(1.0, -11.776216), (0.0, -11.777076)])
 def test_published_evidence(alpha: float, value: float) -> None:
     assert tiny(alpha).converged
     assert tiny(alpha).log_evidence == pytest.approx(value, abs=1e-6)
 
 
-@pytest.mark.slow
 def test_both_published_fixed_points_of_the_galaxies() -> None:
     fit = galaxies()
     reached = fit.history["restarts"][fit.details["restarts_converged"]]
@@ -301,19 +299,36 @@ def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
         tp.MessagePassing(**({"alpha": 1.0} | options))
 
 
-def test_wrong_combinations() -> None:
-    with pytest.raises(InvalidParameter, match="damping is for plain passes"):
-        tp.EP(double_loop=True, damping=0.5)
-    with pytest.raises(InvalidParameter, match="double_loop must be True or False"):
-        tp.EP(double_loop="yes")
-    with pytest.raises(UnsupportedMethod, match="LinearRegression is not one"):
-        tp.fit(tp.LinearRegression(), (np.ones((3, 1)), np.arange(3.0)), tp.EP())
-    with pytest.raises(UnsupportedMethod, match="missing columns"):
-        tp.fit(tp.GaussianMixture(2, missing="marginalise"), [[0.0, np.nan], [1.0, 2.0]], tp.EP())
-    with pytest.raises(UnsupportedMethod, match="fixed conjugate prior for the weights"):
-        tp.fit(tp.GaussianMixture(2, weights="point"), TINY, tp.EP())
-    with pytest.raises(InvalidData, match="weights must be 0 or 1 for EP"):
-        tp.fit(tp.GaussianMixture(2), TINY, tp.EP(), weights=np.full(7, 0.5))
+@pytest.mark.parametrize(
+    ("attempt", "error", "message"),
+    [
+        (lambda: tp.EP(double_loop=True, damping=0.5), InvalidParameter, "damping is for plain passes"),
+        (lambda: tp.EP(double_loop="yes"), InvalidParameter, "double_loop must be True or False"),
+        (
+            lambda: tp.fit(tp.LinearRegression(), (np.ones((3, 1)), np.arange(3.0)), tp.EP()),
+            UnsupportedMethod,
+            "LinearRegression is not one",
+        ),
+        (
+            lambda: tp.fit(tp.GaussianMixture(2, missing="marginalise"), [[0.0, np.nan], [1.0, 2.0]], tp.EP()),
+            UnsupportedMethod,
+            "missing columns",
+        ),
+        (
+            lambda: tp.fit(tp.GaussianMixture(2, weights="point"), TINY, tp.EP()),
+            UnsupportedMethod,
+            "fixed conjugate prior for the weights",
+        ),
+        (
+            lambda: tp.fit(tp.GaussianMixture(2), TINY, tp.EP(), weights=np.full(7, 0.5)),
+            InvalidData,
+            "weights must be 0 or 1 for EP",
+        ),
+    ],
+)
+def test_wrong_combinations(attempt: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        attempt()
 
 
 @pytest.mark.skipif("TEMPERANCE_DATA" not in os.environ, reason="the enzyme data are not bundled")

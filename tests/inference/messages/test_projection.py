@@ -100,7 +100,6 @@ def test_published_update() -> None:
     np.testing.assert_allclose(0.5 * q.scatter[:, 0, 0], [0.308493, 0.337130], atol=5e-7)
 
 
-@pytest.mark.slow
 def test_log_scale_rises_with_alpha() -> None:
     """Theorem 1 of the thesis; at α = ½ and 0 the published values, at α = 1 the exact one."""
     alphas = (0.0, 0.5, 1.0)

@@ -146,10 +146,22 @@ def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.slow
-def test_bad_posteriors() -> None:
-    with pytest.raises(InvalidParameter, match="posterior must be a fit by a method that draws"):
-        tp.fit(tiny.MODEL, tiny.X, tp.AIS(posterior="vb"))
-    with pytest.raises(InvalidParameter, match="posterior must be a fit of the same data"):
-        tp.fit(tiny.MODEL, tiny.X * 2, tp.AIS(posterior=fitted()))
-    with pytest.raises(UnsupportedMethod, match="point estimate"):
-        tp.fit(tp.GaussianMixture(2, weights="point"), tiny.X, tp.AIS())
+@pytest.mark.parametrize(
+    ("attempt", "error", "message"),
+    [
+        (
+            lambda: tp.fit(tiny.MODEL, tiny.X, tp.AIS(posterior="vb")),
+            InvalidParameter,
+            "posterior must be a fit by a method that draws",
+        ),
+        (
+            lambda: tp.fit(tiny.MODEL, tiny.X * 2, tp.AIS(posterior=fitted())),
+            InvalidParameter,
+            "posterior must be a fit of the same data",
+        ),
+        (lambda: tp.fit(tp.GaussianMixture(2, weights="point"), tiny.X, tp.AIS()), UnsupportedMethod, "point estimate"),
+    ],
+)
+def test_bad_posteriors(attempt: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        attempt()

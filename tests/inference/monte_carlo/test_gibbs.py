@@ -117,10 +117,26 @@ def test_bad_arguments(arguments: dict[str, Any]) -> None:
         tp.Gibbs(**arguments)
 
 
-def test_what_cannot_be_drawn() -> None:
-    with pytest.raises(UnsupportedMethod, match="point estimate"):
-        tp.fit(tp.GaussianMixture(2, weights="point"), tiny.X, tp.Gibbs())
-    with pytest.raises(InvalidData, match="weights must all be 0 or 1"):
-        tp.fit(tiny.MODEL, tiny.X, tp.Gibbs(), weights=np.full(6, 2.0))
-    with pytest.raises(UnsupportedMethod, match="collapsed Gibbs needs a mixture"):
-        tp.fit(tp.LinearRegression(), (tiny.X, tiny.X[:, 0]), tp.CollapsedGibbs())
+@pytest.mark.parametrize(
+    ("attempt", "error", "message"),
+    [
+        (
+            lambda: tp.fit(tp.GaussianMixture(2, weights="point"), tiny.X, tp.Gibbs()),
+            UnsupportedMethod,
+            "point estimate",
+        ),
+        (
+            lambda: tp.fit(tiny.MODEL, tiny.X, tp.Gibbs(), weights=np.full(6, 2.0)),
+            InvalidData,
+            "weights must all be 0 or 1",
+        ),
+        (
+            lambda: tp.fit(tp.LinearRegression(), (tiny.X, tiny.X[:, 0]), tp.CollapsedGibbs()),
+            UnsupportedMethod,
+            "collapsed Gibbs needs a mixture",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn(attempt: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        attempt()

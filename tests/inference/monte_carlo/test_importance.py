@@ -35,7 +35,6 @@ def test_evidence_is_that_of_enumeration() -> None:
     assert 100 < fit.details["effective_draws"] < 2048
 
 
-@pytest.mark.slow
 def test_weighted_draws_average_to_the_posterior() -> None:
     exact = tiny.same_component()
     share = np.exp(np.asarray(fitted().state.flat()[1]))
@@ -103,12 +102,23 @@ def test_bad_arguments(defensive: Any) -> None:
 
 
 @pytest.mark.slow
-def test_bad_proposals() -> None:
-    with pytest.raises(InvalidParameter, match="proposal must be a fit whose posterior is families"):
-        tp.fit(tiny.MODEL, tiny.X, tp.ImportanceSampling(proposal="vb"))
-    with pytest.raises(InvalidParameter, match="proposal must be a fit of the same model"):
-        tp.fit(tp.GaussianMixture(3), tiny.X, tp.ImportanceSampling(proposal=variational()))
-    with pytest.raises(UnsupportedMethod, match="diagnose is for deterministic approximations"):
-        fitted().diagnose()
-    with pytest.raises(UnsupportedMethod, match="no draws to export"):
-        variational().to_arviz()
+@pytest.mark.parametrize(
+    ("attempt", "error", "message"),
+    [
+        (
+            lambda: tp.fit(tiny.MODEL, tiny.X, tp.ImportanceSampling(proposal="vb")),
+            InvalidParameter,
+            "proposal must be a fit whose posterior is families",
+        ),
+        (
+            lambda: tp.fit(tp.GaussianMixture(3), tiny.X, tp.ImportanceSampling(proposal=variational())),
+            InvalidParameter,
+            "proposal must be a fit of the same model",
+        ),
+        (lambda: fitted().diagnose(), UnsupportedMethod, "diagnose is for deterministic approximations"),
+        (lambda: variational().to_arviz(), UnsupportedMethod, "no draws to export"),
+    ],
+)
+def test_bad_proposals(attempt: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        attempt()
