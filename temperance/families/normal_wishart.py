@@ -17,7 +17,6 @@ from ..numerics.linalg import (
     log_det,
     outer,
     quadratic_form,
-    solve_vector,
     transposed_solve,
     transposed_solve_vector,
     whiten,
@@ -25,6 +24,7 @@ from ..numerics.linalg import (
 from ..numerics.random import normal
 from ..numerics.special import log_gamma
 from ._family import LOG_2PI, Family, Vector, closed_form
+from ._located import Located
 from ._pair import Pair
 from ._parameters import as_arrays, parameters, positive_definite, require_finite_positive
 from .wishart import (
@@ -114,7 +114,7 @@ def _value_and_mean(natural: NormalWishartVector) -> tuple[Float[Array, "*b"], N
 _log_normaliser = closed_form(_value_and_mean)
 
 
-class NormalWishart(Family):
+class NormalWishart(Located):
     """Λ ~ Wishart(dof, scatter) with E[Λ] = dof · scatter⁻¹, and μ | Λ ~ N(mean, (pseudo_count · Λ)⁻¹).
 
     In the thesis's symbols v = pseudo_count, a = dof/2, B = scatter/2.
@@ -174,35 +174,20 @@ class NormalWishart(Family):
         scale = jnp.maximum(self.natural.dof, TINY)[..., None, None]
         return MeanAndPrecision(self.location, scale * explicit_inverse(cholesky(self.scatter)))
 
-    @classmethod
-    def from_mean(cls, mean: NormalWishartVector, guess: Self | None = None) -> Self:
+    @staticmethod
+    def _moments(mean: NormalWishartVector) -> tuple[Array, Array, Array]:
         precision = -2.0 * mean.second
         # E[Λμ] = E[Λ] m, and E[μᵀΛμ] = d/v + mᵀ E[Λ] m.
         factor = cholesky(precision)
         half = whiten(factor, mean.first[..., None])[..., 0]
-        location = transposed_solve_vector(factor, half)
-        spread = -2.0 * mean.count - inner(half, half)
-        return cls._matching(location, spread, precision, 2.0 * mean.dof, None if guess is None else guess.dof)
+        return transposed_solve_vector(factor, half), -2.0 * mean.count - inner(half, half), precision
 
     @classmethod
     def _matching(cls, location: Array, spread: Array, precision: Array, mean_log: Array, guess: Array | None) -> Self:
-        """The member with E[Λμ] = E[Λ] `location`, E[(μ − location)ᵀ Λ (μ − location)] = `spread`; `guess` is
-        one of dof."""
         scatter, dof = match_precision_mean(precision, mean_log, guess)
         return cls.from_natural(_natural(location, location.shape[-1] / spread, dof, scatter))
 
-    def mix_means(self, other: Self, rate: ArrayLike) -> Self:
-        """By the centred form of the spread: uncentred, its digits are lost when the location is many widths
-        from the origin, and more of them the larger the count."""
-        mean, weight = self.mean().mix(other.mean(), rate), jnp.asarray(rate)
-        precision = -2.0 * mean.second
-        location = solve_vector(cholesky(precision), mean.first)
-        spread = (1.0 - weight) * self._spread(location) + weight * other._spread(location)
-        between = (1.0 - weight) * self.dof + weight * other.dof
-        return type(self)._matching(location, spread, precision, 2.0 * mean.dof, between)
-
     def _spread(self, location: Float[Array, "*b d"]) -> Float[Array, "*b"]:
-        """E[(μ − location)ᵀ Λ (μ − location)]."""
         distance = quadratic_form(cholesky(self.scatter), self.location - location)
         return location.shape[-1] / self.pseudo_count + self.dof * distance
 
