@@ -49,7 +49,7 @@ class NormalWishartVector(Vector):
 
 
 class BeforeRounding(NamedTuple):
-    """What the entries of a nearly singular Λ cannot tell any more."""
+    """Functions of a draw that cannot be recovered from the rounded entries of a nearly singular Λ."""
 
     linear: Float[Array, "*b d"]  # Λμ
     square: Float[Array, "*b"]  # μᵀΛμ
@@ -59,7 +59,7 @@ class BeforeRounding(NamedTuple):
 class MeanAndPrecision(NamedTuple):
     """A draw of the mean and the precision matrix of a Gaussian.
 
-    With dof close to d − 1 most draws are nearly singular: a sampler keeps what they were `before` rounding.
+    With dof close to d − 1 most draws are nearly singular: `before` holds what a sampler knew before rounding.
     """
 
     mean: Float[Array, "*b d"]
@@ -80,7 +80,7 @@ def _from_entries(mean: Float[Array, "*b d"], precision: Float[Array, "*b d d"])
 
 
 def as_drawn(draw: Any) -> Any:
-    """A user's own draw in the form of those of `sample`."""
+    """A draw given by the user, completed to the form that `sample` returns."""
     if not isinstance(draw, MeanAndPrecision) or draw.before is not None or draw.precision.ndim == draw.mean.ndim:
         return draw
     return draw._replace(before=_from_entries(draw.mean, draw.precision))
@@ -101,7 +101,7 @@ def _value_and_mean(natural: NormalWishartVector) -> tuple[Float[Array, "*b"], N
     location = natural.first / natural.count[..., None]
     factor = cholesky(_scatter(natural))
     value = log_wishart_normaliser(factor, dof) + 0.5 * d * (LOG_2PI - jnp.log(natural.count))
-    half = whiten(factor, location[..., None])[..., 0]  # squares of it cannot cancel as products with E[Λ] can
+    half = whiten(factor, location[..., None])[..., 0]  # its squares cannot cancel, as products with E[Λ] can
     mean = NormalWishartVector(
         dof[..., None] * transposed_solve_vector(factor, half),
         -0.5 * (d / natural.count + dof * inner(half, half)),
@@ -212,7 +212,8 @@ class Gaussian(Pair):
         return jnp.full(x.shape[:-1], -0.5 * x.shape[-1] * LOG_2PI)
 
     def log_predictive(self, family: Family, x: Any, power: ArrayLike = 1.0) -> Float[Array, "n k"]:
-        """The Student-t density: A(η + T(x)) − A(η) with one Cholesky a component instead of one a datum."""
+        """The Student-t density: A(η + T(x)) − A(η) with one Cholesky factor per component instead of
+        one per datum."""
         if not (isinstance(power, float) and power == 1.0):
             return super().log_predictive(family, x, power)
         assert isinstance(family, NormalWishart)
@@ -232,7 +233,7 @@ class Gaussian(Pair):
 
     def sample(self, key: Key[Array, ""], draw: MeanAndPrecision) -> Float[Array, "*b d"]:
         noise = jax.random.normal(key, draw.mean.shape)
-        # A matrix that rounding made singular is taken for the nearest that is not.
+        # A matrix that rounding made singular is replaced by the nearest one that is not.
         d = noise.shape[-1]
         ridge = 1e-14 * jnp.eye(d).reshape((1,) * (noise.ndim - 1) + (d, d)) * draw.precision
         factor = cholesky(draw.precision + ridge)

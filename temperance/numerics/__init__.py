@@ -1,4 +1,4 @@
-"""Small numerical pieces that everything else stands on: linear algebra and special functions."""
+"""The numerical base of everything else: linear algebra, special functions, and sums over latents."""
 
 import os
 
