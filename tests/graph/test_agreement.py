@@ -3,12 +3,13 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import temperance as tp
 from temperance.graph import Graph
-from temperance.models import Model, Posterior
+from temperance.models import Model, Posterior, Powers, Way
 from temperance.models._model import means
 from tests.graph import models
 
@@ -39,7 +40,8 @@ def started(model: Model, data: Any) -> Posterior:
 
 
 def climb(model: Model, q: Posterior, data: Any, plain: bool = False) -> tuple[np.ndarray, Posterior]:
-    sweep = jax.jit(lambda q: Model.sweep(model, q, data) if plain else model.sweep(q, data))
+    # At powers that are not known to be 1 nothing but coordinate ascent is done.
+    sweep = jax.jit(lambda q: model.sweep(q, data, Way(Powers(jnp.ones(()), jnp.ones(()))) if plain else Way()))
     bounds = []
     for _ in range(SWEEPS):
         q, bound = sweep(q)
