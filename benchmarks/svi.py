@@ -83,12 +83,12 @@ def streams(x: np.ndarray) -> None:
 
 @eqx.filter_jit
 def _ours(model: Model, m: object, x: jax.Array, q: object) -> object:
-    return model._local_ascent(m, x, Powers(), q, 1)  # type: ignore[arg-type]
+    return model.ascend_local(m, x, Powers(), q, 1)  # type: ignore[arg-type]
 
 
 @eqx.filter_jit
 def _derived(model: Model, m: object, x: jax.Array, q: object) -> object:
-    return Model._local_ascent(model, m, x, Powers(), q, 1)  # type: ignore[arg-type]
+    return Model.ascend_local(model, m, x, Powers(), q, 1)  # type: ignore[arg-type]
 
 
 def _timed(function: Any, arguments: tuple[Any, ...]) -> float:

@@ -46,7 +46,7 @@ class Pair(Module):
         return x
 
     def complete(self, x: np.ndarray) -> Self:
-        """The pair with sizes and scales that were left to the data filled in."""
+        """The pair with those sizes and scales filled in that the user left to the data."""
         return self
 
     def coordinates(self, x: Any) -> Float[Array, "n c"]:
@@ -56,14 +56,14 @@ class Pair(Module):
     def tempered_log_likelihood(
         self, m: Any, x: Any, observation: ArrayLike, latent: ArrayLike, key: Key[Array, ""] | None
     ) -> Float[Array, "n k"]:
-        """The likelihood to the power `observation`; `latent` and `key` are for pairs with own latents."""
+        """The likelihood to the power `observation`; `latent` and `key` are for pairs that have latents of
+        their own."""
         return jnp.asarray(observation) * self.log_likelihood(m, x)
 
     def log_likelihood(self, m: Any, x: Any) -> Float[Array, "n k"]:
         """⟨T(x_n), m_k⟩ + log h(x_n) for all pairs, as one matrix product of packed features."""
         features = self.features(x)
-        # Data in float32 ask for a float32 product (all of its digits: a GPU would leave out some); everything after
-        # it is float64 again.
+        # Data in float32 get a float32 product, in full precision (a GPU's default is lower); the rest is float64.
         product = jnp.matmul(m.weights().astype(features.dtype), features, precision="highest")
         # Without the barrier the compiler folds the transposition into the product, at twice its cost.
         product = jax.lax.optimization_barrier(product.astype(jnp.float64))
@@ -74,7 +74,7 @@ class Pair(Module):
         return Packed(m.weights())
 
     def features(self, x: Any) -> Float[Array, "f n"]:
-        """T(x) packed, a column for each datum: both products with it then run along neighbours in memory."""
+        """T(x) packed, one column per datum, so that both products with it read contiguous memory."""
         return self.statistics(x).features().T
 
     def log_predictive(self, family: Family, x: Any, power: ArrayLike = 1.0) -> Float[Array, "n k"]:

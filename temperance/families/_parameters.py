@@ -1,4 +1,4 @@
-"""Ordinary parameters on their way in: finite numbers of fitting shapes, or an error that says what is wrong.
+"""Checks of a family's ordinary parameters: finite numbers of matching shapes, or an error that says what is wrong.
 
 All of this is NumPy: JAX would compile every operation the first time it meets a shape, which made one
 Normal-Wishart take two seconds. A tracer has no value to look at, so inside `jit` the checks are skipped.
@@ -31,7 +31,7 @@ def as_float(value: Any) -> Array:
 
 
 def as_arrays(natural: Any) -> Any:
-    """A vector made of NumPy arrays as one of JAX arrays; finite parameters may overflow in the products it holds."""
+    """Convert a vector of NumPy arrays to JAX arrays, or refuse it where products of finite parameters overflowed."""
     if not all(is_traced(leaf) or np.isfinite(leaf).all() for leaf in jax.tree.leaves(natural)):
         raise InvalidParameter("the parameters are too large together: products of them overflow, so rescale the data")
     return jax.tree.map(as_float, natural)
@@ -71,7 +71,7 @@ def _numeric(name: str, value: Any, rank: int) -> Any:
 def require(condition: Any, message: str, found: Any = None) -> None:
     """Raise `InvalidParameter` unless the condition holds everywhere; a traced condition passes.
 
-    `found` is shown after the message: its first bad element where the condition is about elements.
+    `found` is shown after the message; where the condition has its shape, only the first bad element is shown.
     """
     if is_traced(condition) or np.all(condition):
         return
@@ -92,7 +92,8 @@ def require_finite_positive(**named: Any) -> None:
 
 
 def require_concentration(**named: Any) -> None:
-    """The natural parameter is one less: of a smaller value nothing would be left in it, of a larger one no count."""
+    """Refuse concentrations δ whose natural parameter δ − 1 would round off too much: a δ below 1e-12 itself, a δ above
+    1e12 the digits of the counts that are added to it."""
     for name, value in named.items():
         require_finite_positive(**{name: value})
         if not is_traced(value):

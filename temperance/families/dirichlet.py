@@ -112,7 +112,7 @@ def _newton_step(
     denominator = total(trigamma_deficit(delta, slope))[..., None] - trigamma_deficit(whole, trigamma(whole))
     together = total(shares)[..., None]
     both = shares + together / (slope * denominator)
-    # Of large counts the log mean says little about the total, and an error in their shares, squared, would
+    # With large counts the log mean says little about the total, and the squared error of the shares would
     # throw it off by orders of magnitude: then settle the shares first.
     uneven = jnp.where(delta > 1.0, jnp.square(shares - together / whole * delta) / delta, 0.0)
     error = total(uneven)[..., None]

@@ -34,7 +34,7 @@ class Gamma(Family):
         a, b = parameters(shape=(shape, 0), rate=(rate, 0))
         require_finite_positive(shape=a, rate=b)
         if not is_traced(a):
-            # The natural parameter is shape − 1: of a smaller shape nothing would be left in it.
+            # The natural parameter is shape − 1, in which a smaller shape would be rounded away.
             require(a >= 1e-12, "shape must be at least 1e-12", a)
         self.natural = as_arrays(GammaVector(a - 1.0, -b))
 

@@ -79,7 +79,7 @@ class Independent(Family):
 
 
 class IndependentPair(Pair):
-    """The same likelihood for every column; a NaN is a column not seen, and adds nothing."""
+    """The same likelihood for every column; NaN stands for a column that was not seen and adds nothing."""
 
     inner: Pair
 

@@ -22,10 +22,10 @@ from ..numerics.linalg import (
     transpose,
     transposed_solve,
 )
-from ..numerics.special import digamma, inverse_wishart_gap, log_gamma
 from ._family import LOG_2PI, Family, Vector, closed_form
+from ._located import Located
 from ._parameters import as_arrays, parameters, positive_definite, require_finite_positive
-from .normal_gamma import sample_scalar_precision
+from .normal_gamma import gamma_terms, match_scalar_precision, sample_scalar_precision
 from .wishart import TINY
 
 
@@ -132,25 +132,22 @@ def _gamma_value_and_mean(
     k, d = natural.cross.shape[-2:]
     factor = cholesky(natural.gram)
     centre = solve(factor, natural.cross)
-    half_dof = 0.5 * (natural.dof + 2.0 - k * d)
-    rate = 0.5 * (natural.second - jnp.sum(centre * natural.cross, axis=(-2, -1)))
-    log_rate = jnp.log(rate)
-    value = log_gamma(half_dof) - half_dof * log_rate + 0.5 * d * (k * LOG_2PI - log_det(factor))
-    precision = half_dof / rate
+    scatter = natural.second - jnp.sum(centre * natural.cross, axis=(-2, -1))
+    value, precision, half_log = gamma_terms(natural.dof + (2.0 - k * d), scatter)
     wide = precision[..., None, None]
     mean = MatrixNormalGammaVector(
         wide * centre,
         -0.5 * (d * explicit_inverse(factor) + wide * _square(centre)),
         -0.5 * precision,
-        0.5 * (digamma(half_dof) - log_rate),
+        half_log,
     )
-    return value, mean
+    return value + 0.5 * d * (k * LOG_2PI - log_det(factor)), mean
 
 
 _gamma_log_normaliser = closed_form(_gamma_value_and_mean)
 
 
-class MatrixNormalGamma(Family):
+class MatrixNormalGamma(Located):
     """λ ~ Gamma(dof/2, rate = scatter/2), and W | λ with E[W] = mean (k × d), whose columns are independent
     with the covariance (λ · pseudo_inputs)⁻¹: the k × k matrix acts as the sum of z zᵀ of imaginary data."""
 
@@ -175,7 +172,7 @@ class MatrixNormalGamma(Family):
     @property
     def dof(self) -> Float[Array, "*b"]:
         k, d = self.natural.cross.shape[-2:]
-        return self.natural.dof + 2.0 - k * d
+        return self.natural.dof + (2.0 - k * d)
 
     @property
     def scatter(self) -> Float[Array, "*b"]:
@@ -205,11 +202,18 @@ class MatrixNormalGamma(Family):
         # At W = E[W] the density in λ has exponent ½ (dof − 2 + k d).
         return WeightsAndScale(self.location, jnp.maximum(self.natural.dof, TINY) / self.scatter)
 
-    @classmethod
-    def from_mean(cls, mean: MatrixNormalGammaVector, guess: Self | None = None) -> Self:
+    @staticmethod
+    def _moments(mean: MatrixNormalGammaVector) -> tuple[Array, Array, Array]:
         precision = -2.0 * mean.second
-        centre = mean.cross / precision[..., None, None]
-        spread = -2.0 * mean.gram - symmetrise(mean.cross @ transpose(centre))
-        gram = explicit_inverse(cholesky(spread / mean.cross.shape[-1]))
-        dof = inverse_wishart_gap(jnp.log(precision) - 2.0 * mean.dof, 1)
-        return cls.from_natural(_gamma_natural(centre, gram, dof, dof / precision))
+        location = mean.cross / precision[..., None, None]
+        return location, -2.0 * mean.gram - symmetrise(mean.cross @ transpose(location)), precision
+
+    @classmethod
+    def _matching(cls, location: Array, spread: Array, precision: Array, mean_log: Array, guess: Array | None) -> Self:
+        gram = explicit_inverse(cholesky(spread / location.shape[-1]))
+        scatter, dof = match_scalar_precision(precision, mean_log, guess)
+        return cls.from_natural(_gamma_natural(location, gram, dof, scatter))
+
+    def _spread(self, location: Float[Array, "*b k d"]) -> Float[Array, "*b k k"]:
+        within = location.shape[-1] * explicit_inverse(cholesky(self.natural.gram))
+        return within + (self.dof / self.scatter)[..., None, None] * _square(self.location - location)

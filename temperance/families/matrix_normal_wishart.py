@@ -21,7 +21,8 @@ from ..numerics.linalg import (
     transposed_solve_vector,
     whiten,
 )
-from ._family import LOG_2PI, Family, Vector, closed_form
+from ._family import LOG_2PI, Vector, closed_form
+from ._located import Located
 from ._pair import Pair
 from ._parameters import as_arrays, parameters, positive_definite
 from .wishart import (
@@ -95,7 +96,7 @@ def _value_and_mean(
 _log_normaliser = closed_form(_value_and_mean)
 
 
-class MatrixNormalWishart(Family):
+class MatrixNormalWishart(Located):
     """Λ ~ Wishart(dof, scatter), and W | Λ with E[W] = mean (d × p), rows of covariance Λ⁻¹ and columns of
     covariance pseudo_inputs⁻¹ (a p × p matrix that acts as the sum of x xᵀ of imaginary data)."""
 
@@ -157,31 +158,20 @@ class MatrixNormalWishart(Family):
         scale = jnp.maximum(self.natural.dof, TINY)[..., None, None]
         return WeightsAndPrecision(self.location, scale * explicit_inverse(cholesky(self.scatter)))
 
-    @classmethod
-    def from_mean(cls, mean: MatrixNormalWishartVector, guess: Self | None = None) -> Self:
+    @staticmethod
+    def _moments(mean: MatrixNormalWishartVector) -> tuple[Array, Array, Array]:
         precision = -2.0 * mean.outputs
         factor = cholesky(precision)
         half = whiten(factor, mean.cross)
-        spread = -2.0 * mean.inputs - _square(half)
-        return cls._matching(transposed_solve(factor, half), spread, precision, 2.0 * mean.dof)
+        return transposed_solve(factor, half), -2.0 * mean.inputs - _square(half), precision
 
     @classmethod
-    def _matching(cls, location: Array, spread: Array, precision: Array, mean_log: Array) -> Self:
-        """The member with E[ΛW] = E[Λ] `location`, E[(W − location)ᵀ Λ (W − location)] = `spread`."""
+    def _matching(cls, location: Array, spread: Array, precision: Array, mean_log: Array, guess: Array | None) -> Self:
         inputs = location.shape[-2] * explicit_inverse(cholesky(spread))
-        scatter, dof = match_precision_mean(precision, mean_log)
+        scatter, dof = match_precision_mean(precision, mean_log, guess)
         return cls.from_natural(_natural(location, inputs, dof, scatter))
 
-    def mix_means(self, other: Self, rate: ArrayLike) -> Self:
-        """By the centred form of the spread, as for the Normal-Wishart."""
-        mean, weight = self.mean().mix(other.mean(), rate), jnp.asarray(rate)[..., None, None]
-        precision = -2.0 * mean.outputs
-        location = solve(cholesky(precision), mean.cross)
-        spread = (1.0 - weight) * self._spread(location) + weight * other._spread(location)
-        return type(self)._matching(location, spread, precision, 2.0 * mean.dof)
-
     def _spread(self, location: Float[Array, "*b d p"]) -> Float[Array, "*b p p"]:
-        """E[(W − location)ᵀ Λ (W − location)]."""
         half = whiten(cholesky(self.scatter), self.location - location)
         within = location.shape[-2] * explicit_inverse(cholesky(self.pseudo_inputs))
         return within + self.dof[..., None, None] * _square(half)

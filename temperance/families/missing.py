@@ -1,4 +1,4 @@
-"""Gaussian likelihoods with columns not seen (NaN), integrated out exactly.
+"""Gaussian likelihoods in which columns that were not seen (NaN) are integrated out exactly.
 
 The missing columns are latents of their own, jointly optimised with the assignment: for each component they
 are Gaussian given the seen ones. On the path from prior to posterior a fixed density r stands in for them,
@@ -30,7 +30,7 @@ def _split(x: Rows) -> tuple[Rows, Rows]:
 
 
 def _grid(power: Array) -> Array:
-    """A power (a scalar, or one a datum in a column) ready for arrays of (datum, component, dimension)."""
+    """A power (a scalar, or a column with one value per datum) shaped for arrays of (datum, component, dimension)."""
     return power[..., None] if power.ndim == 2 else power
 
 

@@ -125,7 +125,7 @@ class KnownCovarianceGaussian(Pair):
     """x ~ N(μ, covariance) with the covariance known and μ ~ Normal."""
 
     covariance: Float[Array, "d d"]
-    missing: bool = eqx.field(static=True)  # whether NaN may stand for a column not seen
+    missing: bool = eqx.field(static=True)  # whether NaN may stand for a column that was not seen
 
     def __init__(self, covariance: ArrayLike, missing: bool = False):
         self.missing = missing

@@ -1,7 +1,8 @@
 """Normal-Gamma over (mean, precision) of scalars, and of vectors that share one precision.
 
 `NormalGamma` is the Normal-Wishart in one dimension without matrices; a diagonal Gaussian has one per column.
-`IsotropicNormalGamma` has one precision for all columns of a spherical Gaussian.
+`IsotropicNormalGamma` has one precision for all columns of a spherical Gaussian. Both have the natural parameter
+η = (v m, v, s + v|m|², dof − 2 + d), where d = 1 for a scalar.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..numerics.random import log_gamma_variate, normal
 from ..numerics.special import digamma, inverse_wishart_gap, log_gamma
-from ._family import LOG_2PI, Family, Vector, closed_form
+from ._family import LOG_2PI, Vector, closed_form
+from ._located import Located
 from ._pair import Pair
 from ._parameters import as_arrays, parameters, require_finite_positive
 from .normal_wishart import MeanAndPrecision, default_spread
@@ -33,101 +35,26 @@ class NormalGammaVector(Vector):
     kinds: ClassVar[tuple[str, ...]] = ("scalar", "scalar", "scalar", "scalar")
 
 
-def _natural(location: Array, count: Array, dof: Array, scatter: Array) -> NormalGammaVector:
-    return NormalGammaVector(count * location, count, scatter + count * location * location, dof - 1.0)
+class IsotropicNormalGammaVector(Vector):
+    """η = (v m, v, s + v|m|², dof − 2 + d), t(μ, λ) = (λμ, −½ λ|μ|², −½ λ, ½ log λ),
+    T(x) = (x, 1, |x|², d)."""
+
+    first: Float[Array, "*b d"]
+    count: Float[Array, "*b"]
+    second: Float[Array, "*b"]
+    dof: Float[Array, "*b"]
+
+    kinds: ClassVar[tuple[str, ...]] = ("vector", "scalar", "scalar", "scalar")
 
 
-def _value_and_mean(natural: NormalGammaVector) -> tuple[Float[Array, "*b"], NormalGammaVector]:
-    half_dof = 0.5 * (natural.dof + 1.0)
-    location = natural.first / natural.count
-    rate = 0.5 * (natural.second - natural.first * location)
+# ---- the one precision of all columns ---------------------------------------------------------------------------
+
+
+def gamma_terms(dof: Float[Array, "*b"], scatter: Float[Array, "*b"]) -> tuple[Array, Array, Array]:
+    """(log ∫ λ^(dof/2 − 1) exp(−½ scatter λ) dλ, E[λ], ½ E[log λ])."""
+    half_dof, rate = 0.5 * dof, 0.5 * scatter
     log_rate = jnp.log(rate)
-    value = log_gamma(half_dof) - half_dof * log_rate + 0.5 * (LOG_2PI - jnp.log(natural.count))
-    precision = half_dof / rate
-    mean = NormalGammaVector(
-        precision * location,
-        -0.5 * (1.0 / natural.count + precision * jnp.square(location)),
-        -0.5 * precision,
-        0.5 * (digamma(half_dof) - log_rate),
-    )
-    return value, mean
-
-
-_log_normaliser = closed_form(_value_and_mean)
-
-
-class NormalGamma(Family):
-    """λ ~ Gamma(dof/2, rate = scatter/2) and μ | λ ~ N(mean, 1/(pseudo_count · λ)), for each element."""
-
-    natural: NormalGammaVector
-
-    def __init__(self, mean: ArrayLike, pseudo_count: ArrayLike, dof: ArrayLike, scatter: ArrayLike):
-        m, v, nu, s = parameters(mean=(mean, 0), pseudo_count=(pseudo_count, 0), dof=(dof, 0), scatter=(scatter, 0))
-        require_finite_positive(pseudo_count=v, dof=nu, scatter=s)
-        self.natural = as_arrays(_natural(m, v, nu, s))
-
-    @property
-    def location(self) -> Float[Array, "*b"]:
-        return self.natural.first / self.natural.count
-
-    @property
-    def pseudo_count(self) -> Float[Array, "*b"]:
-        return self.natural.count
-
-    @property
-    def dof(self) -> Float[Array, "*b"]:
-        return self.natural.dof + 1.0
-
-    @property
-    def scatter(self) -> Float[Array, "*b"]:
-        return self.natural.second - jnp.square(self.natural.first) / self.natural.count
-
-    def log_normaliser(self) -> Float[Array, "*b"]:
-        return _log_normaliser(self.natural)
-
-    def is_proper(self) -> Bool[Array, "*b"]:
-        return (self.natural.count > 0) & (self.natural.dof > -1.0) & (self.scatter > 0)
-
-    def sample(self, key: Key[Array, ""]) -> MeanAndPrecision:
-        key_precision, key_mean = jax.random.split(key)
-        precision = sample_scalar_precision(key_precision, self.dof, self.scatter)
-        noise = normal(key_mean, precision.shape)
-        return MeanAndPrecision(self.location + noise / jnp.sqrt(self.natural.count * precision), precision)
-
-    def statistics(self, draw: MeanAndPrecision) -> NormalGammaVector:
-        mean, precision, _ = draw
-        return NormalGammaVector(
-            precision * mean, -0.5 * precision * jnp.square(mean), -0.5 * precision, 0.5 * jnp.log(precision)
-        )
-
-    def mode(self) -> MeanAndPrecision:
-        return MeanAndPrecision(self.location, jnp.maximum(self.natural.dof, TINY) / self.scatter)
-
-    @classmethod
-    def from_mean(cls, mean: NormalGammaVector, guess: Self | None = None) -> Self:
-        precision = -2.0 * mean.second
-        location = mean.first / precision
-        spread = -2.0 * mean.count - mean.first * location
-        return cls._matching(location, spread, precision, 2.0 * mean.dof, None if guess is None else guess.dof)
-
-    @classmethod
-    def _matching(cls, location: Array, spread: Array, precision: Array, mean_log: Array, guess: Array | None) -> Self:
-        """The member with E[λμ] = E[λ] `location`, E[λ (μ − location)²] = `spread`; `guess` is one of dof."""
-        dof = inverse_wishart_gap(jnp.log(precision) - mean_log, 1, guess)
-        return cls.from_natural(_natural(location, 1.0 / spread, dof, dof / precision))
-
-    def mix_means(self, other: Self, rate: ArrayLike) -> Self:
-        """By the centred form of the spread, as for the Normal-Wishart."""
-        mean, weight = self.mean().mix(other.mean(), rate), jnp.asarray(rate)
-        precision = -2.0 * mean.second
-        location = mean.first / precision
-        spread = (1.0 - weight) * self._spread(location) + weight * other._spread(location)
-        between = (1.0 - weight) * self.dof + weight * other.dof
-        return type(self)._matching(location, spread, precision, 2.0 * mean.dof, between)
-
-    def _spread(self, location: Float[Array, "*b"]) -> Float[Array, "*b"]:
-        """E[λ (μ − location)²]."""
-        return 1.0 / self.pseudo_count + self.dof / self.scatter * jnp.square(self.location - location)
+    return log_gamma(half_dof) - half_dof * log_rate, half_dof / rate, 0.5 * (digamma(half_dof) - log_rate)
 
 
 def sample_scalar_precision(
@@ -136,6 +63,147 @@ def sample_scalar_precision(
     """Through the logarithm, and never zero: with few degrees of freedom a draw underflows otherwise."""
     log = log_gamma_variate(key, 0.5 * dof) - jnp.log(0.5 * scatter)
     return jnp.maximum(jnp.exp(log), TINY)
+
+
+def match_scalar_precision(
+    precision: Float[Array, "*b"], mean_log: Float[Array, "*b"], guess: Float[Array, "*b"] | None = None
+) -> tuple[Float[Array, "*b"], Float[Array, "*b"]]:
+    """(scatter, dof) with E[λ] = `precision` and E[log λ] = `mean_log`; dof is searched for from `guess`."""
+    dof = inverse_wishart_gap(jnp.log(precision) - mean_log, 1, guess)
+    return dof / precision, dof
+
+
+# ---- the families -------------------------------------------------------------------------------------------
+
+
+def _wide(value: Array, vector: Any) -> Array:
+    """A number for each batch element, ready to multiply means."""
+    return value[..., None] if vector.kinds[0] == "vector" else value
+
+
+def _square(first: Array, second: Array, vector: Any) -> Array:
+    """The inner product of two means."""
+    return (first * second).sum(axis=-1) if vector.kinds[0] == "vector" else first * second
+
+
+def _columns(mean: Array, vector: Any) -> int:
+    return mean.shape[-1] if vector.kinds[0] == "vector" else 1
+
+
+def _value_and_mean(natural: Any) -> tuple[Float[Array, "*b"], Any]:
+    d = _columns(natural.first, natural)
+    location = natural.first / _wide(natural.count, natural)
+    scatter = natural.second - _square(natural.first, location, natural)
+    value, precision, half_log = gamma_terms(natural.dof + (2.0 - d), scatter)
+    mean = type(natural)(
+        _wide(precision, natural) * location,
+        -0.5 * (d / natural.count + precision * _square(location, location, natural)),
+        -0.5 * precision,
+        half_log,
+    )
+    return value + 0.5 * d * (LOG_2PI - jnp.log(natural.count)), mean
+
+
+_log_normaliser = closed_form(_value_and_mean)
+
+
+class _NormalGamma(Located):
+    """λ ~ Gamma(dof/2, rate = scatter/2) and μ | λ ~ N(mean, I/(pseudo_count · λ)), for a `vector` of either kind."""
+
+    vector: ClassVar[Any]
+
+    @classmethod
+    def _checked(cls, mean: Any, pseudo_count: Any, dof: Any, scatter: Any) -> Any:
+        rank = 1 if cls.vector.kinds[0] == "vector" else 0
+        m, v, nu, s = parameters(mean=(mean, rank), pseudo_count=(pseudo_count, 0), dof=(dof, 0), scatter=(scatter, 0))
+        require_finite_positive(pseudo_count=v, dof=nu, scatter=s)
+        return as_arrays(cls._natural(m, v, nu, s))
+
+    @classmethod
+    def _natural(cls, location: Array, count: Array, dof: Array, scatter: Array) -> Any:
+        second = scatter + count * _square(location, location, cls.vector)
+        d = _columns(location, cls.vector)
+        return cls.vector(_wide(count, cls.vector) * location, count, second, dof - (2.0 - d))
+
+    @property
+    def location(self) -> Float[Array, "..."]:
+        return self.natural.first / _wide(self.natural.count, self.vector)
+
+    @property
+    def pseudo_count(self) -> Float[Array, "*b"]:
+        return self.natural.count
+
+    @property
+    def dof(self) -> Float[Array, "*b"]:
+        return self.natural.dof + (2.0 - _columns(self.natural.first, self.vector))
+
+    @property
+    def scatter(self) -> Float[Array, "*b"]:
+        return self.natural.second - _square(self.natural.first, self.natural.first, self.vector) / self.natural.count
+
+    def log_normaliser(self) -> Float[Array, "*b"]:
+        return _log_normaliser(self.natural)
+
+    def is_proper(self) -> Bool[Array, "*b"]:
+        return (self.natural.count > 0) & (self.dof > 0) & (self.scatter > 0)
+
+    def sample(self, key: Key[Array, ""]) -> MeanAndPrecision:
+        key_precision, key_mean = jax.random.split(key)
+        precision = sample_scalar_precision(key_precision, self.dof, self.scatter)
+        noise = normal(key_mean, self.natural.first.shape)
+        width = _wide(jnp.sqrt(self.natural.count * precision), self.vector)
+        return MeanAndPrecision(self.location + noise / width, precision)
+
+    def statistics(self, draw: MeanAndPrecision) -> Any:
+        mean, precision, _ = draw
+        return self.vector(
+            _wide(precision, self.vector) * mean,
+            -0.5 * precision * _square(mean, mean, self.vector),
+            -0.5 * precision,
+            0.5 * jnp.log(precision),
+        )
+
+    def mode(self) -> MeanAndPrecision:
+        return MeanAndPrecision(self.location, jnp.maximum(self.natural.dof, TINY) / self.scatter)
+
+    @staticmethod
+    def _moments(mean: Any) -> tuple[Array, Array, Array]:
+        precision = -2.0 * mean.second
+        location = mean.first / _wide(precision, mean)
+        return location, -2.0 * mean.count - _square(mean.first, location, mean), precision
+
+    @classmethod
+    def _matching(cls, location: Array, spread: Array, precision: Array, mean_log: Array, guess: Array | None) -> Self:
+        scatter, dof = match_scalar_precision(precision, mean_log, guess)
+        return cls.from_natural(cls._natural(location, _columns(location, cls.vector) / spread, dof, scatter))
+
+    def _spread(self, location: Array) -> Float[Array, "*b"]:
+        apart = self.location - location
+        within = _columns(location, self.vector) / self.pseudo_count
+        return within + self.dof / self.scatter * _square(apart, apart, self.vector)
+
+
+class NormalGamma(_NormalGamma):
+    """λ ~ Gamma(dof/2, rate = scatter/2) and μ | λ ~ N(mean, 1/(pseudo_count · λ)), for each element."""
+
+    natural: NormalGammaVector
+    vector: ClassVar[Any] = NormalGammaVector
+
+    def __init__(self, mean: ArrayLike, pseudo_count: ArrayLike, dof: ArrayLike, scatter: ArrayLike):
+        self.natural = self._checked(mean, pseudo_count, dof, scatter)
+
+
+class IsotropicNormalGamma(_NormalGamma):
+    """λ ~ Gamma(dof/2, rate = scatter/2) and μ | λ ~ N(mean, I/(pseudo_count · λ)): one λ for d columns."""
+
+    natural: IsotropicNormalGammaVector
+    vector: ClassVar[Any] = IsotropicNormalGammaVector
+
+    def __init__(self, mean: ArrayLike, pseudo_count: ArrayLike, dof: ArrayLike, scatter: ArrayLike):
+        self.natural = self._checked(mean, pseudo_count, dof, scatter)
+
+
+# ---- likelihoods --------------------------------------------------------------------------------------------
 
 
 class ScalarGaussian(Pair):
@@ -158,124 +226,6 @@ class ScalarGaussian(Pair):
         """As for the full covariance, one column at a time."""
         centre, spread = np.nanmean(x), default_spread(x[:, None], size)[0]
         return NormalGamma(np.full(size, centre), 0.01, 3.0, np.full(size, spread))
-
-
-class IsotropicNormalGammaVector(Vector):
-    """η = (v m, v, s + v|m|², dof − 2 + d), t(μ, λ) = (λμ, −½ λ|μ|², −½ λ, ½ log λ),
-    T(x) = (x, 1, |x|², d)."""
-
-    first: Float[Array, "*b d"]
-    count: Float[Array, "*b"]
-    second: Float[Array, "*b"]
-    dof: Float[Array, "*b"]
-
-    kinds: ClassVar[tuple[str, ...]] = ("vector", "scalar", "scalar", "scalar")
-
-
-def _isotropic_natural(location: Array, count: Array, dof: Array, scatter: Array) -> IsotropicNormalGammaVector:
-    second = scatter + count * (location * location).sum(axis=-1)
-    d = location.shape[-1]
-    return IsotropicNormalGammaVector(count[..., None] * location, count, second, dof - 2.0 + d)
-
-
-def _isotropic_value_and_mean(
-    natural: IsotropicNormalGammaVector,
-) -> tuple[Float[Array, "*b"], IsotropicNormalGammaVector]:
-    d = natural.first.shape[-1]
-    half_dof = 0.5 * (natural.dof + 2.0 - d)
-    location = natural.first / natural.count[..., None]
-    rate = 0.5 * (natural.second - jnp.sum(natural.first * location, axis=-1))
-    log_rate = jnp.log(rate)
-    value = log_gamma(half_dof) - half_dof * log_rate + 0.5 * d * (LOG_2PI - jnp.log(natural.count))
-    precision = half_dof / rate
-    mean = IsotropicNormalGammaVector(
-        precision[..., None] * location,
-        -0.5 * (d / natural.count + precision * jnp.sum(jnp.square(location), axis=-1)),
-        -0.5 * precision,
-        0.5 * (digamma(half_dof) - log_rate),
-    )
-    return value, mean
-
-
-_isotropic_log_normaliser = closed_form(_isotropic_value_and_mean)
-
-
-class IsotropicNormalGamma(Family):
-    """λ ~ Gamma(dof/2, rate = scatter/2) and μ | λ ~ N(mean, I/(pseudo_count · λ)): one λ for d columns."""
-
-    natural: IsotropicNormalGammaVector
-
-    def __init__(self, mean: ArrayLike, pseudo_count: ArrayLike, dof: ArrayLike, scatter: ArrayLike):
-        m, v, nu, s = parameters(mean=(mean, 1), pseudo_count=(pseudo_count, 0), dof=(dof, 0), scatter=(scatter, 0))
-        require_finite_positive(pseudo_count=v, dof=nu, scatter=s)
-        self.natural = as_arrays(_isotropic_natural(m, v, nu, s))
-
-    @property
-    def location(self) -> Float[Array, "*b d"]:
-        return self.natural.first / self.natural.count[..., None]
-
-    @property
-    def pseudo_count(self) -> Float[Array, "*b"]:
-        return self.natural.count
-
-    @property
-    def dof(self) -> Float[Array, "*b"]:
-        return self.natural.dof + 2.0 - self.natural.first.shape[-1]
-
-    @property
-    def scatter(self) -> Float[Array, "*b"]:
-        return self.natural.second - jnp.sum(jnp.square(self.natural.first), axis=-1) / self.natural.count
-
-    def log_normaliser(self) -> Float[Array, "*b"]:
-        return _isotropic_log_normaliser(self.natural)
-
-    def is_proper(self) -> Bool[Array, "*b"]:
-        return (self.natural.count > 0) & (self.dof > 0) & (self.scatter > 0)
-
-    def sample(self, key: Key[Array, ""]) -> MeanAndPrecision:
-        key_precision, key_mean = jax.random.split(key)
-        precision = sample_scalar_precision(key_precision, self.dof, self.scatter)
-        noise = normal(key_mean, self.natural.first.shape)
-        return MeanAndPrecision(self.location + noise / jnp.sqrt(self.natural.count * precision)[..., None], precision)
-
-    def statistics(self, draw: MeanAndPrecision) -> IsotropicNormalGammaVector:
-        mean, precision, _ = draw
-        return IsotropicNormalGammaVector(
-            precision[..., None] * mean,
-            -0.5 * precision * jnp.sum(jnp.square(mean), axis=-1),
-            -0.5 * precision,
-            0.5 * jnp.log(precision),
-        )
-
-    def mode(self) -> MeanAndPrecision:
-        return MeanAndPrecision(self.location, jnp.maximum(self.natural.dof, TINY) / self.scatter)
-
-    @classmethod
-    def from_mean(cls, mean: IsotropicNormalGammaVector, guess: Self | None = None) -> Self:
-        precision = -2.0 * mean.second
-        location = mean.first / precision[..., None]
-        spread = -2.0 * mean.count - jnp.sum(mean.first * location, axis=-1)
-        return cls._matching(location, spread, precision, 2.0 * mean.dof, None if guess is None else guess.dof)
-
-    @classmethod
-    def _matching(cls, location: Array, spread: Array, precision: Array, mean_log: Array, guess: Array | None) -> Self:
-        """The member with E[λμ] = E[λ] `location`, E[λ |μ − location|²] = `spread`; `guess` is one of dof."""
-        dof = inverse_wishart_gap(jnp.log(precision) - mean_log, 1, guess)
-        return cls.from_natural(_isotropic_natural(location, location.shape[-1] / spread, dof, dof / precision))
-
-    def mix_means(self, other: Self, rate: ArrayLike) -> Self:
-        """By the centred form of the spread, as for the Normal-Wishart."""
-        mean, weight = self.mean().mix(other.mean(), rate), jnp.asarray(rate)
-        precision = -2.0 * mean.second
-        location = mean.first / precision[..., None]
-        spread = (1.0 - weight) * self._spread(location) + weight * other._spread(location)
-        between = (1.0 - weight) * self.dof + weight * other.dof
-        return type(self)._matching(location, spread, precision, 2.0 * mean.dof, between)
-
-    def _spread(self, location: Float[Array, "*b d"]) -> Float[Array, "*b"]:
-        """E[λ |μ − location|²]."""
-        distance = jnp.sum(jnp.square(self.location - location), axis=-1)
-        return location.shape[-1] / self.pseudo_count + self.dof / self.scatter * distance
 
 
 class SphericalGaussian(Pair):

@@ -17,7 +17,6 @@ from ..numerics.linalg import (
     log_det,
     outer,
     quadratic_form,
-    solve_vector,
     transposed_solve,
     transposed_solve_vector,
     whiten,
@@ -25,6 +24,7 @@ from ..numerics.linalg import (
 from ..numerics.random import normal
 from ..numerics.special import log_gamma
 from ._family import LOG_2PI, Family, Vector, closed_form
+from ._located import Located
 from ._pair import Pair
 from ._parameters import as_arrays, parameters, positive_definite, require_finite_positive
 from .wishart import (
@@ -49,7 +49,7 @@ class NormalWishartVector(Vector):
 
 
 class BeforeRounding(NamedTuple):
-    """What the entries of a nearly singular Λ cannot tell any more."""
+    """Functions of a draw that cannot be recovered from the rounded entries of a nearly singular Λ."""
 
     linear: Float[Array, "*b d"]  # Λμ
     square: Float[Array, "*b"]  # μᵀΛμ
@@ -59,7 +59,7 @@ class BeforeRounding(NamedTuple):
 class MeanAndPrecision(NamedTuple):
     """A draw of the mean and the precision matrix of a Gaussian.
 
-    With dof close to d − 1 most draws are nearly singular: a sampler keeps what they were `before` rounding.
+    With dof close to d − 1 most draws are nearly singular: `before` holds what a sampler knew before rounding.
     """
 
     mean: Float[Array, "*b d"]
@@ -80,7 +80,7 @@ def _from_entries(mean: Float[Array, "*b d"], precision: Float[Array, "*b d d"])
 
 
 def as_drawn(draw: Any) -> Any:
-    """A user's own draw in the form of those of `sample`."""
+    """A draw given by the user, completed to the form that `sample` returns."""
     if not isinstance(draw, MeanAndPrecision) or draw.before is not None or draw.precision.ndim == draw.mean.ndim:
         return draw
     return draw._replace(before=_from_entries(draw.mean, draw.precision))
@@ -101,7 +101,7 @@ def _value_and_mean(natural: NormalWishartVector) -> tuple[Float[Array, "*b"], N
     location = natural.first / natural.count[..., None]
     factor = cholesky(_scatter(natural))
     value = log_wishart_normaliser(factor, dof) + 0.5 * d * (LOG_2PI - jnp.log(natural.count))
-    half = whiten(factor, location[..., None])[..., 0]  # squares of it cannot cancel as products with E[Λ] can
+    half = whiten(factor, location[..., None])[..., 0]  # its squares cannot cancel, as products with E[Λ] can
     mean = NormalWishartVector(
         dof[..., None] * transposed_solve_vector(factor, half),
         -0.5 * (d / natural.count + dof * inner(half, half)),
@@ -114,7 +114,7 @@ def _value_and_mean(natural: NormalWishartVector) -> tuple[Float[Array, "*b"], N
 _log_normaliser = closed_form(_value_and_mean)
 
 
-class NormalWishart(Family):
+class NormalWishart(Located):
     """Λ ~ Wishart(dof, scatter) with E[Λ] = dof · scatter⁻¹, and μ | Λ ~ N(mean, (pseudo_count · Λ)⁻¹).
 
     In the thesis's symbols v = pseudo_count, a = dof/2, B = scatter/2.
@@ -174,35 +174,20 @@ class NormalWishart(Family):
         scale = jnp.maximum(self.natural.dof, TINY)[..., None, None]
         return MeanAndPrecision(self.location, scale * explicit_inverse(cholesky(self.scatter)))
 
-    @classmethod
-    def from_mean(cls, mean: NormalWishartVector, guess: Self | None = None) -> Self:
+    @staticmethod
+    def _moments(mean: NormalWishartVector) -> tuple[Array, Array, Array]:
         precision = -2.0 * mean.second
         # E[Λμ] = E[Λ] m, and E[μᵀΛμ] = d/v + mᵀ E[Λ] m.
         factor = cholesky(precision)
         half = whiten(factor, mean.first[..., None])[..., 0]
-        location = transposed_solve_vector(factor, half)
-        spread = -2.0 * mean.count - inner(half, half)
-        return cls._matching(location, spread, precision, 2.0 * mean.dof, None if guess is None else guess.dof)
+        return transposed_solve_vector(factor, half), -2.0 * mean.count - inner(half, half), precision
 
     @classmethod
     def _matching(cls, location: Array, spread: Array, precision: Array, mean_log: Array, guess: Array | None) -> Self:
-        """The member with E[Λμ] = E[Λ] `location`, E[(μ − location)ᵀ Λ (μ − location)] = `spread`; `guess` is
-        one of dof."""
         scatter, dof = match_precision_mean(precision, mean_log, guess)
         return cls.from_natural(_natural(location, location.shape[-1] / spread, dof, scatter))
 
-    def mix_means(self, other: Self, rate: ArrayLike) -> Self:
-        """By the centred form of the spread: uncentred, its digits are lost when the location is many widths
-        from the origin, and more of them the larger the count."""
-        mean, weight = self.mean().mix(other.mean(), rate), jnp.asarray(rate)
-        precision = -2.0 * mean.second
-        location = solve_vector(cholesky(precision), mean.first)
-        spread = (1.0 - weight) * self._spread(location) + weight * other._spread(location)
-        between = (1.0 - weight) * self.dof + weight * other.dof
-        return type(self)._matching(location, spread, precision, 2.0 * mean.dof, between)
-
     def _spread(self, location: Float[Array, "*b d"]) -> Float[Array, "*b"]:
-        """E[(μ − location)ᵀ Λ (μ − location)]."""
         distance = quadratic_form(cholesky(self.scatter), self.location - location)
         return location.shape[-1] / self.pseudo_count + self.dof * distance
 
@@ -227,7 +212,8 @@ class Gaussian(Pair):
         return jnp.full(x.shape[:-1], -0.5 * x.shape[-1] * LOG_2PI)
 
     def log_predictive(self, family: Family, x: Any, power: ArrayLike = 1.0) -> Float[Array, "n k"]:
-        """The Student-t density: A(η + T(x)) − A(η) with one Cholesky a component instead of one a datum."""
+        """The Student-t density: A(η + T(x)) − A(η) with one Cholesky factor per component instead of
+        one per datum."""
         if not (isinstance(power, float) and power == 1.0):
             return super().log_predictive(family, x, power)
         assert isinstance(family, NormalWishart)
@@ -247,7 +233,7 @@ class Gaussian(Pair):
 
     def sample(self, key: Key[Array, ""], draw: MeanAndPrecision) -> Float[Array, "*b d"]:
         noise = jax.random.normal(key, draw.mean.shape)
-        # A matrix that rounding made singular is taken for the nearest that is not.
+        # A matrix that rounding made singular is replaced by the nearest one that is not.
         d = noise.shape[-1]
         ridge = 1e-14 * jnp.eye(d).reshape((1,) * (noise.ndim - 1) + (d, d)) * draw.precision
         factor = cholesky(draw.precision + ridge)

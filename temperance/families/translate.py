@@ -73,7 +73,7 @@ def _(natural: NormalWishartVector, shift: Shift) -> NormalWishartVector:
     count = natural.count[..., None]
     step = count * _like(shift, natural.first)
     moved = natural.first + step
-    # S + v m mᵀ, through the scatter: subtracting what the old mean added and adding the new.
+    # S + v m mᵀ by way of the scatter: subtract the term of the old mean, add that of the new one.
     scatter = natural.second - outer(natural.first, natural.first) / count[..., None]
     return NormalWishartVector(moved, natural.count, scatter + outer(moved, moved) / count[..., None], natural.dof)
 

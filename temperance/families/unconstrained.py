@@ -208,7 +208,7 @@ class _WeightsAndMatrix(Chart):
 
 
 class _Columns(Chart):
-    """Independent columns, their coordinates behind one another."""
+    """Independent columns, with their coordinates one after another."""
 
     def to_line(self, draw: Any) -> Line:
         u = chart(self.family.inner).to_line(draw)
@@ -224,7 +224,7 @@ class _Columns(Chart):
 
 
 class _Factors(Chart):
-    """Different families, their coordinates behind one another in the order of their names."""
+    """Different families, with their coordinates one after another in the order of their names."""
 
     def to_line(self, draw: dict[str, Any]) -> Line:
         charts = self._charts()

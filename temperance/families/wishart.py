@@ -45,8 +45,8 @@ def sample_bartlett(
 ) -> tuple[Float[Array, "*b d d"], Float[Array, "*b"]]:
     """Bartlett's lower triangular B, with B Bᵀ ~ Wishart(dof, I), and log|B Bᵀ|.
 
-    With dof near d − 1 a draw can be singular in floating point, and its factor NaN: `least` keeps it just off, for
-    those who look at the entries of B Bᵀ only.
+    With dof near d − 1 a draw can be singular in floating point and its factor NaN. `least` keeps draws away from
+    that, for callers that look at the entries of B Bᵀ only.
     """
     key_diagonal, key_below = jax.random.split(key)
     index = jnp.arange(d, dtype=dof.dtype).reshape((1,) * dof.ndim + (d,))

@@ -140,7 +140,7 @@ def _forward(initial, matrix, likelihood, starts, forward, norms, logs):  # type
 @njit(**OPTIONS)
 def _backward(transposed, likelihood, starts, ahead, logs):  # type: ignore[no-untyped-def]
     steps, size = likelihood.shape
-    joint, back = np.empty(size), np.empty(size)
+    back = np.empty(size)
     one = 1.0 if logs is None else 0.0
     for i in range(size):
         ahead[steps - 1, i] = one
@@ -149,12 +149,11 @@ def _backward(transposed, likelihood, starts, ahead, logs):  # type: ignore[no-u
             for i in range(size):
                 ahead[t - 1, i] = one
             continue
-        for j in range(size):
-            joint[j] = _times(ahead[t, j], likelihood[t, j], logs)
+        share = _times(ahead[t, 0], likelihood[t, 0], logs)
         for i in range(size):
-            back[i] = _times(joint[0], transposed[0, i], logs)
+            back[i] = _times(share, transposed[0, i], logs)
         for j in range(1, size):
-            share = joint[j]
+            share = _times(ahead[t, j], likelihood[t, j], logs)
             for i in range(size):
                 back[i] = _plus(back[i], _times(share, transposed[j, i], logs), logs)
         total = back[0]

@@ -39,7 +39,7 @@ def cholesky(matrix: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
             factor[i][j] = jnp.sqrt(rest) if i == j else rest / factor[j][j]
     # A leading minor that is not positive makes every entry NaN, as LAPACK's failure does.
     valid = factor[d - 1][d - 1] > 0
-    # Whoever uses the factor takes it apart again, so that it is never put together.
+    # Callers take the entries apart again, so the compiler never assembles the matrix.
     return _join([[jnp.where(valid, entry, jnp.nan) for entry in row] for row in factor], copied=False)
 
 
@@ -71,7 +71,7 @@ def gram(half: Float[Array, "*b d m"]) -> Float[Array, "*b m m"]:
 
 
 def add(terms: Iterable[Array]) -> Array:
-    """Their sum, without a zero to start from."""
+    """The sum of the terms, without the zero that `sum` starts from."""
     return functools.reduce(operator.add, terms)
 
 

@@ -35,7 +35,7 @@ def long_run_variance(series: np.ndarray) -> float:
 
 
 def _autocovariance(series: np.ndarray) -> np.ndarray:
-    """Of each row, at every lag, by the fast Fourier transform."""
+    """The autocovariance of each row at every lag, by the fast Fourier transform."""
     draws = series.shape[-1]
     size = 2 ** int(np.ceil(np.log2(2 * draws)))
     spectrum = np.fft.rfft(series - series.mean(axis=-1, keepdims=True), size, axis=-1)
@@ -49,7 +49,7 @@ def standard_error(series: np.ndarray) -> float:
 
 
 def effective_size(series: np.ndarray) -> float:
-    """How many independent draws would give the mean as precisely."""
+    """The number of independent draws that would give the mean with the same precision."""
     series = np.atleast_2d(series)
     spread = long_run_variance(series)
     return float(series.size if spread == 0 else series.size * series.var() / spread)
@@ -80,5 +80,5 @@ def _r_hat(values: np.ndarray) -> float:
     within = values.var(axis=1, ddof=1).mean()
     between = n * values.mean(axis=1).var(ddof=1)
     if within == 0:
-        return np.inf if between > 0 else 1.0  # chains that stand still, apart or together
+        return np.inf if between > 0 else 1.0  # chains that do not move, at different values or at the same one
     return float(np.sqrt((between / within + n - 1) / n))

@@ -67,8 +67,8 @@ def sum_paths(chain: Chain, key: Key[Array, ""] | None = None, engine: str = "de
     """log p(x_t | x_1 … x_(t−1)) for each step: over a sequence they add up to the log of the sum over all its paths.
 
     The derivative of that sum is the posterior of its states and transitions, or with a key a path drawn from it. The
-    derivative given for a single step is its share in that of the sum, the smoothed statistics of that step: with
-    weights that are the same all along a sequence it is exact, and a step of weight zero is only a context for others.
+    rule gives each step its share of that derivative, the smoothed statistics of the step. This is exact where all
+    steps of a sequence have the same weight; a step of weight zero only serves as context for the others.
     """
     return _sum(*chain, engine) if key is None else _drawn(chain, key, engine)
 

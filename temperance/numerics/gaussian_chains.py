@@ -37,7 +37,7 @@ class Eliminated(NamedTuple):
     linear: Float[Array, "t k"]
     inverses: Float[Array, "t k k"]  # L⁻¹
     white: Float[Array, "t k"]  # L⁻¹ r
-    gains: Float[Array, "t k k"]  # (L Lᵀ)⁻¹ (link G)ᵀ of z_t, whose link is that of z_{t+1}; of the last, zero
+    gains: Float[Array, "t k k"]  # (L Lᵀ)⁻¹ (link G)ᵀ of z_t, with the link to z_{t+1}; zero for the last
 
 
 def chain_integral(
@@ -47,7 +47,8 @@ def chain_integral(
     links: Float[Array, " t"],
     key: Key[Array, ""] | None = None,
 ) -> Float[Array, ""]:
-    """The integral above; `links` is 1 where z_t hangs on z_{t−1} and 0 where it does not (the first is not used)."""
+    """The integral above; `links` is 1 where z_t depends on z_{t−1} and 0 where it does not (the first is not
+    used)."""
     if key is None:
         return _integral(linear, precision, coupling, links)
     done = _eliminate(linear, precision, coupling, links)
@@ -73,7 +74,7 @@ def forward_potentials(
     coupling: Float[Array, "k k"],
     links: Float[Array, " t"],
 ) -> tuple[Float[Array, "t k"], Float[Array, "t k k"]]:
-    """(h, J) of each z_t with all latents before it integrated out, and none after it taken into account."""
+    """(h, J) of each z_t with all earlier latents integrated out and the later ones ignored."""
     done = _eliminate(linear, precision, coupling, links)
     return done.linear, symmetrise(done.factors @ transpose(done.factors))
 

@@ -19,14 +19,14 @@ from .special import LOG_2PI
 
 
 class GaussianMoments(NamedTuple):
-    """The mean of each z, and its covariance (one for all data where the precision is one for all)."""
+    """The mean of each z, and its covariance (a single one where all data share one precision)."""
 
     mean: Float[Array, "n k"]
     covariance: Float[Array, "*n k k"]
 
 
 def gaussian_moments(linear: Float[Array, "n k"], precision: Float[Array, "*n k k"]) -> GaussianMoments:
-    """E[z] and Cov[z] under exp(hᵀz − ½ zᵀPz), with P one for each datum or (k, k) for all."""
+    """E[z] and Cov[z] under exp(hᵀz − ½ zᵀPz), with one P per datum, or a single P (k, k)."""
     _, white, half = _value(linear, precision)
     return GaussianMoments(_times(half, white), gram(half))
 
@@ -34,7 +34,7 @@ def gaussian_moments(linear: Float[Array, "n k"], precision: Float[Array, "*n k 
 def gaussian_integral(
     linear: Float[Array, "n k"], precision: Float[Array, "*n k k"], key: Key[Array, ""] | None = None
 ) -> Float[Array, " n"]:
-    """log ∫ exp(hᵀz − ½ zᵀPz) dz of each datum, with P one for each, or (k, k) for all."""
+    """log ∫ exp(hᵀz − ½ zᵀPz) dz of each datum, with one P per datum, or a single P (k, k)."""
     if key is None:
         return _integral(linear, precision)
     value, white, half = _value(linear, precision)
@@ -62,7 +62,7 @@ def _(primals, tangents):  # type: ignore[no-untyped-def]
 
 
 def _value(linear: Array, precision: Array) -> tuple[Float[Array, " n"], Float[Array, "n k"], Float[Array, "*n k k"]]:
-    """The integral, L⁻¹ h and L⁻¹, with which all else is a product."""
+    """The integral, L⁻¹ h and L⁻¹: everything else is a product with these."""
     factor = cholesky(precision)
     half = inverse_factor(factor)
     white = _times(transpose(half), linear)
@@ -71,5 +71,5 @@ def _value(linear: Array, precision: Array) -> tuple[Float[Array, " n"], Float[A
 
 
 def _times(matrix: Array, vector: Float[Array, "n k"]) -> Float[Array, "n k"]:
-    """vᵀM of each datum, with M one for each or one for all."""
+    """vᵀM of each datum, with one M per datum or a single M."""
     return vector @ matrix if matrix.ndim == 2 else times(transpose(matrix), vector)

@@ -17,13 +17,13 @@ from .special import LOG_2PI
 
 def sum_out(logits: Float[Array, "*n z"], key: Key[Array, ""] | None = None) -> Float[Array, "*n"]:
     """log Σ_z exp(logits); its derivative is softmax(logits), or with a key a one-hot draw from it."""
-    # Latents first: a sum over a leading axis runs along neighbours in memory, twice as fast on a CPU.
+    # Latents first: a sum over the leading axis reads contiguous memory, twice as fast on a CPU.
     terms = jnp.moveaxis(logits, -1, 0)
     top = stop_gradient(jnp.max(terms, axis=0))
     top = jnp.where(jnp.isfinite(top), top, 0.0)
     if key is None:
         return top + jnp.log(jnp.sum(jnp.exp(terms - top[None]), axis=0))
-    # By inversion: one uniform a datum is several times cheaper than a Gumbel variable for every latent value.
+    # By inversion: one uniform per datum is several times cheaper than one Gumbel variable per latent value.
     cumulative = jnp.cumsum(jnp.exp(stop_gradient(terms) - top[None]), axis=0)
     level = jax.random.uniform(key, top.shape, dtype=logits.dtype) * cumulative[-1]
     index = jnp.sum(cumulative <= level[None], axis=0)

@@ -60,7 +60,7 @@ def quadratic_form(factor: Float[Array, "*b d d"], vector: Float[Array, "*b d"])
 
 
 def inverse_factor(factor: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
-    """L⁻¹: several solves with one factor are then products, which need no calls to LAPACK."""
+    """L⁻¹, which turns several solves with one factor into products without calls to LAPACK."""
     return whiten(factor, jnp.broadcast_to(jnp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape))
 
 

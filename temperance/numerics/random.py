@@ -1,7 +1,7 @@
 """Random variables, in forms that compile fast.
 
 Bits for a flat array compile three times faster than for one of several axes, and samplers are made of many such
-calls; otherwise the same as `jax.random`.
+calls; otherwise these functions do what `jax.random` does.
 """
 
 from __future__ import annotations
@@ -53,6 +53,6 @@ def log_gamma_variate(key: Key[Array, ""], shape: Float[Array, "*s"]) -> Float[A
         fresh = jnp.log(d) + log_v + jnp.where(small, jnp.log(boost) / shape, 0.0)
         return rounds + 1, done | accept, jnp.where(done, value, fresh)
 
-    invalid = ~((shape > 0.0) & (shape < jnp.inf))  # never accepted: NaN at once, instead of a loop without end
+    invalid = ~((shape > 0.0) & (shape < jnp.inf))  # would never be accepted: NaN at once instead of an endless loop
     start = (jnp.asarray(0), invalid, jnp.where(invalid, jnp.nan, 0.0))
     return jax.lax.while_loop(unfinished, body, start)[2]

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, Key, UInt32
 
 _ROUNDS = 8
-_SMALL = 1024  # up to here a sort is as cheap, and a network of few bits is not uniform
+_SMALL = 1024  # up to this size a sort is as cheap, and a network of so few bits would not be uniform
 
 
 def shuffled(key: Key[Array, ""], index: Int[Array, " b"], n: int) -> Int[Array, " b"]:

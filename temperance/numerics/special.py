@@ -55,7 +55,7 @@ def digamma(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
     The terms of the sum are added in pairs, 1/(x+i) + 1/(x+7−i), whose denominators are u, u+6, u+10 and u+12.
     """
     x = jnp.asarray(x)
-    # Beyond this the sum is below rounding error, and its denominators would overflow at last.
+    # Beyond this the sum is below rounding error, and its denominators would eventually overflow.
     near = jnp.minimum(x, 1e8 if x.dtype == jnp.float32 else 1e17)
     u = near * (near + 7.0)
     pairs = (2.0 * u + 6.0) / (u * (u + 6.0)) + (2.0 * u + 22.0) / ((u + 10.0) * (u + 12.0))
@@ -92,7 +92,7 @@ def log_gamma(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
     for index in range(len(_BERNOULLI), 0, -1):
         tail = square * tail + _BERNOULLI[index - 1] / (2 * index * (2 * index - 1))
     stirling = (z - 0.5) * jnp.log(z) - z + 0.5 * LOG_2PI + y * tail
-    # The product is a polynomial, and would be a number for x < 0, too.
+    # The product is a polynomial, which is a number for x < 0 too, where this function is NaN.
     return jnp.where(x >= 0.0, stirling - jnp.log(product), jnp.nan)
 
 
@@ -189,7 +189,8 @@ def inverse_wishart_gap(gap: Float[Array, "*s"], d: int, guess: Float[Array, "*s
     In the coordinates (log(dof − d + 1), log gap) the curve is almost a straight line of slope −1, so Newton
     from any start converges in a few steps and cannot leave the domain.
     """
-    # A gap that rounding took is as small as can be told from zero; one clearly below has no solution (NaN).
+    # A gap lost to rounding is set to the smallest that can be told from zero; a clearly negative one has no
+    # solution (NaN).
     gap = jnp.where(gap > -1e-10, jnp.maximum(gap, 1e-16), gap)
     target = jnp.log(gap)
     if guess is None:

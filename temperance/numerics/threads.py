@@ -1,4 +1,4 @@
-"""Threads for compiled host code that lets go of the interpreter's lock, and none where they are in the way."""
+"""Threads for compiled host code that releases the interpreter's lock, and fewer threads where they get in the way."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 _pools: dict[int, ThreadPoolExecutor] = {}
-kernels = threading.Lock()  # of topic models: they use all cores by themselves, and may not be entered twice
+kernels = threading.Lock()  # held by the kernels of topic models, which use all cores and must not be entered twice
 
 
 def thread_count() -> int:
@@ -39,7 +39,7 @@ def in_threads(work: Callable[[int, int], object], size: int, grain: int) -> Non
 
 
 class _Blas:
-    """How many are inside `one_blas_thread`, and what restores the limits when the last leaves."""
+    """How many callers are inside `one_blas_thread`, and what restores the limits when the last one leaves."""
 
     lock = threading.Lock()
     inside = 0
@@ -49,7 +49,7 @@ class _Blas:
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """LAPACK's threads would wait for each other at every one of many small matrices.
+    """Limit BLAS to one thread: with many small matrices LAPACK's threads would wait for each other at each of them.
 
     XLA runs several factorisations at once; where each also starts threads of its own, those of OpenBLAS spin for
     each other's locks, and a sweep with 64 matrices of 64 rows took from 0.02 s to seconds.

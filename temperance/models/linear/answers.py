@@ -50,7 +50,7 @@ class Forecast(NamedTuple):
     states: Float[np.ndarray, "n k"] | None = None
 
     def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Quantiles with so much probability between them."""
+        """The two quantiles that have probability `level` between them, of each step and column."""
         if not 0.0 < level < 1.0:
             raise InvalidParameter(f"level must be between 0 and 1, got {level!r}")
         low, high = np.quantile(self.draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)

@@ -61,7 +61,7 @@ class FactorAnalysis(Model):
     """`n_factors` hidden scores for each row, mixed by loadings, with a mean and noise for each column.
 
     `noise` is "diagonal" (one variance for each column, the default), "isotropic" (one for all: probabilistic PCA),
-    a `tp.Gamma` over the noise precision of each column, or known variances (one number or one a column).
+    a `tp.Gamma` over the noise precision of each column, or known variances (a scalar, or one value per column).
     `relevance` is a `tp.Gamma` over α, the precision of each factor's loadings in units of their columns' spread, or
     a number where α is known. `centre` and `scale` are what the prior calls the columns' mean and spread, by default
     those of the data (with isotropic noise one spread for all). `missing="marginalise"` lets NaN stand for an entry
@@ -143,7 +143,7 @@ class FactorAnalysis(Model):
         linear = column(beta) * (scaled @ first[:, :k] - pull)
         one = np.eye(k) if precision.ndim == 2 else np.eye(k)[None]
         precision = _over_matrix(beta) * precision + _over_matrix(latent) * one
-        if _METRIC in m:  # zeros, whose derivatives are the scores' moments
+        if _METRIC in m:  # the probes: zeros, whose messages are sums of the scores' moments
             linear = linear + m[_PULL][None]
             precision = precision + (m[_METRIC] if precision.ndim == 2 else m[_METRIC][None])
         return Local(beta * constant - 0.5 * k * LOG_2PI * latent, linear, precision)
@@ -283,7 +283,7 @@ class FactorAnalysis(Model):
         return z @ loadings[:, :-1].T + loadings[:, -1] + np.asarray(self.centre)
 
     def impute(self, q: Any, data: Any) -> Prediction:
-        """Every entry with its variance: what was seen as it is (variance 0), what is missing as it is expected."""
+        """Every entry with its variance: observed ones as they are (variance 0), missing ones by their expectation."""
         x = self.new_rows(data)
         mean, variance = answers.average(answers.row_entries, self, q, x)
         seen = ~np.isnan(x)
@@ -291,7 +291,7 @@ class FactorAnalysis(Model):
         return Prediction(whole, np.where(seen, 0.0, np.asarray(variance)))
 
     def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
-        """Averaged over draws of the posterior, always the same: a mixture of Gaussians, so a density."""
+        """The average over a fixed set of draws of the posterior: a mixture of Gaussians, so a density."""
 
         def one(key: Key[Array, ""]) -> Float[Array, " n"]:
             return self.log_evidence(self.statistics(draw_posterior(key, q)), x)

@@ -27,7 +27,7 @@ from .._model import Posterior
 if TYPE_CHECKING:
     from .state_space import StateSpace
 
-_PRODUCTS = 4  # enough to be near; from there every sweep is a better step
+_PRODUCTS = 4  # enough to come near the axes; from there a sweep is the better step
 _SHAKE = 0.1
 _ONE_EACH = ("relevance", "state_noise")  # blocks with one number for each factor
 
@@ -38,7 +38,7 @@ _ONE_EACH = ("relevance", "state_noise")  # blocks with one number for each fact
 def principal_loadings(
     key: Key[Array, ""], data: Data, scale: Float[Array, " d"], size: int
 ) -> tuple[Float[Array, "d k"], Float[Array, " d"]]:
-    """Loadings in units of `scale`, their columns up to a random factor, and the number of values of each column."""
+    """Loadings in units of `scale`, each times a random factor near 1, and the number of values in each column."""
     key_start, key_shake = jax.random.split(key)
 
     def block(part: Any, _: Array, axes: Float[Array, "d k"]) -> tuple[Any, tuple[()]]:
@@ -57,14 +57,14 @@ def principal_loadings(
     product, count = times(axes)
     variances, turn = jnp.linalg.eigh(axes.T @ product / jnp.maximum(data.total_weight, 1.0))
     variances = jnp.maximum(variances, 1e-3)
-    # A principal variance is that of the factor and of the noise, of which half is a guess.
+    # A principal variance is the sum of those of the factor and of the noise; the noise's is guessed to be ½.
     loadings = axes @ turn * jnp.sqrt(jnp.maximum(variances - 0.5, 0.1 * variances))[None]
     return loadings * jnp.exp(_SHAKE * jax.random.normal(key_shake, loadings.shape)), count
 
 
 def principal_start(model: StateSpace, key: Key[Array, ""], data: Data) -> Posterior:
-    """Observation near the principal axes, dynamics of random persistence, precisions to match. No walk over the
-    series: the first sweep has one, and to compile another takes as long as many fits."""
+    """Observation near the principal axes, dynamics of random persistence, precisions to match. There is no walk
+    over the series: the first sweep makes one, and compiling another would take as long as many fits."""
     key_c, key_a, key_v = jax.random.split(key, 3)
     x, scale, k = data.values, model._scale(), model.n_states
     steps = jnp.sum(data.weights[:, None] * ~jnp.isnan(x.real))
@@ -78,7 +78,7 @@ def principal_start(model: StateSpace, key: Key[Array, ""], data: Data) -> Poste
         state_variance = 0.1 * jnp.mean(jnp.square(scale)) * shake[:k]
         half = jnp.full(k, 0.5 * steps)
         blocks["state_noise"] = model._family_of("state_noise") + GammaVector(half, -half * state_variance)
-    # Rows are as certain as regressions on states of variance one would make them.
+    # Rows are as certain as a regression on states of unit variance would make them.
     if "dynamics" in model.prior:
         a = jnp.diag(jax.random.uniform(key_a, (k,), minval=0.3, maxval=0.95))
         rows = jnp.concatenate([a, jnp.zeros((k, model.n_controls))], axis=1)
@@ -95,7 +95,7 @@ def principal_start(model: StateSpace, key: Key[Array, ""], data: Data) -> Poste
 
 
 def _loadings(model: StateSpace, key: Key[Array, ""], data: Data) -> Float[Array, "d k"]:
-    """In units of the columns' spread."""
+    """Loadings in units of the columns' spread."""
     d, k = len(model._scale()), model.n_states
     if k > d:
         return 0.5 * jax.random.normal(key, (d, k))
@@ -146,7 +146,7 @@ def rotate(loadings: Normal, scores: Scores, sizes: Sizes) -> Normal:
     # (N − D) log |A| − ½ Σ E|z′|² against − ½ Σ E|z|².
     gain = -0.5 * (scores.total - d) * log_det(lower) - 0.5 * (scores.total * k - jnp.trace(scores.second))
     gain = gain + _log_prior(after, sizes) - _log_prior(square, sizes)
-    accepted = gain > 0.0  # a NaN, from scores without extent, is refused too
+    accepted = gain > 0.0  # False for NaN too, which scores without any spread give
     inverse = jnp.where(accepted, inverse, jnp.eye(k + 1))
     natural = NormalVector(
         loadings.natural.linear @ inverse,

@@ -30,7 +30,7 @@ from ...families.normal import NormalVector
 from ...numerics.place import on_device
 
 BASES = ("orthonormal", "monomial", "scaled")
-LARGEST = 1e100  # the squares of what enters must be finite
+LARGEST = 1e100  # the squares of the inputs must be finite
 
 
 class Rows(NamedTuple):
@@ -74,7 +74,7 @@ def check_features(rows: np.ndarray) -> np.ndarray:
 
 
 def condition_number(rows: np.ndarray) -> float:
-    """Of the matrix of features, to the eight digits that its Gram matrix can tell."""
+    """The condition number of the features, up to the 10⁸ that can be told from their Gram matrix."""
     values = np.linalg.eigvalsh(rows.T @ rows)
     return float(np.sqrt(values[-1] / max(values[0], 1e-16 * values[-1], np.finfo(float).tiny)))
 
@@ -87,7 +87,7 @@ class Features(Module):
 
     @abstractmethod
     def complete(self, x: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"]) -> Self:
-        """The features with what they take from the data they are fitted to (never from the targets)."""
+        """The features with the scales that they take from the fitted inputs (never from the targets)."""
 
     @abstractmethod
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n p"]: ...
@@ -244,7 +244,7 @@ class Standardised(Module):
     intercept: bool = eqx.field(static=True, kw_only=True)
 
     def design(self, features: Float[np.ndarray, "n f"]) -> Float[np.ndarray, "n p"]:
-        """The rows the model works with, from those of the features."""
+        """The rows that the model works with, from rows of features."""
         if self.intercept:
             features = np.concatenate([np.ones((features.shape[0], 1)), features], axis=1)
         return (features - np.asarray(self.centre)) / np.asarray(self.width)
@@ -288,7 +288,7 @@ class Standardised(Module):
 def _spread(
     centred: Float[np.ndarray, "n p"], raw: Float[np.ndarray, "n p"], share: Float[np.ndarray, " n"]
 ) -> Float[np.ndarray, " p"]:
-    """The root mean square of each centred column; for a constant one its size, or 1 if it is zero."""
+    """The root mean square of each centred column; for a constant column its absolute value, or 1 if that is zero."""
     size = np.sqrt(share @ raw**2)
     spread = np.sqrt(share @ centred**2)
     constant = spread <= 1e-14 * size

@@ -34,7 +34,7 @@ class WeightsPrior(Conditional):
 
     matrix: Float[Array, "p p"]
     offset: Float[Array, " p"]
-    members: Float[Array, "p g"]  # one-hot rows: whose α each weight has
+    members: Float[Array, "p g"]  # one-hot rows: the group of each weight
     log_det: Float[Array, ""]  # of `matrix`
     known: Float[Array, " g"] | None = None
     parents: tuple[str, ...] = eqx.field(static=True, default=("alpha",), kw_only=True)
@@ -93,7 +93,7 @@ def _prior(matrix: Any, offset: Any, members: Any, log_det: Any, known: Any = No
 
 
 class LoadingsPrior(Conditional):
-    """p(w_d | α): w_dk ~ N(0, s_d²/α_k), one precision for each factor; the last entries, which are no loadings (the
+    """p(w_d | α): w_dk ~ N(0, s_d²/α_k), one precision for each factor; the last entries, which are not loadings (the
     column's mean), have known precisions κ/s_d²."""
 
     scale: Float[Array, " d"]
@@ -114,7 +114,7 @@ class LoadingsPrior(Conditional):
 def known_loadings_prior(
     scale: Float[Array, " d"], relevance: Float[Array, " k"], others: Float[Array, " r"]
 ) -> Normal:
-    """The same with known α."""
+    """The prior of the loadings where α is known."""
     return Normal.from_natural(_natural(scale, jnp.append(relevance, others)))
 
 
@@ -127,7 +127,7 @@ def _natural(scale: Float[Array, " d"], precision: Float[Array, " k"]) -> Normal
 
 
 def finite(name: str, value: Any) -> Array:
-    """One number or a vector of them."""
+    """A finite scalar or vector, or an error that names the argument."""
     try:
         array = as_float(value)
     except (TypeError, ValueError):
@@ -149,14 +149,14 @@ def gamma_or_positive(name: str, value: Any) -> Gamma | Array:
 
 
 def each(name: str, value: Array, size: int) -> Array:
-    """One for each of `size` columns, states or factors."""
+    """A scalar or vector broadcast to one value per column, state or factor."""
     if value.shape not in ((), (size,)):
         raise InvalidParameter(f"{name} must be one number or {size} of them, got shape {value.shape}")
     return on_device(np.broadcast_to(np.asarray(value), (size,)))
 
 
 def stack(name: str, family: Gamma, size: int) -> Gamma:
-    """The same of a prior."""
+    """A Gamma prior broadcast to one per column, state or factor."""
     if family.batch_shape not in ((), (size,)):
         raise InvalidParameter(f"{name} must be one Gamma or {size} of them, got {family.batch_shape}")
     stacked = jax.tree.map(lambda leaf: on_device(np.broadcast_to(np.asarray(leaf), (size,))), family.natural)

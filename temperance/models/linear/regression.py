@@ -136,7 +136,7 @@ class LinearRegression(Model):
         return Rows(features, features @ draws["weights"] + jax.random.normal(key_y, (n,)) / jnp.sqrt(beta))
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
-        """Precisions of the data's size, up to a random factor; then the best weights for them."""
+        """Precisions that fit the data's variance, times a random factor; then the best weights given those."""
         p = self._weights_prior()
         spread = jnp.sum(data.weights * jnp.square(data.values.target)) / jnp.sum(data.weights)
         spread = jnp.where(spread > 0.0, spread, jnp.square(self._at().target_width))
@@ -149,7 +149,7 @@ class LinearRegression(Model):
         if "noise" in self.prior:
             blocks["noise"] = self._guess("noise", key_noise, 1.0 / spread, data.total_weight)
         m = {name: family.mean() for name, family in blocks.items()}
-        # The message to the weights does not depend on them: the statistics of zero will do.
+        # The message to the weights does not depend on them, so any statistics serve, here those of zero.
         m["weights"] = p.family(p.natural(m)).statistics(jnp.zeros_like(p.offset))
         walked = self.walk(m, data)
         natural = add(jax.grad(self.log_prior)(m), walked.messages)["weights"]
@@ -186,7 +186,7 @@ class LinearRegression(Model):
         if given is None:
             shape = np.full(members.shape[1], VAGUER if self.ard else 0.5)
             if self.intercept is True:
-                shape[0] = 0.5  # never pruned: the data's own mean, at which it is centred, is not certain
+                shape[0] = 0.5  # never pruned: the data's mean, on which it is centred, is itself uncertain
             priors["alpha"] = Gamma(shape, shape)
             priors["weights"] = relative(at, members)
         elif isinstance(given, Gamma):
@@ -204,7 +204,8 @@ class LinearRegression(Model):
         return priors
 
     def _members(self, size: int) -> np.ndarray:
-        """Whose α each weight has: its own with `ard`, else one for all but (unless shared) the intercept."""
+        """The group of each weight, one-hot: its own with `ard`, else one for all, from which the intercept is apart
+        unless it is shared."""
         group = np.arange(size) if self.ard else np.zeros(size, dtype=int)
         if not self.ard and self.intercept is True:
             group[1:] = 1

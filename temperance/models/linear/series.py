@@ -27,7 +27,7 @@ from .._model import Powers
 
 
 class Series(Module):
-    """Values, the controls that go with them, and which steps there are (1, or NaN for padding)."""
+    """Values, their controls, and a mask of the steps (1, or NaN for padding)."""
 
     x: Float[Array, "n t d"]
     controls: Float[Array, "n t u"]
@@ -39,7 +39,7 @@ class Series(Module):
 
 
 def as_series(data: Any, missing: bool, n_controls: int, columns: int | None = None) -> Series:
-    """Host arrays from a table, a list of tables, or with controls a pair (values, controls) of such."""
+    """NumPy arrays from a table, a list of tables, or (with controls) a pair (values, controls) of these."""
     controls = None
     if n_controls:
         if not isinstance(data, tuple) or len(data) != 2:
@@ -79,7 +79,7 @@ def as_future(controls: Any, n: int, n_controls: int) -> np.ndarray:
 
 
 class LinearMap(NamedTuple):
-    """What is known in expectation of a linear map: E[w] and E[w wᵀ] of its rows, and the precision of its noise."""
+    """The expectations of a linear map: E[w] and E[w wᵀ] of its rows, and the statistics of its noise precision."""
 
     first: Float[Array, "r c"]
     second: Float[Array, "r c c"]
@@ -94,15 +94,15 @@ class Potentials(NamedTuple):
     precision: Float[Array, "n t k k"]
     coupling: Float[Array, "n k k"]
     links: Float[Array, "n t"]
-    out_linear: Float[Array, "n t k"]  # what the step after it adds to `linear` and to `precision`
+    out_linear: Float[Array, "n t k"]  # the parts of `linear` and `precision` that come from the next step
     out_precision: Float[Array, "n t k k"]
 
     def moments(self) -> ChainMoments:
-        """Leading axis: series."""
+        """Moments of the states; the leading axis is the series."""
         return jax.vmap(chain_moments)(self.linear, self.precision, self.coupling, self.links)
 
     def filtered(self) -> GaussianMoments:
-        """Of each state given the steps up to its own (series, step)."""
+        """Moments of each state (series, step) given the steps up to its own."""
         forward = jax.vmap(forward_potentials)(self.linear, self.precision, self.coupling, self.links)
         return jax.vmap(gaussian_moments)(forward[0] - self.out_linear, forward[1] - self.out_precision)
 

@@ -37,12 +37,12 @@ _DRAWS = 64  # of the posterior, over which a predictive density is averaged
 
 
 class Known(NamedTuple):
-    """Matrices of which nothing is learnt, and how the variances' priors compare with the data's."""
+    """Matrices that are not learnt, and the scales of the variances' priors relative to the data's variance."""
 
     dynamics: Float[Array, "k k"]
     observation: Float[Array, "d k"]
-    noise_share: Float[Array, " k"]  # of the data's variance: rate of the Gamma over each state's noise precision
-    start_share: Float[Array, " k"]  # of the data's variance: that of the first state
+    noise_share: Float[Array, " k"]  # rate of the Gamma over each state's noise precision, over the data's variance
+    start_share: Float[Array, " k"]  # variance of the first state, over the data's variance
 
 
 class StateSpace(Model):
@@ -183,7 +183,7 @@ class StateSpace(Model):
         return a, jnp.sqrt(jnp.asarray(self.state_noise))
 
     def observe(self, key: Key[Array, ""], draws: dict[str, Any], z: Array, controls: Array) -> Float[Array, "*n d"]:
-        """What is seen of these states."""
+        """Observations drawn given these states."""
         c = draws["observation"] if "observation" in self.prior else self._matrix({}, "observation")[0]
         v = jnp.concatenate([z, controls, jnp.ones((*z.shape[:-1], 1))], axis=-1)[..., : c.shape[1]]
         variance = 1.0 / draws["noise"] if "noise" in self.prior else jnp.asarray(self.noise)
@@ -199,8 +199,8 @@ class StateSpace(Model):
         series = as_series(data, self.missing, self.n_controls)
         model = self._complete(series)
         n = series.real.shape[0]
-        # One series at a time where they are long: their potentials are (steps, states, states).
-        # A divisor of their number, so that none is there twice.
+        # Long series go one at a time, because their potentials are (steps, states, states).
+        # The block size divides the number of series, so that padding repeats none of them.
         most = max(1, 2**16 // (model.steps * self.n_states))
         block = max(size for size in range(1, min(n, most) + 1) if n % size == 0)
         return model, make_data(model._internal(series), as_weights(weights, n), block, spread=False)
@@ -265,7 +265,7 @@ class StateSpace(Model):
     # ---- answers out --------------------------------------------------------------------------------------
 
     def log_predictive(self, q: Posterior, x: Series) -> Float[Array, " n"]:
-        """Of each series, averaged over draws of the posterior, always the same."""
+        """The log density of each series, averaged over a fixed set of draws of the posterior."""
 
         def one(key: Key[Array, ""]) -> Float[Array, " n"]:
             return self.log_evidence(self.statistics(draw_posterior(key, q)), x)
@@ -274,7 +274,7 @@ class StateSpace(Model):
         return jax.nn.logsumexp(each, axis=0) - np.log(_DRAWS)
 
     def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
-        """Whole series of the length of the longest."""
+        """n series, each as long as the longest in the data."""
 
         def one(key: Key[Array, ""]) -> Any:
             key_q, key_x = jax.random.split(key)
@@ -283,7 +283,8 @@ class StateSpace(Model):
         return jax.vmap(one)(jax.random.split(key, n)) + jnp.asarray(self.centre)[None, None]
 
     def values_to_user(self, series: Series) -> np.ndarray:
-        """What was simulated with draws in the user's coordinates; where the matrices are known, no draw has them."""
+        """Values simulated from draws in the user's coordinates. Where the matrices are known no draw holds the centre,
+        so it is added here."""
         return np.asarray(series.x) + (0.0 if "observation" in self.prior else np.asarray(self.centre))
 
     def components(self, q: Posterior) -> Float[Array, "k d"]:
@@ -292,8 +293,8 @@ class StateSpace(Model):
 
     @property
     def state_offset(self) -> np.ndarray:
-        """What is added to the states so that they are in the user's coordinates: where the matrices are known and
-        the data's centre is a state that stays where it is (a level), that state; else zero."""
+        """The shift that takes states to the user's coordinates: where the matrices are known and the data's centre
+        is the image of a state that stays in place (a level), that state; otherwise zero."""
         if self.known is None:
             return np.zeros(self.n_states)
         a, c, centre = (np.asarray(value) for value in (self.known.dynamics, self.known.observation, self.centre))
@@ -301,12 +302,12 @@ class StateSpace(Model):
         return still if np.allclose(c @ still, centre) and np.allclose(a @ still, still) else np.zeros(len(a))
 
     def smooth(self, q: Any, x: Series) -> Any:
-        """Mean and variance of every state (steps, states) given all of its series; of several series a list."""
+        """Mean and variance of every state (steps, states) given its whole series; a list for several series."""
         mean, variance = answers.average(answers.smoothed_states, self, q, x)
         return by_series(x, Prediction(np.asarray(mean) + self.state_offset, np.asarray(variance)))
 
     def filter(self, q: Any, x: Series) -> Any:
-        """The same given only the steps up to each one."""
+        """Mean and variance of every state given only the steps up to its own."""
         mean, variance = answers.average(answers.filtered_states, self, q, x)
         return by_series(x, Prediction(np.asarray(mean) + self.state_offset, np.asarray(variance)))
 
@@ -317,7 +318,7 @@ class StateSpace(Model):
         return answers.forecast(self, q, key, x, as_future(controls, n, self.n_controls), draws)
 
     def impute(self, q: Any, data: Any) -> Any:
-        """Every entry with its variance: what was seen as it is (variance 0), what is missing as it is expected."""
+        """Every entry with its variance: observed ones as they are (variance 0), missing ones by their expectation."""
         x = self.new_rows(data)
         mean, variance = self.signal(q, x)
         seen = ~np.isnan(x.x)
@@ -325,7 +326,7 @@ class StateSpace(Model):
         return by_series(x, Prediction(whole, np.where(seen, 0.0, variance)))
 
     def signal(self, q: Any, x: Series) -> Prediction:
-        """What every entry (series, step, column) would be without its noise; the variance has the noise."""
+        """The expectation of every entry (series, step, column) without its noise; the variance includes the noise."""
         mean, variance = answers.average(answers.series_entries, self, q, x)
         return Prediction(np.asarray(mean) + np.asarray(self.centre), np.asarray(variance))
 
@@ -376,7 +377,7 @@ class StateSpace(Model):
 
 
 def by_series(x: Series, found: Prediction) -> Any:
-    """Without the padding: one prediction, or a list with one for each of several series."""
+    """The predictions without the padding: a single one, or a list with one per series."""
     each = [
         Prediction(mean[:length], variance[:length])
         for mean, variance, length in zip(found.mean, found.variance, x.lengths, strict=True)
