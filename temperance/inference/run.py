@@ -54,6 +54,8 @@ def run(
     if they are not the method's own. With a `checkpoint` the run goes on from what an earlier one kept there.
     """
     began = time.perf_counter()
+    if not isinstance(data, Streamed) and not method.counts_rows:
+        data = data.uncounted()
     budget = getattr(method, "max_iter", 1)
     tol = on_device(np.float64(getattr(method, "tol", 0.0)))
     compiled = method.compiled()

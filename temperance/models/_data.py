@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -17,6 +17,7 @@ from .._module import Module
 from ._devices import cut, devices_for, keep_spread, put_rows, rejoin
 
 _PIECE = 2**16  # rows
+_EXACT = 64  # rows up to which nothing is padded
 
 
 def default_engine() -> str:
@@ -56,6 +57,11 @@ class Data(Module):
         """Whether the rows lie over several devices."""
         return self.cuts.devices > 1
 
+    def uncounted(self) -> Self:
+        """The same for compiled code that needs weights and not the number of rows: rows that were padded to one size
+        then share one program."""
+        return dataclasses.replace(self, size=self.weights.shape[0])
+
     @property
     def total_weight(self) -> Float[Array, ""]:
         return jnp.sum(self.weights)
@@ -67,16 +73,19 @@ def make_data(
     block_size: int | None = None,
     transform: Callable[[np.ndarray], np.ndarray] = lambda rows: rows,
     spread: bool = True,
+    bucketed: bool = True,
 ) -> Data:
     """Put `values` (host arrays) on the device, transformed and padded to a whole number of blocks.
 
     A piece at a time: beside what the caller holds there is one copy, however many steps lead to it. Where there are
-    several devices each has an equal share of the rows of every block, unless `spread` is False.
+    several devices each has an equal share of the rows of every block, unless `spread` is False. Rows are `bucketed`,
+    so that data of nearly as many rows share what is compiled.
     """
     n = jax.tree.leaves(values)[0].shape[0]
     devices = devices_for(n) if spread else 1
-    blocks = 1 if block_size is None else max(1, -(-n // (block_size * devices)))
-    size = blocks * devices * -(-n // (blocks * devices))
+    room = bucket(n) if bucketed else n
+    blocks = 1 if block_size is None else max(1, -(-room // (block_size * devices)))
+    size = blocks * devices * -(-room // (blocks * devices))
 
     def place(leaf: Any) -> Array:
         leaf = np.asarray(leaf)
@@ -91,6 +100,14 @@ def make_data(
     padded = np.zeros(size)
     padded[:n] = 1.0 if weights is None else weights
     return Data(jax.tree.map(place, values), put_rows(padded, devices), n, blocks, devices)
+
+
+def bucket(rows: int) -> int:
+    """The number of rows that data are padded to: few sizes, at most an eighth more than there are."""
+    if rows <= _EXACT:
+        return rows
+    step = 1 << (rows.bit_length() - 4)
+    return -(-rows // step) * step
 
 
 def gathered(data: Data) -> Data:

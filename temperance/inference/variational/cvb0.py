@@ -75,6 +75,7 @@ class CVB0(Method):
     restarts: int = 1
     max_iter: int = dataclasses.field(default=1, repr=False)  # reports, worked out from the rest
 
+    counts_rows: ClassVar[bool] = True
     budget: ClassVar[tuple[str, ...]] = (
         "restarts", "max_iter", "tol", "passes", "step_size", "held_out", "patience", "report",
     )  # fmt: skip

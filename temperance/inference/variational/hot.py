@@ -83,6 +83,10 @@ class Hot(Method):
     def exact(self) -> bool:
         return isinstance(self.inner, VB)
 
+    @property
+    def counts_rows(self) -> bool:  # type: ignore[override]
+        return self.inner.counts_rows
+
     def compiled(self) -> Self:
         return dataclasses.replace(super().compiled(), method=self.inner.compiled())  # type: ignore[call-arg]
 

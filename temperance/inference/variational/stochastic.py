@@ -75,6 +75,7 @@ class SVI(Method):
     max_iter: int = dataclasses.field(default=1, repr=False)  # reports, worked out from the rest
 
     streams: ClassVar[bool] = True
+    counts_rows: ClassVar[bool] = True
     budget: ClassVar[tuple[str, ...]] = (
         "restarts", "max_iter", "tol", "passes", "steps", "step_size", "held_out", "patience", "report",
     )  # fmt: skip

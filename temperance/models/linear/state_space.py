@@ -203,7 +203,7 @@ class StateSpace(Model):
         # The block size divides the number of series, so that padding repeats none of them.
         most = max(1, 2**16 // (model.steps * self.n_states))
         block = max(size for size in range(1, min(n, most) + 1) if n % size == 0)
-        return model, make_data(model._internal(series), as_weights(weights, n), block, spread=False)
+        return model, make_data(model._internal(series), as_weights(weights, n), block, spread=False, bucketed=False)
 
     def _complete(self, series: Series) -> Self:
         k, d = self.n_states, series.x.shape[2]
