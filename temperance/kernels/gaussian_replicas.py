@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MOST_SWEEPS = 32  # in one call
 _EXPONENTIALS = 4 * 10**7  # in one call: about a tenth of a second
-_COMPILATION = 6.0  # seconds
+_COMPILATION = 4.0  # seconds: fewer than it takes, as later runs and processes have it too
 _WORTH_SHARING = 5 * 10**4  # exponentials of one sweep from which threads gain more than they cost
 
 

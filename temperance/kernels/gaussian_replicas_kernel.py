@@ -134,7 +134,7 @@ def _sweep(bits: np.ndarray, beta: float, problem: Problem, state: np.ndarray, s
 def _measure(replica: int, number: int, problem: Problem, state: np.ndarray, record: Record, scratch: Scratch) -> None:
     """The energies of one replica, in row `number` of the record."""
     x, betas, energies = problem.x, problem.betas, record.energies[number, replica]
-    every = len(record.tables) > 0
+    logs, top, sums, every = scratch.logs, scratch.top, scratch.sums, len(record.tables) > 0
     begin, end = (0, len(betas)) if every else (max(replica - 1, 0), min(replica + 2, len(betas)))
     for i in range(4):
         energies[i] = 0.0
@@ -143,9 +143,9 @@ def _measure(replica: int, number: int, problem: Problem, state: np.ndarray, rec
             record.tables[number, replica, other] = 0.0
     for start in range(0, x.shape[1], BLOCK):
         count = min(BLOCK, x.shape[1] - start)
-        _log_densities(x, start, count, state, scratch.logs, scratch.top)
+        _log_densities(x, start, count, state, logs, top)
         for other in range(begin, end):
-            value, slope = _potential(betas[other], other == replica, count, state, scratch)
+            value, slope = _potential(betas[other], other == replica, count, state, logs, top, sums)
             energies[3] += slope
             if -2 < other - replica < 2:
                 energies[1 + other - replica] += value
@@ -235,10 +235,12 @@ def _add_tally(x: np.ndarray, start: int, count: int, mask: np.ndarray, tally: n
 
 
 @njit(**OPTIONS)
-def _potential(beta: float, with_slope: bool, count: int, state: np.ndarray, scratch: Scratch) -> tuple[float, float]:
+def _potential(
+    beta: float, with_slope: bool, count: int, state: np.ndarray, logs: np.ndarray, top: np.ndarray, sums: np.ndarray
+) -> tuple[float, float]:
     """Σ_n log Σ_k w_k p(x_n | θ_k)^β and, if asked for, its slope."""
     size, last = len(state), state.shape[1] - 1
-    logs, top, total, slopes = scratch.logs, scratch.top, scratch.sums[0], scratch.sums[1]
+    total, slopes = sums[0], sums[1]
     for n in range(count):
         total[n] = 0.0
         slopes[n] = 0.0
