@@ -1,185 +1,201 @@
 """Sweeps of tempered replicas of a Gaussian mixture on a CPU, through the kernel of `gaussian_replicas_kernel.py`.
 
-`Path` serves every model; here nearly all of its time would go into exponentials one by one, random bits and small
-array operations. Swaps and the ladder's adaptation belong to the kernel too, so that one call makes many sweeps: a
-call from JAX to the host costs as much as a sweep of a thousand data.
+`Path` serves every model; for a Gaussian mixture nearly all of its time goes into exponentials one by one, random bits
+and small array operations. A call from JAX to the host costs as much as a sweep of a thousand data, so one call makes
+many sweeps, and swaps between them the pairs that `ParallelTempering` has chosen beforehand. Everything else about
+the ladder is left to `ParallelTempering`.
 """
 
 from __future__ import annotations
 
+import functools
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key, UInt64
 
 from ..families import Dirichlet, Gaussian, NormalWishart
 from ..families.normal_wishart import BeforeRounding, MeanAndPrecision
-from ..inference.monte_carlo.gibbs import State
-from ..inference.monte_carlo.path import Path
-from ..inference.monte_carlo.replicas import Replicas
-from ..models import Data, Mixture, Model
+from ..models import Data, GaussianMixture, Mixture, Model
 from ..numerics.threads import in_threads, thread_count
+from ._at_hand import at_hand
+
+if TYPE_CHECKING:
+    from .gaussian_replicas_kernel import Ensemble, Problem, Record
 
 MOST_SWEEPS = 32  # in one call
 _EXPONENTIALS = 4 * 10**7  # in one call: about a tenth of a second
+_COMPILATION = 4.0  # seconds: fewer than it takes, as later runs and processes have it too
 _WORTH_SHARING = 5 * 10**4  # exponentials of one sweep from which threads gain more than they cost
 
 
 class Sweeps(NamedTuple):
-    """What the sweeps of one call have measured; leading axis: the sweeps."""
+    """What the sweeps of one call found, each before its swaps; leading axis: the sweeps."""
 
-    target: State
-    potential: Float[Array, " s"]  # of the target
-    forward: Float[Array, "s k-1"]
-    backward: Float[Array, "s k-1"]
-    slopes: Float[Array, "s k"]
-    betas: Float[Array, "s k"]
+    targets: Float[Array, "s j w"]  # the last replica
+    energies: Float[Array, "s k 4"]  # of each replica at the beta below, its own and the one above; the slope
+    tables: Float[Array, "s k k"] | None  # of each replica at every beta
     identity: Int[Array, "s k"]
-    energies: Float[Array, "s k k"] | None
 
 
-class Rules(NamedTuple):
-    """What a call does: so many rounds of `thin` sweeps and a swap."""
+class Standing(NamedTuple):
+    """The replicas between two calls, in the order of the ladder."""
 
-    sweeps: int
-    thin: int
-    at_random: bool
-    ends: tuple[int, ...]  # sweeps after which the ladder moves
-    every: bool  # energies at all temperatures
+    generators: UInt64[Array, "k+1 4"]  # the random bits of each replica, and those of the swaps
+    rows: Float[Array, "k j w"]  # the draws, packed
+    identity: Int[Array, " k"]
 
 
-def has_kernel(model: Model, data: Data, path: Path) -> bool:
-    """Whether the kernel draws from the same distributions as `Path.sweep`, here and now."""
+def when(model: Model, data: Data, method: Any) -> bool:
+    """Whether the kernel draws from the same distributions as `Path.sweep`, and saves more time than it costs."""
     return (
         isinstance(model, Mixture)
-        and type(model).log_evidence is Mixture.log_evidence
-        and type(model).log_weights is Mixture.log_weights
+        and type(model) in (GaussianMixture, Mixture)
         and type(model.pair) is Gaussian
         and isinstance(model.prior["components"], NormalWishart)
         and isinstance(model.prior.get("weights", None), Dirichlet | None)
-        and set(model.prior) <= {"components", "weights"}
-        and not path.reference
-        and path.pinned is None
+        and not method.path.reference
+        and method.path.pinned is None
         and jax.tree.leaves(data.values)[0].dtype == jnp.float64
         and jax.default_backend() == "cpu"
         and not data.is_spread  # several devices share the work already
         and find_spec("numba") is not None
+        and (saving(model, data, method) > _COMPILATION or at_hand("gaussian_replicas_kernel", "advance"))
     )
 
 
-def sweeps_a_call(model: Mixture, data: Data, replicas: int, thin: int, every: bool) -> int:
+def exponentials(model: Mixture, data: Data, method: Any) -> int:
+    """How many a sweep of one ensemble takes, measured energies included."""
+    betas = method.replicas if method.multistate else 3
+    return data.values.shape[0] * model.n_components * method.replicas * (method.thin + betas)
+
+
+def saving(model: Mixture, data: Data, method: Any) -> float:
+    """The seconds by which the kernel is faster than `Path.sweep`, roughly: as measured on one core."""
+    sweeps = method.warmup + method.draws
+    return sweeps * (3e-4 * method.thin + 4e-9 * method.chains * exponentials(model, data, method))
+
+
+def sweeps_a_call(model: Mixture, data: Data, method: Any) -> int:
     """Many where they are short; an interruption does not wait for long, and what they measure fits in memory."""
-    work = data.values.shape[0] * model.n_components * replicas * (thin + (replicas if every else 3))
-    room = 2**15 // replicas**2 if every else MOST_SWEEPS
-    return int(np.clip(min(_EXPONENTIALS // max(work, 1), room), 1, MOST_SWEEPS))
+    room = 2**15 // method.replicas**2 if method.multistate else MOST_SWEEPS
+    return int(np.clip(min(_EXPONENTIALS // exponentials(model, data, method), room), 1, MOST_SWEEPS))
 
 
-def sweep_replicas(
-    key: Key[Array, ""], model: Mixture, data: Data, replicas: Replicas, rules: Rules
-) -> tuple[Replicas, Sweeps]:
-    """The replicas after `rules.sweeps` rounds of sweeps and swaps, and what was measured on the way."""
-    k, (n, d), size = replicas.betas.shape[0], data.values.shape, model.n_components
-    # Few arguments: each costs a conversion for every call.
+def generators(key: Key[Array, ""], replicas: int) -> UInt64[Array, "k+1 4"]:
+    return jax.random.bits(key, ((replicas + 1) * 4,), dtype=jnp.uint64).reshape((replicas + 1, 4))
+
+
+class Sweeper(NamedTuple):
+    """A round of `thin` Gibbs sweeps of all replicas; with `every` they are measured at every temperature."""
+
+    fixed: Float[Array, " f"]  # the prior and the data
+    n: int
+    dirichlet: bool
+    thin: int
+    every: bool
+
+    def __call__(
+        self,
+        betas: Float[Array, " k"],
+        standing: Standing,
+        offered: Bool[Array, "s k-1"],
+        span: Int[Array, "2"],
+    ) -> tuple[Standing, Sweeps]:
+        """The replicas after the rounds from `span[0]` to `span[1]`, and what was found, in the rows of those rounds.
+
+        After a round those pairs of neighbours swap that are `offered` to and accept.
+        """
+        sweeps, (k, size, width) = offered.shape[0], standing.rows.shape
+        # Few arguments: each costs a conversion for every call.
+        whole = jnp.concatenate([standing.identity, span, offered.ravel().astype(span.dtype)])
+        number = jnp.float64
+        shapes = [
+            jax.ShapeDtypeStruct(shape, dtype)
+            for shape, dtype in (
+                ((k + 1, 4), jnp.uint64),
+                ((k, size, width), number),
+                ((k,), whole.dtype),
+                ((sweeps, size, width), number),
+                ((sweeps, k, 4), number),
+                ((sweeps if self.every else 0, k, k), number),
+                ((sweeps, k), whole.dtype),
+            )
+        ]
+        given = self.fixed, standing.generators, betas, whole, standing.rows
+        call = functools.partial(_call, *self[1:])
+        found = jax.pure_callback(call, shapes, *given, vmap_method="expand_dims")
+        targets, energies, tables, identity = found[3:]
+        return Standing(*found[:3]), Sweeps(targets, energies, tables if self.every else None, identity)
+
+
+def sweeper(model: Mixture, data: Data, method: Any) -> Sweeper:
+    """The kernel for this problem."""
     fixed = jnp.concatenate([_pack_prior(model).ravel(), data.weights, data.values.T.ravel()])
-    bits = jax.random.bits(key, ((k + 1) * 4,), dtype=jnp.uint64).reshape((k + 1, 4))
-    ladder = jnp.concatenate([replicas.betas, replicas.rejection])
-    counts = jnp.concatenate([replicas.identity, replicas.step[None], replicas.began[None]])
-    rows = _pack(model, replicas.states.draws)
-    dirichlet = "weights" in model.prior
-
-    def call(*given: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        return _call(rules, dirichlet, n, *given)
-
-    tables = rules.sweeps if rules.every else 0
-    floats = (2 * k - 1,), rows.shape, (rules.sweeps, size, rows.shape[2]), (rules.sweeps, 4 * k - 1), (tables, k, k)
-    whole = (k + 2,), (rules.sweeps, k)
-    shapes = (
-        [jax.ShapeDtypeStruct(shape, rows.dtype) for shape in floats],
-        [jax.ShapeDtypeStruct(shape, counts.dtype) for shape in whole],
-    )
-    given = fixed, bits, ladder, counts, rows
-    found = jax.pure_callback(call, shapes, *given, vmap_method="expand_dims")
-    (ladder, rows, targets, measured, energies), (counts, identity) = found
-    after = Replicas(
-        State(_unpack(rows, d, dirichlet), {}), ladder[:k], ladder[k:], counts[:k], counts[k], counts[k + 1]
-    )
-    forward, backward, slopes, potential, betas = jnp.split(measured, (k - 1, 2 * k - 2, 3 * k - 2, 3 * k - 1), axis=1)
-    target = State(_unpack(targets, d, dirichlet), {})
-    return after, Sweeps(
-        target, potential[:, 0], forward, backward, slopes, betas, identity, energies if rules.every else None
-    )
+    return Sweeper(fixed, data.values.shape[0], "weights" in model.prior, method.thin, method.multistate)
 
 
-def _call(rules: Rules, dirichlet: bool, n: int, *given: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """All ensembles (under `vmap`, leading axes): what is a number, and what is a whole number."""
-    fixed, bits, ladder, counts, rows = map(np.asarray, given)
-    batch = np.broadcast_shapes(*(a.shape[: a.ndim - axes] for a, axes in zip(given, (1, 2, 1, 1, 3), strict=True)))
-    ensembles, k, (size, width) = int(np.prod(batch)), rows.shape[-3], rows.shape[-2:]
-    d = int(np.sqrt(width - 2)) - 1  # width = d² + 2d + 3
+def _call(n: int, dirichlet: bool, thin: int, every: bool, *given: Any) -> list[np.ndarray]:
+    """All ensembles (under `vmap`, leading axes)."""
+    from .gaussian_replicas_kernel import Ensemble, Problem, Record
 
-    def own(array: np.ndarray, axes: int) -> np.ndarray:
+    axes = (1, 2, 1, 1, 3)
+    batch = np.broadcast_shapes(*(a.shape[: a.ndim - own] for a, own in zip(given, axes, strict=True)))
+    ensembles = int(np.prod(batch))
+
+    def own(array: Any, axes: int) -> np.ndarray:
         """A copy for each ensemble, to write to."""
         shape = array.shape[array.ndim - axes :]
-        return np.array(np.broadcast_to(array, (*batch, *shape)), order="C").reshape((ensembles, *shape))
+        return np.array(np.broadcast_to(np.asarray(array), (*batch, *shape)), order="C").reshape((ensembles, *shape))
 
-    bits, ladder, counts, rows = own(bits, 2), own(ladder, 1), own(counts, 1), own(rows, 3)
-    targets = np.empty((ensembles, rules.sweeps, size, width))
-    measured = np.empty((ensembles, rules.sweeps, 4 * k - 1))
-    identities = np.empty((ensembles, rules.sweeps, k), dtype=counts.dtype)
-    tables = np.empty((ensembles, rules.sweeps if rules.every else 0, k, k))
-    same = fixed.size == fixed.shape[-1]
-    every = fixed.reshape((1, -1)) if same else own(fixed, 1)
+    generators, betas, whole, rows = (own(array, axis) for array, axis in zip(given[1:], axes[1:], strict=True))
+    k, size, width = rows.shape[1:]
+    d = int(np.sqrt(width - 2)) - 1  # width = d² + 2d + 3
+    identity, span, offered = np.split(whole, (k, k + 2), axis=1)
+    identity, offered = np.ascontiguousarray(identity), offered.reshape((ensembles, -1, k - 1)) > 0
+    sweeps = offered.shape[1]
+    shapes = (sweeps, size, width), (sweeps, k, 4), (sweeps if every else 0, k, k)
+    record = *(np.empty((ensembles, *shape)) for shape in shapes), np.empty((ensembles, sweeps, k), whole.dtype)
+    written = generators, rows, identity, *record
     # A copy: what cannot be written to is another type.
-    parts = [_take_apart(np.array(one), n, d, size) for one in every]
-
-    written = ladder, counts, rows, targets, measured, identities, tables
+    same = given[0].size == given[0].shape[-1]
+    fixed = np.array(given[0]).reshape((1, -1)) if same else own(given[0], 1)
+    parts = [_take_apart(one, n, d, size) for one in fixed]
 
     def sweep(first: int, last: int) -> None:
         for i in range(first, last):
-            given = bits[i], *parts[0 if same else i]
-            _one(rules, dirichlet, ensembles == 1, *given, *(array[i] for array in written))
+            arrays = [array[i] for array in written]
+            problem = Problem(*parts[0 if same else i], dirichlet, thin, betas[i])
+            _one(problem, Ensemble(*arrays[:3]), Record(*arrays[3:]), offered[i], span[i], ensembles == 1)
 
     # Every replica has random bits of its own: how the work is shared between threads changes nothing.
     in_threads(sweep, ensembles, -(-ensembles // thread_count()))
-    shaped = [array.reshape((*batch, *array.shape[1:])) for array in written]
-    return [array for array in shaped if array.dtype == rows.dtype], [
-        array for array in shaped if array.dtype == counts.dtype
-    ]
+    return [array.reshape((*batch, *array.shape[1:])) for array in written]
 
 
 def _one(
-    rules: Rules,
-    dirichlet: bool,
-    only: bool,
-    bits: np.ndarray,
-    x: np.ndarray,
-    prior: np.ndarray,
-    ladder: np.ndarray,
-    counts: np.ndarray,
-    rows: np.ndarray,
-    *written: np.ndarray,
+    problem: Problem, ensemble: Ensemble, record: Record, offered: np.ndarray, span: np.ndarray, only: bool
 ) -> None:
     """One ensemble without a return to Python or, if it is the only one, each sweep shared between threads."""
     from .gaussian_replicas_kernel import advance
 
-    k, size = rows.shape[:2]
-    energies = np.zeros((k, k + 1 if rules.every else 4))
-    ends = np.asarray(rules.ends, dtype=np.int64)
-    given = bits, rules.thin, rules.at_random, ends, x, prior, dirichlet, ladder, counts, rows, energies
-    work = x.shape[1] * size * k * (rules.thin + (k if rules.every else 3))
+    given = problem, ensemble, record, offered
+    begin, stop = map(int, span)
+    k, size = ensemble.states.shape[:2]
+    work = problem.x.shape[1] * size * k * (problem.thin + (k if len(record.tables) else 3))
     if not only or thread_count() == 1 or work < _WORTH_SHARING:
-        advance(0, k, rules.sweeps, True, *given, *written)
+        advance(*given, (begin, stop), (0, k), True)
         return
+    for number in range(begin, stop):
 
-    def share(first: int, last: int) -> None:
-        advance(first, last, 1, False, *given, *written)
+        def share(first: int, last: int, now: tuple[int, int] = (number, number + 1)) -> None:
+            advance(*given, now, (first, last), False)
 
-    for number in range(rules.sweeps):
         in_threads(share, k, -(-k // thread_count()))
-        advance(0, 0, 1, True, *given, *(array[number : number + 1] for array in written))
+        advance(*given, (number, number + 1), (0, 0), True)
 
 
 def _take_apart(fixed: np.ndarray, n: int, d: int, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -202,7 +218,7 @@ def _pack_prior(model: Mixture) -> Float[Array, "k w"]:
     )
 
 
-def _pack(model: Mixture, draws: dict[str, Any]) -> Float[Array, "r k w"]:
+def pack(model: Mixture, draws: dict[str, Any]) -> Float[Array, "r k w"]:
     mean, precision, before = draws["components"]
     assert before is not None
     flat = precision.reshape((*before.square.shape, -1))
@@ -213,8 +229,9 @@ def _pack(model: Mixture, draws: dict[str, Any]) -> Float[Array, "r k w"]:
     return jnp.concatenate(parts, axis=-1)
 
 
-def _unpack(rows: Float[Array, "r k w"], d: int, dirichlet: bool) -> dict[str, Any]:
+def unpack(model: Mixture, rows: Float[Array, "r k w"]) -> dict[str, Any]:
+    d = int(np.sqrt(rows.shape[-1] - 2)) - 1  # the width is d² + 2d + 3
     before = BeforeRounding(rows[..., :d], rows[..., d], rows[..., d + 1])
     precision = rows[..., d + 2 : d + 2 + d * d].reshape((*rows.shape[:-1], d, d))
     draw = MeanAndPrecision(rows[..., d + 2 + d * d : -1], precision, before)
-    return {"components": draw} | ({"weights": rows[..., -1]} if dirichlet else {})
+    return {"components": draw} | ({"weights": rows[..., -1]} if "weights" in model.prior else {})

@@ -18,7 +18,6 @@ _LEAST = 1e-100  # of a χ² variable, in units of its mean: a logarithm has to 
 def draw_parameters(
     bits: np.ndarray,
     beta: float,
-    d: int,
     prior: np.ndarray,
     dirichlet: bool,
     tallies: np.ndarray,
@@ -26,6 +25,7 @@ def draw_parameters(
     space: np.ndarray,
 ) -> None:
     """As `Dirichlet.sample` and `NormalWishart.sample` draw them; `space` is (3d + 3, d)."""
+    d = space.shape[1]
     if dirichlet:
         _draw_weights(bits, prior, tallies, state)
     location, noise, white = space[0], space[1], space[2]
@@ -38,7 +38,7 @@ def draw_parameters(
         for i in range(d):
             noise[i] = normal(bits) / math.sqrt(count)
         _set_precision(d, lower, bartlett, root, state[k])
-        _set_mean(d, location, noise, white, lower, bartlett, root, state[k])
+        _set_mean(location, noise, white, lower, bartlett, root, state[k])
 
 
 @njit(**PLAIN)
@@ -104,7 +104,6 @@ def _set_precision(d: int, lower: np.ndarray, bartlett: np.ndarray, root: np.nda
 
 @njit(**PLAIN)
 def _set_mean(
-    d: int,
     location: np.ndarray,
     noise: np.ndarray,
     white: np.ndarray,
@@ -114,6 +113,7 @@ def _set_mean(
     out: np.ndarray,
 ) -> None:
     """Rᵀμ = Rᵀm + ε/√v for μ = m + L B⁻ᵀε/√v: no product with a singular Λ. Uses up `noise`."""
+    d = len(location)
     out[d] = 0.0
     for j in range(d):
         white[j] = noise[j]

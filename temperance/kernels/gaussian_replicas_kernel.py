@@ -2,21 +2,20 @@
 
 A row of a state holds what belongs to a component: Λμ (d), μᵀΛμ, log|Λ|, Λ (d × d), μ (d) and its weight. Data are
 columns, so that the loops over them run along neighbours in memory. Draws of the parameters are in
-`gaussian_replicas_draws.py`.
+`gaussian_replicas_draws.py`. Arrays are filled by loops: `a[:] = b` costs seconds of compilation.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from ._host import FAST, exp
-from ._host_random import fill_uniform
+from ._host_random import fill_uniform, uniform
 from .gaussian_replicas_draws import draw_parameters
-from .gaussian_replicas_swaps import exchange
 
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": FAST}
 PLAIN: dict[str, Any] = {"error_model": "numpy"}
@@ -25,96 +24,133 @@ _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _SMALLEST = float(np.finfo(np.float64).tiny)
 
 
+class Problem(NamedTuple):
+    """What all replicas share."""
+
+    x: np.ndarray  # (d, n)
+    prior: np.ndarray  # a row for each component: first (d), count, second (d × d), dof, the weight's concentration
+    dirichlet: bool  # whether the weights are drawn
+    thin: int  # Gibbs sweeps before a swap
+    betas: np.ndarray  # (k,)
+
+
+class Ensemble(NamedTuple):
+    """The replicas in the order of the ladder, overwritten by every sweep."""
+
+    generators: np.ndarray  # (k + 1, 4): random bits of each replica, and those of the swaps
+    states: np.ndarray  # (k, components, d² + 2d + 3)
+    identity: np.ndarray  # (k,)
+
+
+class Record(NamedTuple):
+    """What each sweep found before its swaps; leading axis: the sweeps."""
+
+    targets: np.ndarray  # (s, components, d² + 2d + 3): the last replica
+    energies: np.ndarray  # (s, k, 4): of each replica at the beta below, its own and the one above; the slope
+    tables: np.ndarray  # (s, k, k): of each replica at every beta; s = 0 where nobody asks for them
+    identity: np.ndarray  # (s, k)
+
+
+class Scratch(NamedTuple):
+    """Memory that the sweeps of one thread use again and again."""
+
+    logs: np.ndarray  # (components, BLOCK)
+    top: np.ndarray  # (BLOCK,)
+    sums: np.ndarray  # (3, BLOCK)
+    tallies: np.ndarray  # (components, 1 + d + d²)
+    space: np.ndarray  # (3d + 3, d)
+
+
 @njit(nogil=True, cache=True, **PLAIN)
 def advance(
-    first: int,
-    last: int,
-    rounds: int,
+    problem: Problem,
+    ensemble: Ensemble,
+    record: Record,
+    offered: np.ndarray,
+    sweeps: tuple[int, int],
+    replicas: tuple[int, int],
     swap: bool,
-    bits: np.ndarray,
-    thin: int,
-    at_random: bool,
-    ends: np.ndarray,
-    x: np.ndarray,
-    prior: np.ndarray,
-    dirichlet: bool,
-    ladder: np.ndarray,
-    counts: np.ndarray,
-    state: np.ndarray,
-    energies: np.ndarray,
-    targets: np.ndarray,
-    measured: np.ndarray,
-    identities: np.ndarray,
-    tables: np.ndarray,
 ) -> None:
-    """`rounds` rounds: `thin` sweeps of the replicas from `first` to `last`, their energies, and swaps of all.
+    """The `sweeps` from the first number to the second, of the `replicas` from the first to the second.
 
-    Without `swap` it is only the sweeps: what threads share. See `exchange` for what is written. `prior` has a row for
-    each component: first (d), count, second (d × d), dof and the weight's concentration.
+    After each sweep the pairs of neighbours that are `offered` (s, k − 1) a swap decide on it, unless `swap` is
+    False: threads that share a sweep leave the swaps to a call of their own.
     """
-    d, size, betas = len(x), state.shape[1], ladder[: len(state)]
-    logs, top, sums = np.empty((size, BLOCK)), np.empty(BLOCK), np.empty((3, BLOCK))
-    tallies, space = np.zeros((size, 1 + d + d * d)), np.zeros((3 * d + 3, d))
-    for number in range(rounds):
-        for replica in range(first, last):
-            row = state[replica]
-            _sweep(bits[replica], thin, betas[replica], x, prior, dirichlet, row, logs, top, sums, tallies, space)
-            _measure(replica, betas, len(tables) > 0, x, row, logs, top, sums, energies[replica])
+    d, components = len(problem.x), ensemble.states.shape[1]
+    scratch = Scratch(
+        np.empty((components, BLOCK)),
+        np.empty(BLOCK),
+        np.empty((3, BLOCK)),
+        np.zeros((components, 1 + d + d * d)),
+        np.zeros((3 * d + 3, d)),
+    )
+    for number in range(sweeps[0], sweeps[1]):
+        for replica in range(replicas[0], replicas[1]):
+            state = ensemble.states[replica]
+            _sweep(ensemble.generators[replica], problem.betas[replica], problem, state, scratch)
+            _measure(replica, number, problem, state, record, scratch)
         if swap:
-            given = bits[len(state)], at_random, ends, energies
-            exchange(number, *given, ladder, counts, state, targets, measured, identities, tables)
+            _exchange(number, offered[number], ensemble, record)
 
 
 @njit(**PLAIN)
-def _sweep(
-    bits: np.ndarray,
-    sweeps: int,
-    beta: float,
-    x: np.ndarray,
-    prior: np.ndarray,
-    dirichlet: bool,
-    state: np.ndarray,
-    logs: np.ndarray,
-    top: np.ndarray,
-    sums: np.ndarray,
-    tallies: np.ndarray,
-    space: np.ndarray,
-) -> None:
+def _exchange(number: int, offered: np.ndarray, ensemble: Ensemble, record: Record) -> None:
+    """Note which replica is where, then swap states: the rule of `ParallelTempering._swap_order`."""
+    generator, states, identity = ensemble.generators[-1], ensemble.states, ensemble.identity
+    energies, (size, rows, width) = record.energies[number], states.shape
+    for k in range(size):
+        record.identity[number, k] = identity[k]
+    for i in range(rows):
+        for j in range(width):
+            record.targets[number, i, j] = states[size - 1, i, j]
+    uniform(generator)  # not used, but a seed goes on giving the draws that it always gave
+    for k in range(size - 1):
+        forward, backward = energies[k, 2] - energies[k, 1], energies[k + 1, 1] - energies[k + 1, 0]
+        # Pairs that are offered a swap have no replica in common: what was measured stays true.
+        if offered[k] and uniform(generator) < math.exp(min(forward - backward, 0.0)):
+            identity[k], identity[k + 1] = identity[k + 1], identity[k]
+            for i in range(rows):
+                for j in range(width):
+                    states[k, i, j], states[k + 1, i, j] = states[k + 1, i, j], states[k, i, j]
+
+
+@njit(**PLAIN)
+def _sweep(bits: np.ndarray, beta: float, problem: Problem, state: np.ndarray, scratch: Scratch) -> None:
     """Of one replica. At β = 0 the data say nothing: an exact draw from the prior."""
-    for _ in range(sweeps if beta > 0.0 else 1):
-        tallies[:] = 0.0
+    x, tallies = problem.x, scratch.tallies
+    for _ in range(problem.thin if beta > 0.0 else 1):
+        for k in range(tallies.shape[0]):
+            for i in range(tallies.shape[1]):
+                tallies[k, i] = 0.0
         if beta > 0.0:
             for start in range(0, x.shape[1], BLOCK):
                 count = min(BLOCK, x.shape[1] - start)
-                _log_densities(x, start, count, state, logs, top)
-                _draw_labels(bits, beta, x, start, count, state, logs, top, sums, tallies)
-        draw_parameters(bits, beta, len(x), prior, dirichlet, tallies, state, space)
+                _log_densities(x, start, count, state, scratch.logs, scratch.top)
+                _draw_labels(bits, beta, x, start, count, state, scratch)
+        draw_parameters(bits, beta, problem.prior, problem.dirichlet, tallies, state, scratch.space)
 
 
 @njit(**PLAIN)
-def _measure(
-    replica: int,
-    betas: np.ndarray,
-    every: bool,
-    x: np.ndarray,
-    state: np.ndarray,
-    logs: np.ndarray,
-    top: np.ndarray,
-    sums: np.ndarray,
-    energies: np.ndarray,
-) -> None:
-    """Energies of one replica at every one of the betas, or at the neighbour below, here and at the neighbour above;
-    the slope comes last."""
+def _measure(replica: int, number: int, problem: Problem, state: np.ndarray, record: Record, scratch: Scratch) -> None:
+    """The energies of one replica, in row `number` of the record."""
+    x, betas, energies = problem.x, problem.betas, record.energies[number, replica]
+    logs, top, sums, every = scratch.logs, scratch.top, scratch.sums, len(record.tables) > 0
     begin, end = (0, len(betas)) if every else (max(replica - 1, 0), min(replica + 2, len(betas)))
-    shift = 0 if every else 1 - replica
-    energies[:] = 0.0
+    for i in range(4):
+        energies[i] = 0.0
+    if every:
+        for other in range(len(betas)):
+            record.tables[number, replica, other] = 0.0
     for start in range(0, x.shape[1], BLOCK):
         count = min(BLOCK, x.shape[1] - start)
         _log_densities(x, start, count, state, logs, top)
         for other in range(begin, end):
             value, slope = _potential(betas[other], other == replica, count, state, logs, top, sums)
-            energies[other + shift] += value
-            energies[-1] += slope
+            energies[3] += slope
+            if -2 < other - replica < 2:
+                energies[1 + other - replica] += value
+            if every:
+                record.tables[number, replica, other] += value
 
 
 @njit(**OPTIONS)
@@ -148,18 +184,10 @@ def _log_densities(x: np.ndarray, start: int, count: int, state: np.ndarray, log
 
 @njit(**OPTIONS)
 def _draw_labels(
-    bits: np.ndarray,
-    beta: float,
-    x: np.ndarray,
-    start: int,
-    count: int,
-    state: np.ndarray,
-    logs: np.ndarray,
-    top: np.ndarray,
-    sums: np.ndarray,
-    tallies: np.ndarray,
+    bits: np.ndarray, beta: float, x: np.ndarray, start: int, count: int, state: np.ndarray, scratch: Scratch
 ) -> None:
-    """z_n from w_k p(x_n | θ_k)^β by inversion; adds its statistics to `tallies`. Uses up `logs`."""
+    """z_n from w_k p(x_n | θ_k)^β by inversion; adds its statistics to the tallies. Uses up `scratch.logs`."""
+    logs, top, sums = scratch.logs, scratch.top, scratch.sums
     size, last = len(state), state.shape[1] - 1
     for k in range(size):
         weight, row = max(state[k, last], _SMALLEST), logs[k]
@@ -184,7 +212,7 @@ def _draw_labels(
                 now = 1.0 if level[n] < row[n] else 0.0
                 mask[n] = now - reached[n]
                 reached[n] = now
-        _add_tally(x, start, count, mask, tallies[k])
+        _add_tally(x, start, count, mask, scratch.tallies[k])
 
 
 @njit(**OPTIONS)
@@ -213,7 +241,9 @@ def _potential(
     """Σ_n log Σ_k w_k p(x_n | θ_k)^β and, if asked for, its slope."""
     size, last = len(state), state.shape[1] - 1
     total, slopes = sums[0], sums[1]
-    sums[:2] = 0.0
+    for n in range(count):
+        total[n] = 0.0
+        slopes[n] = 0.0
     for k in range(size):
         weight, row = max(state[k, last], _SMALLEST), logs[k]
         if with_slope:

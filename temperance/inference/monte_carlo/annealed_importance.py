@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int, Key
 from ...errors import InvalidParameter, NumericalFailure
 from ...evidence.bracket import outwards
 from ...evidence.weights import both_ways, downwards, effective_draws, upwards
-from ...models import Data, Model
+from ...models import Data, Each, Model
 from .._method import Again, Info, Method, Result, Run
 from ..schedules import as_ladder, power_ladder
 from ._support import check_counts, require_distributions, require_unweighted
@@ -32,19 +32,16 @@ CERTAIN = 0.02  # of the particles: with fewer effective ones the weights say li
 
 
 class Particle(NamedTuple):
-    """On the way up."""
+    """On its way, up or down."""
 
     state: State
-    log_weight: Float[Array, ""]
-    rung: Int[Array, ""]  # the temperature it stands at
+    log_weight: Float[Array, ""]  # with the ratio of densities that leads to the temperature of the next sweep
+    rung: Int[Array, ""]  # the temperature of the next sweep
+    move: Int[Array, ""]  # 1 upwards, −1 downwards
 
 
-class Returning(NamedTuple):
-    """On the way down; a type of its own, so that a step knows its direction when it is compiled."""
-
-    state: State
-    log_weight: Float[Array, ""]
-    rung: Int[Array, ""]
+class Returning(Particle):
+    """On the way down, where a sweep run backwards in time is another function: a type, so that it is compiled."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,34 +102,33 @@ class AIS(Method):
         )
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Particle:
-        return Particle(self.path.start(key, model, data), jnp.zeros(()), jnp.asarray(0))
+        start, up = self.path.start(key, model, data), jnp.ones((), dtype=jnp.int64)
+        return Particle(start, self._log_ratio(model, start, data, 0 * up, up), up, up)
 
-    def step(
-        self, key: Key[Array, ""], model: Model, state: Particle | Returning, data: Data
-    ) -> tuple[Particle | Returning, Info]:
-        betas = jnp.asarray(power_ladder(self.temperatures) if self.ladder is None else self.ladder)
-        up = isinstance(state, Particle)
-        low = state.rung if up else state.rung - 1
-        lower, upper = betas[low], betas[low + 1]
+    def step(self, key: Key[Array, ""], model: Model, state: Particle, data: Data) -> tuple[Particle, Info]:
+        """`sweeps` sweeps at one temperature, and the ratio of densities on the way to the next one."""
+        backwards, beta = isinstance(state, Returning), self._betas()[state.rung]
 
-        def sweep(particle: State) -> State:
-            def one(number: Array, particle: State) -> State:
-                return self.path.sweep(jax.random.fold_in(key, number), model, particle, data, upper, backwards=not up)
+        def sweep(number: Array, particle: State) -> State:
+            return self.path.sweep(jax.random.fold_in(key, number), model, particle, data, beta, backwards)
 
-            return jax.lax.fori_loop(0, self.sweeps, one, particle)
+        moved = jax.lax.fori_loop(0, self.sweeps, sweep, state.state)
+        rung = jnp.clip(state.rung + state.move, 0, self.temperatures - 1)
+        ratio = state.move * self._log_ratio(model, moved, data, state.rung, rung)
+        return state._replace(state=moved, log_weight=state.log_weight + ratio, rung=rung), {
+            "log_weight": state.log_weight
+        }
 
-        def weight(particle: State) -> Float[Array, ""]:
-            potentials = jax.vmap(lambda beta: self.path.potential(model, particle, data, beta))
-            below, above = potentials(jnp.stack([lower, upper]))
-            return above - below
+    def _betas(self) -> Float[Array, " t"]:
+        return jnp.asarray(power_ladder(self.temperatures) if self.ladder is None else self.ladder)
 
-        # Up: the weight of a step, then a sweep where it leads. Down, the same in the opposite order.
-        if up:
-            log_weight, moved = state.log_weight + weight(state.state), sweep(state.state)
-            return Particle(moved, log_weight, low + 1), {"log_weight": log_weight}
-        moved = sweep(state.state)
-        log_weight = state.log_weight + weight(moved)
-        return Returning(moved, log_weight, low), {"log_weight": log_weight}
+    def _log_ratio(
+        self, model: Model, particle: State, data: Data, here: Int[Array, ""], there: Int[Array, ""]
+    ) -> Float[Array, ""]:
+        """log p_there/p_here, not normalised; 0 where the way ends."""
+        potentials = jax.vmap(lambda beta: self.path.potential(model, particle, data, beta))
+        before, after = potentials(self._betas()[jnp.stack([here, there])])
+        return jnp.where(here == there, 0.0, after - before)
 
     def result(self, model: Model, data: Data, run: Run) -> Result:
         log_weights = _finite(np.asarray(run.states.log_weight), "up")
@@ -173,9 +169,10 @@ class AIS(Method):
         if approximate:
             draws = result.state.resampled(key, self.particles).flat()[0]
         chosen = _spread(draws, self.particles)
-        states = Returning(
-            State(chosen, local), jnp.zeros(self.particles), jnp.full(self.particles, self.temperatures - 1)
-        )
+        kind = Particle if _reversible(model, self.path) else Returning
+        size = self.particles
+        last, down = (jnp.full(size, number, dtype=jnp.int64) for number in (self.temperatures - 1, -1))
+        states = kind(State(chosen, local), jnp.zeros(size), last, down)
         done = again(states, self.temperatures - 1)
         if done.interrupted:
             return result._replace(converged=False)
@@ -200,6 +197,11 @@ class AIS(Method):
             },
             notes=tuple(notes),
         )
+
+
+def _reversible(model: Model, path: Path) -> bool:
+    """Whether a sweep is its own reverse: all blocks are drawn at once, given one draw of the latents."""
+    return len(model.groups) == 1 and not isinstance(model.groups[0], Each) and not path.move_labels
 
 
 def _finite(log_weights: np.ndarray, way: str) -> np.ndarray:

@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Self
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from ...errors import InvalidParameter
-from ...kernels.gaussian_replicas import Rules, has_kernel, sweep_replicas, sweeps_a_call
+from ...kernels.gaussian_replicas import Standing, generators, pack, sweeper, sweeps_a_call, unpack, when
 from ...models import Data, Mixture, Model
 from .._method import Info, Method, Result, Run
 from ..schedules import as_ladder, equal_rejection, power_ladder
@@ -23,7 +23,7 @@ from ._support import check_counts, require_distributions, require_unweighted
 from .gibbs import State, scattered_start
 from .path import Energies, Path
 from .reference import Reference, as_path
-from .replicas import Replicas
+from .replicas import Replicas, Seen
 from .tempered_result import tempered_result
 
 SWAPS = ("even-odd", "random")
@@ -99,12 +99,10 @@ class ParallelTempering(Method):
         require_unweighted(data, self.name)
         path = as_path(self.reference, self.widen, model, data)
         complete = dataclasses.replace(self, path=path, reference="prior")
-        if not has_kernel(model, data, path):
+        if not when(model, data, complete):
             return complete
         assert isinstance(model, Mixture)
-        return dataclasses.replace(
-            complete, block=sweeps_a_call(model, data, self.replicas, self.thin, self.multistate)
-        )
+        return dataclasses.replace(complete, block=sweeps_a_call(model, data, complete))
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Replicas:
         k = self.replicas
@@ -114,52 +112,85 @@ class ParallelTempering(Method):
         return Replicas(states, betas, jnp.zeros(k - 1), jnp.arange(k), zero, zero)
 
     def step(self, key: Key[Array, ""], model: Model, state: Replicas, data: Data) -> tuple[Replicas, Info]:
-        if self.block:
-            return self._step_by_kernel(key, model, state, data)
+        """`sweeps` sweeps of every replica at its temperature, each followed by swaps between neighbours.
+
+        The ladder moves at the end of a round. The kernel makes many sweeps in a call, with one ladder for all of
+        them: where a round ends among its sweeps it is called again.
+        """
+        if not self.block:
+            state, seen = self._sweep_and_swap(key, model, state, data)
+        else:
+            state, seen = self._sweep_by_kernel(key, model, state, data)
+        info = {
+            "draws": seen.target.draws,
+            "log_joint": jax.vmap(lambda one, here: self.path.log_joint(model, one, here))(
+                seen.target, seen.energies[:, -1, 1]
+            ),
+            "forward": seen.forward,
+            "backward": seen.backward,
+            "slopes": seen.energies[..., 3],
+            "acceptance": _acceptance(seen),
+            "betas": seen.betas,
+            "identity": seen.identity,
+        }
+        if seen.table is not None:
+            info["energies"] = seen.table
+        return state, info if self.sweeps > 1 else jax.tree.map(lambda leaf: leaf[0], info)
+
+    def _sweep_and_swap(self, key: Key[Array, ""], model: Model, state: Replicas, data: Data) -> tuple[Replicas, Seen]:
+        """One sweep of any model."""
         key_sweep, key_swap = jax.random.split(key)
         states = self._sweep(key_sweep, model, state, data)
-        energies = self._energies(model, states, state.betas, data)
-        forward = (energies.above - energies.here)[:-1]
-        backward = (energies.here - energies.below)[1:]
-        acceptance = jnp.exp(jnp.minimum(forward - backward, 0.0))
-        target = jax.tree.map(lambda leaf: leaf[-1], states)
-        info = {
-            "draws": target.draws,
-            "log_joint": self.path.log_joint(model, target, energies.here[-1]),
-            "forward": forward,
-            "backward": backward,
-            "slopes": energies.slope,
-            "acceptance": acceptance,
-            "betas": state.betas,
-            "identity": state.identity,
-        }
+        energies = jnp.stack(self._energies(model, states, state.betas, data), axis=-1)
+        table = None
         if self.multistate:
             potential = jax.vmap(lambda one, beta: self.path.potential(model, one, data, beta), in_axes=(None, 0))
-            info["energies"] = jax.vmap(potential, in_axes=(0, None))(states, state.betas)
-        order = self._swap_order(key_swap, acceptance, state.step)
+            table = jax.vmap(potential, in_axes=(0, None))(states, state.betas)
+        target = jax.tree.map(lambda leaf: leaf[-1], states)
+        seen = jax.tree.map(lambda leaf: leaf[None], Seen(target, energies, table, state.betas, state.identity))
+        order = self._swap_order(key_swap, _acceptance(seen)[0], state.step)
         swapped = jax.tree.map(lambda leaf: leaf[order], (states, state.identity))
-        return self._next_round(state, swapped, acceptance), info
+        return self._next_round(state, swapped, seen, jnp.ones(1, dtype=bool)), seen
 
-    def _step_by_kernel(self, key: Key[Array, ""], model: Model, state: Replicas, data: Data) -> tuple[Replicas, Info]:
-        """Several sweeps and swaps at once; what they report has an axis for them if they are more than one."""
+    def _sweep_by_kernel(self, key: Key[Array, ""], model: Model, state: Replicas, data: Data) -> tuple[Replicas, Seen]:
+        """`block` sweeps of a Gaussian mixture.
+
+        The kernel works on packed draws: what the loop carries, it copies.
+        """
         assert isinstance(model, Mixture)
-        rules = Rules(self.block, self.thin, self.swaps == "random", tuple(self._round_ends()), self.multistate)
-        state, found = sweep_replicas(key, model, data, state, rules)
-        info = {
-            "draws": found.target.draws,
-            "log_joint": jax.vmap(lambda one, here: self.path.log_joint(model, one, here))(
-                found.target, found.potential
-            ),
-            "forward": found.forward,
-            "backward": found.backward,
-            "slopes": found.slopes,
-            "acceptance": jnp.exp(jnp.minimum(found.forward - found.backward, 0.0)),
-            "betas": found.betas,
-            "identity": found.identity,
-        }
-        if found.energies is not None:
-            info["energies"] = found.energies
-        return state, info if self.block > 1 else jax.tree.map(lambda leaf: leaf[0], info)
+        numbers = jnp.arange(self.block)
+        ends = jnp.asarray(self._round_ends(), dtype=state.step.dtype)
+        keys = jax.random.split(jax.random.fold_in(key, 0x5A4B5), self.block)
+        offered = jax.vmap(self._offered)(keys, state.step + numbers)
+        sweep = sweeper(model, data, self)
+
+        def call(done: Array, state: Replicas, bits: Array) -> tuple[Array, Replicas, Array, Seen]:
+            """Sweeps from number `done` to the end of the round or of the block, and what they found in their rows."""
+            end = jnp.min(ends, initial=jnp.iinfo(ends.dtype).max, where=ends > state.step)
+            stop = jnp.minimum(self.block, done + end - state.step)
+            standing = Standing(bits, state.states, state.identity)
+            standing, found = sweep(state.betas, standing, offered, jnp.stack([done, stop]))
+            betas = jnp.broadcast_to(state.betas, (self.block, self.replicas))
+            seen = Seen(found.targets, found.energies, found.tables, betas, found.identity)
+            swapped = standing.rows, standing.identity
+            state = self._next_round(state, swapped, seen, (done <= numbers) & (numbers < stop))
+            return stop, state, standing.generators, seen
+
+        def body(carry: tuple[Array, Replicas, Array, Seen]) -> tuple[Array, Replicas, Array, Seen]:
+            done, state, bits, earlier = carry
+            stop, state, bits, seen = call(done, state, bits)
+
+            def join(old: Array, new: Array) -> Array:
+                return jnp.where((done <= numbers).reshape((-1, *[1] * (new.ndim - 1))), new, old)
+
+            return stop, state, bits, jax.tree.map(join, earlier, seen)
+
+        packed = state._replace(states=pack(model, state.states.draws))
+        first = jnp.zeros_like(state.step), packed, generators(key, self.replicas)
+        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(call, *first)[3])
+        _, packed, _, seen = jax.lax.while_loop(lambda carry: carry[0] < self.block, body, (*first, nothing))
+        states, target = (State(unpack(model, rows), {}) for rows in (packed.states, seen.target))
+        return packed._replace(states=states), seen._replace(target=target)
 
     def result(self, model: Model, data: Data, run: Run) -> Result:
         if self.sweeps > 1:
@@ -188,29 +219,31 @@ class ParallelTempering(Method):
         every = jax.vmap(lambda one, three: self.path.energies(model, one, data, three))
         return every(states, _neighbours(betas))
 
+    def _offered(self, key: Key[Array, ""], step: Int[Array, ""]) -> Bool[Array, " k-1"]:
+        """Which pairs of neighbours may swap after this sweep: no two of them have a replica in common."""
+        pairs = jnp.arange(self.replicas - 1)
+        if self.swaps == "even-odd":
+            return pairs % 2 == step % 2
+        return pairs == jax.random.randint(key, (), 0, self.replicas - 1)
+
     def _swap_order(
         self, key: Key[Array, ""], acceptance: Float[Array, " k-1"], step: Int[Array, ""]
     ) -> Int[Array, " k"]:
         """Which state stands at each temperature after the swaps."""
         key_pair, key_accept = jax.random.split(key)
-        pairs = jnp.arange(self.replicas - 1)
-        if self.swaps == "even-odd":
-            offered = pairs % 2 == step % 2
-        else:
-            offered = pairs == jax.random.randint(key_pair, (), 0, self.replicas - 1)
-        swap = offered & (jax.random.uniform(key_accept, pairs.shape) < acceptance)
+        swap = self._offered(key_pair, step) & (jax.random.uniform(key_accept, acceptance.shape) < acceptance)
         none = jnp.zeros(1, dtype=bool)
         up, down = jnp.concatenate([swap, none]), jnp.concatenate([none, swap])
         return jnp.arange(self.replicas) + up - down
 
     def _next_round(
-        self, state: Replicas, swapped: tuple[State, Int[Array, " k"]], acceptance: Float[Array, " k-1"]
+        self, state: Replicas, swapped: tuple[Any, Int[Array, " k"]], seen: Seen, now: Bool[Array, " s"]
     ) -> Replicas:
-        """Average the rejections, and at the end of a round move the ladder."""
+        """Average the rejections of the sweeps made `now`, and at the end of a round move the ladder."""
         states, identity = swapped
-        step = state.step + 1
-        done = step - state.began
-        rejection = state.rejection + (1.0 - acceptance - state.rejection) / done
+        step = state.step + jnp.sum(now, dtype=state.step.dtype)
+        change = jnp.sum(jnp.where(now[:, None], 1.0 - _acceptance(seen) - state.rejection[None], 0.0), axis=0)
+        rejection = state.rejection + change / (step - state.began)
         ends = jnp.asarray(self._round_ends(), dtype=step.dtype)
         end = jnp.any(step == ends)
         return Replicas(
@@ -227,6 +260,11 @@ class ParallelTempering(Method):
         if self.ladder is not None:
             return []
         return [self.warmup >> halved for halved in range(32) if self.warmup >> halved >= FIRST_ROUND]
+
+
+def _acceptance(seen: Seen) -> Float[Array, "s k-1"]:
+    """The probability that a pair of neighbours accepts a swap."""
+    return jnp.exp(jnp.minimum(seen.forward - seen.backward, 0.0))
 
 
 def _neighbours(betas: Float[Array, " k"]) -> Float[Array, "k 3"]:

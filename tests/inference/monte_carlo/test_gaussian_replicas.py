@@ -1,5 +1,7 @@
 """The kernel of tempered Gaussian mixtures: its energies are those of the path, and its draws have the right law."""
 
+import dataclasses
+import sys
 from typing import Any
 
 import jax
@@ -12,10 +14,10 @@ import temperance as tp
 from temperance.diagnostics.geweke import calibration_test
 from temperance.inference.monte_carlo.gibbs import State
 from temperance.inference.monte_carlo.path import Path
-from temperance.inference.monte_carlo.replicas import Replicas
+from temperance.inference.monte_carlo.replicas import Replicas, Seen
 from temperance.inference.schedules import equal_rejection
 from temperance.kernels import gaussian_replicas
-from temperance.kernels.gaussian_replicas import Rules, Sweeps, has_kernel, sweep_replicas
+from temperance.kernels.gaussian_replicas import when
 
 BETAS = jnp.asarray([0.0, 0.01, 0.4, 1.0])
 
@@ -30,11 +32,16 @@ def start(model: tp.GaussianMixture) -> Replicas:
     return standing(draws, BETAS)
 
 
+def method(replicas: Replicas, sweeps: int = 1, **options: Any) -> tp.ParallelTempering:
+    """A step of so many sweeps by the kernel."""
+    return tp.ParallelTempering(replicas=len(replicas.betas), block=sweeps, **options)
+
+
 def advance(
-    model: tp.GaussianMixture, data: tp.models.Data, replicas: Replicas, **rules: Any
-) -> tuple[Replicas, Sweeps]:
-    chosen = Rules(**({"sweeps": 1, "thin": 1, "at_random": False, "ends": (), "every": False} | rules))
-    return jax.jit(lambda key: sweep_replicas(key, model, data, replicas, chosen))(jax.random.key(1))
+    model: tp.GaussianMixture, data: tp.models.Data, replicas: Replicas, sweeps: int = 1, **options: Any
+) -> tuple[Replicas, Seen]:
+    chosen = method(replicas, sweeps, **options)
+    return jax.jit(lambda key: chosen._sweep_by_kernel(key, model, replicas, data))(jax.random.key(1))
 
 
 def problem(d: int, weights: str | list[float]) -> tuple[tp.GaussianMixture, tp.models.Data]:
@@ -55,18 +62,17 @@ def problem(d: int, weights: str | list[float]) -> tuple[tp.GaussianMixture, tp.
 def test_energies_are_those_of_the_path(d: int, weights: str | list[float]) -> None:
     model, data = problem(d, weights)
     path = Path({})
-    assert has_kernel(model, data, path)
-    after, found = advance(model, data, start(model), thin=3, every=True)
+    after, found = advance(model, data, start(model), thin=3, multistate=True)
     potential = jax.vmap(lambda one, beta: path.potential(model, one, data, beta), in_axes=(None, 0))
     expected = jax.jit(jax.vmap(potential, in_axes=(0, None)))(after.states, BETAS)
     # What was measured is in the order before the swaps, the states are in that after them.
-    table = np.asarray(found.energies)[0]
+    table = np.asarray(found.table)[0]
     np.testing.assert_allclose(table[after.identity], expected, rtol=1e-10, atol=1e-8)
     slopes = jax.jit(jax.vmap(lambda one, beta: jax.grad(lambda b: path.potential(model, one, data, b))(beta)))(
         after.states, BETAS[after.identity]
     )
-    np.testing.assert_allclose(found.slopes[0][after.identity], slopes, rtol=1e-10, atol=1e-8)
-    np.testing.assert_allclose(found.potential[0], table[-1, -1])
+    np.testing.assert_allclose(found.energies[0, :, 3][after.identity], slopes, rtol=1e-10, atol=1e-8)
+    np.testing.assert_allclose(found.energies[0, :, 1], table.diagonal())
     # The same draws with energies at the neighbours alone.
     _, fewer = advance(model, data, start(model), thin=3)
     for ours in (found, fewer):
@@ -74,17 +80,20 @@ def test_energies_are_those_of_the_path(d: int, weights: str | list[float]) -> N
         np.testing.assert_allclose(ours.backward[0], np.diff(table, axis=1)[1:].diagonal(), atol=1e-8)
 
 
-def test_sweeps_in_a_row() -> None:
-    """States travel with their names, and the ladder moves where the rules of the compiled loop would move it."""
+@pytest.mark.parametrize("ends", [(30,), (16, 32)])
+def test_sweeps_in_a_row(ends: tuple[int, ...]) -> None:
+    """States travel with their names, and the ladder moves at the ends of rounds, also in the middle of a call."""
     model, data = problem(2, "dirichlet")
-    after, found = advance(model, data, start(model), sweeps=40, ends=(30,))
+    after, found = advance(model, data, start(model), sweeps=40, warmup=ends[-1])
     acceptance = np.exp(np.minimum(found.forward - found.backward, 0.0))
-    moved = equal_rejection(BETAS, jnp.asarray(1.0 - acceptance[:30].mean(axis=0)))
-    np.testing.assert_allclose(found.betas[:30], np.tile(BETAS, (30, 1)))
-    np.testing.assert_allclose(found.betas[30:], np.tile(moved, (10, 1)), rtol=1e-10)
-    np.testing.assert_allclose(after.betas, moved, rtol=1e-10)
-    np.testing.assert_allclose(after.rejection, 1.0 - acceptance[30:].mean(axis=0), atol=1e-12)
-    assert (int(after.step), int(after.began)) == (40, 30)
+    betas = BETAS
+    for begin, end in zip((0, *ends), (*ends, 40), strict=True):
+        np.testing.assert_allclose(found.betas[begin:end], np.tile(betas, (end - begin, 1)), rtol=1e-10)
+        rejection = 1.0 - acceptance[begin:end].mean(axis=0)
+        betas = equal_rejection(betas, jnp.asarray(rejection)) if end < 40 else betas
+    np.testing.assert_allclose(after.betas, betas, rtol=1e-10)
+    np.testing.assert_allclose(after.rejection, rejection, atol=1e-12)
+    assert (int(after.step), int(after.began)) == (40, ends[-1])
     names = np.concatenate([found.identity, after.identity[None]])
     np.testing.assert_array_equal(np.sort(names, axis=1), np.tile(np.arange(4), (41, 1)))
     stays = names[1:] == names[:-1]
@@ -100,8 +109,9 @@ def test_sweeps_in_a_row() -> None:
 
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model, data = problem(2, "dirichlet")
-    replicas, rules = start(model), Rules(5, 1, True, (), False)
-    sweep = jax.jit(lambda key: sweep_replicas(key, model, data, replicas, rules))
+    replicas = start(model)
+    chosen = method(replicas, 5, swaps="random")
+    sweep = jax.jit(lambda key: chosen._sweep_by_kernel(key, model, replicas, data))
     results = []
     for threads, worth in (("1", 10**9), ("2", 0), ("3", 0)):
         monkeypatch.setenv("TEMPERANCE_THREADS", threads)
@@ -116,11 +126,11 @@ def test_data_sets_side_by_side() -> None:
     """Under `vmap` over data sets each ensemble sees its own."""
     model, data = problem(2, "dirichlet")
     both = jnp.stack([data.values[:5], data.values[5:10]])
-    rules = Rules(3, 1, False, (), True)
+    chosen = method(start(model), 3, multistate=True)
 
     def energies(key: jax.Array, values: jax.Array) -> jax.Array:
         part = tp.models.Data(values, jnp.ones(5), 5)
-        found = sweep_replicas(key, model, part, start(model), rules)[1].energies
+        found = chosen._sweep_by_kernel(key, model, start(model), part)[1].table
         assert found is not None
         return found
 
@@ -137,8 +147,8 @@ def test_far_data_do_not_underflow() -> None:
     draws = model.sample_prior(jax.random.key(0))
     far = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), draws | {"weights": jnp.asarray([1.0, 0.0])})
     data = tp.models.Data(data.values * 1e4, data.weights, data.size)
-    _, found = advance(model, data, standing(far, jnp.asarray([0.9, 1.0])), every=True)
-    assert np.isfinite(np.asarray(found.energies)).all()
+    _, found = advance(model, data, standing(far, jnp.asarray([0.9, 1.0])), multistate=True)
+    assert np.isfinite(np.asarray(found.table)).all()
 
 
 def test_random_variables_have_their_laws() -> None:
@@ -170,12 +180,31 @@ def test_a_draw_at_the_start_is_one_from_the_prior() -> None:
             assert stats.ks_2samp(one, other).pvalue > 1e-4
 
 
+def test_few_data_do_not_wait_for_a_compilation(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel is taken where it saves more than its compilation, or was compiled before; never for other models."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.delitem(sys.modules, "temperance.kernels.gaussian_replicas_kernel", raising=False)
+    model, data = problem(2, "dirichlet")
+    few, many = tp.ParallelTempering(draws=100), tp.ParallelTempering(draws=100_000)
+    assert not when(model, data, few)
+    assert when(model, data, many)
+    (tmp_path / "kernels_0").mkdir()
+    version = f"py{sys.version_info.major}{sys.version_info.minor}"
+    (tmp_path / "kernels_0" / f"gaussian_replicas_kernel.advance-1.{version}.nbi").touch()
+    assert when(model, data, few)
+    for other in (tp.DirichletProcessMixture(2), tp.GaussianMixture(2, covariance="diagonal")):
+        assert not when(*other.prepare(np.asarray(data.values)), many)
+    started = dataclasses.replace(many, reference="narrowed").complete(model, data)
+    assert started.block == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("swaps", ["even-odd", "random"])
-def test_the_kernel_is_calibrated(swaps: str) -> None:
+def test_the_kernel_is_calibrated(swaps: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulation-based calibration through the kernel: posteriors of many data sets average to the prior."""
     prior = tp.NormalWishart(np.zeros(2), 2.0, 8.0, 4.0 * np.eye(2))
     model, data = tp.GaussianMixture(2, prior=prior).prepare(np.random.default_rng(0).normal(size=(6, 2)))
-    method = tp.ParallelTempering(warmup=64, replicas=4, swaps=swaps)
-    assert method.complete(model, data).block > 1
+    monkeypatch.setattr(gaussian_replicas, "_COMPILATION", 0.0)
+    method = tp.ParallelTempering(warmup=64, replicas=4, swaps=swaps).complete(model, data)
+    assert method.block > 1
     assert calibration_test(jax.random.key(2), model, data, method, warmup=4, steps=4).worst < 5.0

@@ -176,8 +176,7 @@ def test_bad_references(reference: Any, message: str) -> None:
 @pytest.mark.parametrize("kernel", [True, False])
 def test_all_temperatures_at_once(kernel: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every draw weighed at every temperature: the evidence of enumeration, and no worse than pairs of neighbours."""
-    if not kernel:
-        monkeypatch.setattr(parallel_tempering, "has_kernel", lambda *_: False)
+    monkeypatch.setattr(parallel_tempering, "when", lambda *_: kernel)
     method = tp.ParallelTempering(draws=700, warmup=128, replicas=5, multistate=True)
     fit = tp.fit(tiny.MODEL, tiny.X, method, seed=3)
     estimates = fit.details["estimates"]
