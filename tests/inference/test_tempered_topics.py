@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import digamma, gammaln, logsumexp, roots_jacobi, softmax
-from temperance.models.topics.lda.normaliser import Prior, log_normalisers
 
 import temperance as tp
 from temperance.errors import UnsupportedMethod
@@ -15,7 +14,8 @@ from temperance.inference.variational.local_walk import Given, make_grid, topic_
 from temperance.inference.variational.tempered_sweep import walk_with_energy
 from temperance.models import renormalised
 from temperance.models.renormalised import log_tempered_normaliser
-from temperance.models.topics.lda import normaliser as topics_normaliser
+from temperance.models.topics import normaliser as topics_normaliser
+from temperance.models.topics.normaliser import Prior, log_normalisers
 
 T = np.array([1.0, 1.3, 2.5, 9.0])
 

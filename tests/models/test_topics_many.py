@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import digamma, logsumexp
-from temperance.models.topics.lda.documents import as_documents
-from temperance.models.topics.lda.local import local_step
 
 from temperance.data import as_corpus
+from temperance.models.topics.documents import as_documents
+from temperance.models.topics.local import local_step
 
 TOPICS = 300
 

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import digamma
-from temperance.models.topics.lda.documents import Documents, as_documents
-from temperance.models.topics.lda.local import Heat, device_local_step, local_step, mean_energies
 
 from temperance.data import as_corpus
+from temperance.models.topics.documents import Documents, as_documents
+from temperance.models.topics.local import Heat, device_local_step, local_step, mean_energies
 
 pytest.importorskip("jax.experimental.pallas.triton")
 from temperance.kernels.topics_pallas import fused_sums
