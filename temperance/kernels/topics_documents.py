@@ -115,15 +115,13 @@ def step_documents(
         np.empty(n, np.int32),
     )
     ascent = ascent._replace(prior=_own(ascent.prior)[0])
-    longest = int((rows.ends - rows.starts).max(initial=1)) + _LINE
-    topics = gamma.shape[1]
 
     def documents(start: int, stop: int) -> None:
-        of_topics, of_words = np.empty((5, topics), kind), np.empty((2, longest), kind)
-        room = (np.empty((2, topics), np.int32), of_topics, of_words, np.empty((topics, longest), kind), _FAINT[kind])
+        longest = int((rows.ends[start:stop] - rows.starts[start:stop]).max())
+        longest += -longest % (_LINE // kind.itemsize)
         # Without levels the kernel is compiled without what they are needed for.
-        levels = np.empty((topics, longest), kind) if table.own or observed else None
-        _documents(start, stop, rows, table, ascent, room, levels, found)
+        levels = np.empty((gamma.shape[1], longest), kind) if table.own or observed else None
+        _documents(start, stop, rows, table, ascent, (longest, _FAINT[kind]), levels, found)
 
     in_threads(documents, n, 64)
     return found
@@ -151,14 +149,17 @@ class _Powers(NamedTuple):
 
 
 @njit(**OPTIONS)
-def _documents(start, stop, rows, table, ascent, room, levels, found):  # type: ignore[no-untyped-def]
-    kind, by = table.values.dtype.type, _LINE // table.values.itemsize
-    numbers, of_topics, of_words, block, faint = room
+def _documents(start, stop, rows, table, ascent, limits, levels, found):  # type: ignore[no-untyped-def]
+    kind, by, n_topics = table.values.dtype.type, _LINE // table.values.itemsize, len(ascent.prior)
+    longest, faint = limits
+    topics, place = np.empty(n_topics, np.int32), np.empty(n_topics, np.int32)
+    of_topics, of_words = np.empty((5, n_topics), table.values.dtype), np.empty((2, longest), table.values.dtype)
+    block = np.empty((n_topics, longest), table.values.dtype)
     for d in range(start, stop):
         first, size = rows.starts[d], rows.ends[d] - rows.starts[d]
         words, padded = rows.words[first : first + size], (size + by - 1) // by * by
         x = _Document(
-            numbers[0], numbers[1], of_topics[0], of_topics[1], of_topics[2], of_topics[3], of_topics[4],
+            topics, place, of_topics[0], of_topics[1], of_topics[2], of_topics[3], of_topics[4],
             of_words[0, :padded], of_words[1, :padded], block,
         )  # fmt: skip
         observation, latent = kind(rows.observation[d]), kind(rows.latent[d])
@@ -167,7 +168,7 @@ def _documents(start, stop, rows, table, ascent, room, levels, found):  # type: 
         for i in range(padded):
             x.counts[i] = rows.counts[first + i] if i < size else 0.0
             length += x.counts[i]
-        _enter(x, table, words, powers, ascent.prior, found.gamma[d])
+        _enter(x, table, powers, ascent.prior, found.gamma[d])
         if levels is not None:
             _raise(x, table, words, powers, levels)
         negligible = kind(max(faint * length, 1e-2 * ascent.tolerance))  # far below what an update could change
@@ -183,14 +184,12 @@ def _documents(start, stop, rows, table, ascent, room, levels, found):  # type: 
 
 
 @njit(**INNER)
-def _enter(x, table, words, powers, prior, gamma):  # type: ignore[no-untyped-def]
+def _enter(x, table, powers, prior, gamma):  # type: ignore[no-untyped-def]
     """A document with all topics, its γ read and overwritten with the prior."""
     for k in range(len(gamma)):
         x.topics[k] = x.place[k] = k
         x.gamma[k], x.prior[k], x.column[k] = gamma[k], prior[k], table.column[k]
         gamma[k] = prior[k]
-        for i in range(len(words), len(x.counts)):
-            x.block[k, i] = 1.0
     if not powers.cold:
         for k in range(len(gamma)):
             x.column[k] = powers.observation * log(x.column[k])
@@ -205,6 +204,8 @@ def _raise(x, table, words, powers, levels):  # type: ignore[no-untyped-def]
             line, level = x.block[k], levels[k]
             for i in range(len(words)):
                 line[i] = exp(powers.observation * level[i])
+            for i in range(len(words), len(x.counts)):
+                line[i] = 1.0
 
 
 @njit(**INNER)
@@ -241,6 +242,8 @@ def _ascend(x, table, words, powers, ascent, negligible, gamma):  # type: ignore
             if not gathered:
                 for j in range(width):
                     x.place[j] = j
+                    for i in range(len(words), len(x.counts)):
+                        x.block[j, i] = 1.0
             gathered = True
         if gathered:
             explain_block(x, width)

@@ -9,7 +9,7 @@ from numba import njit
 
 from ..numerics.threads import in_threads
 from ._host import OPTIONS
-from ._host_either import INNER, exp
+from ._host_either import INNER, exp, largest
 from .topics_documents import Ascent, Rows, Table, empty_table, step_documents
 from .topics_words import add_raised_word, add_word, by_word
 
@@ -61,17 +61,18 @@ def _lay_out_topics(log_topics: np.ndarray, powers: np.ndarray, lists: bool) -> 
 @njit(**OPTIONS)
 def _lay_out(start, stop, log_topics, power, table, lists):  # type: ignore[no-untyped-def]
     n_topics = log_topics.shape[0]
+    lines = np.empty((_LANES, n_topics))
     for first in range(start, stop, _LANES):
         last = min(first + _LANES, stop)
-        for v in range(first, last):
-            table.shift[v] = log_topics[0, v]
         for k in range(n_topics):
             for v in range(first, last):
-                table.shift[v] = max(table.shift[v], log_topics[k, v])
-        for k in range(n_topics):
-            for v in range(first, last):
-                table.values[v, k] = log_topics[k, v] - table.shift[v]
+                lines[v - first, k] = log_topics[k, v]
         for v in range(first, last):
+            line, row = lines[v - first], table.values[v]
+            top = largest(line, n_topics)
+            table.shift[v] = top
+            for k in range(n_topics):
+                row[k] = line[k] - top
             if not table.own:
                 table.widths[v] = _raise_word(table.values[v], table.topics[v], power, lists)
 

@@ -223,9 +223,10 @@ def _call_kernel(given: tuple[Array, ...], heat: Heat | None, documents: tuple[A
     from ...kernels.topics_walk import walk_documents
 
     steps, tolerance, log_topics, prior, gamma, weights, observation, latent = map(np.asarray, given)
+    where = [np.asarray(array) for array in documents]
 
     def rows_of(part: slice) -> Rows:
-        return _rows([array[part] for array in documents], weights[part], observation[part], latent[part])
+        return _rows([array[part] for array in where], weights[part], observation[part], latent[part])
 
     found = (log_topics, observation, rows_of, Ascent(prior, int(steps), float(tolerance)), gamma)
     if heat is None:
@@ -285,7 +286,7 @@ def _call_energies(topics: Array, gamma: Array, documents: tuple[Array, ...]) ->
     return energies_of(_rows(documents, ones, ones, ones), np.asarray(gamma), lam, lam.sum(axis=0))
 
 
-def _rows(documents: Sequence[Array], *each: np.ndarray) -> Rows:
+def _rows(documents: Sequence[Array | np.ndarray], *each: np.ndarray) -> Rows:
     """Documents that are padded, or numbers of rows of a corpus on the host."""
     from ...kernels.topics_documents import padded_rows, rows_of_corpus
 
