@@ -21,6 +21,7 @@ from scipy.sparse import csr_matrix
 import temperance as tp
 from temperance.data import Corpus, as_corpus
 from temperance.kernels.topics_collapsed import fold_in
+from temperance.kernels.topics_documents import Ascent, rows_of_corpus
 
 DOCUMENTS, TEST, WORDS, LENGTH = 5000, 500, 5000, 100
 STEP_SIZE, BATCH, INNER, TOLERANCE = (10.0, 0.7), 256, 100, 1e-3
@@ -42,8 +43,9 @@ def held_out(beta: np.ndarray, alpha: np.ndarray, test: Corpus) -> float:
     """Nats a token, the same for everybody: proportions by collapsed updates, topics as given."""
     observed, rest = test.halves(0)
     by_word = np.ascontiguousarray(beta.T)
-    entries = (observed.starts[:-1], observed.starts[1:], observed.words, observed.counts)
-    theta = fold_in(*entries, by_word, alpha, 200, 1e-4).counts
+    ones = np.ones(len(observed))
+    rows = rows_of_corpus(observed, np.arange(len(observed)), ones, ones, ones)
+    theta = fold_in(rows, by_word, Ascent(alpha, 200, 1e-4)).counts
     theta /= theta.sum(axis=1, keepdims=True)
     document = np.repeat(np.arange(len(rest)), rest.entries)
     probability = np.einsum("ik,ik->i", theta[document], by_word[rest.words])
@@ -227,8 +229,7 @@ def _even(documents: int, length: int) -> Corpus:
 
 def _seconds(corpus: Corpus, k: int) -> float:
     """A pass in minibatches, by the kernel itself: the bound at the end of a fit would be most of it."""
-    from temperance.kernels.topics_documents import rows_of_corpus
-    from temperance.kernels.topics_online import Online
+    from temperance.kernels.topics_minibatches import Online
 
     def once() -> float:
         online = Online(np.random.default_rng(1).gamma(100.0, 0.01, (k, WORDS)), np.full((1, WORDS), 1.0))
@@ -236,7 +237,7 @@ def _seconds(corpus: Corpus, k: int) -> float:
         for t in range(len(corpus) // BATCH):
             each = (np.full(BATCH, len(corpus) / BATCH), np.ones(BATCH), np.ones(BATCH))
             rows = rows_of_corpus(corpus, np.arange(t * BATCH, (t + 1) * BATCH), *each)
-            online.step(rows, (10.0 + t) ** -0.7, np.full(k, 1.0), 20, 0.0)
+            online.step(rows, (10.0 + t) ** -0.7, Ascent(np.full(k, 1.0), 20, 0.0))
         return time.process_time() - began
 
     return min(once() for _ in range(3))

@@ -25,7 +25,8 @@ from scipy.special import digamma
 
 from ..numerics.threads import in_threads
 from ._host import OPTIONS
-from .topics_documents import Rows, sort_by_word
+from .topics_documents import Ascent, Rows
+from .topics_words import sort_by_word
 
 GROUPS = 8
 _TINY = 1e-30  # keeps a division finite
@@ -93,7 +94,7 @@ def count(x: Entries, phi: np.ndarray, alpha: np.ndarray, eta: np.ndarray) -> Co
 
     def groups(start: int, stop: int) -> None:
         for group in range(start, stop):
-            _count(group, *x, phi, documents, words)
+            _count(group, x, phi, documents, words)
 
     in_threads(groups, GROUPS, 1)
     totals = words.sum(axis=0, dtype=np.float64)
@@ -109,16 +110,12 @@ def collapsed_pass(x: Entries, phi: np.ndarray, counts: Counts, prior: np.ndarra
     """
     scores = np.zeros((GROUPS, GROUPS))
     for shift in range(GROUPS):
-        gained = np.zeros((GROUPS, phi.shape[1]))
-        before = counts.topics.astype(phi.dtype)
+        gained, before = np.zeros((GROUPS, phi.shape[1])), counts.topics.astype(phi.dtype)
 
-        def groups(
-            start: int, stop: int, shift: int = shift, gained: np.ndarray = gained, before: Any = before
-        ) -> None:
+        def groups(start: int, stop: int, shift: int = shift, gained: Any = gained, before: Any = before) -> None:
             for group in range(start, stop):
-                totals = before.copy()
-                pair = (group, (group + shift) % GROUPS)
-                scores[shift, group] = _refresh(*pair, *x, phi, counts.documents, counts.words, totals, prior, scored)
+                totals, pair = before.copy(), (group, (group + shift) % GROUPS)
+                scores[shift, group] = _refresh(pair, x, phi, counts, totals, prior, scored)
                 gained[group] = totals.astype(np.float64) - before
 
         in_threads(groups, GROUPS, 1)
@@ -127,51 +124,51 @@ def collapsed_pass(x: Entries, phi: np.ndarray, counts: Counts, prior: np.ndarra
 
 
 @njit(**OPTIONS)
-def _count(group, bounds, words, counts, weights, phi, of_documents, of_words):  # type: ignore[no-untyped-def]
+def _count(group, x, phi, of_documents, of_words):  # type: ignore[no-untyped-def]
     """Words of one group, and every document whose number is in it."""
     width = phi.shape[1]
-    for d in range(len(weights)):
-        for i in range(bounds[d, group, 0], bounds[d, group, 1]):
-            row, to, n = phi[i], of_words[words[i]], weights[d] * counts[i]
+    for d in range(len(x.weights)):
+        for i in range(x.bounds[d, group, 0], x.bounds[d, group, 1]):
+            row, to, n = phi[i], of_words[x.words[i]], x.weights[d] * x.counts[i]
             for k in range(width):
                 to[k] += n * row[k]
     for of_word in range(GROUPS):
-        for d in range(group, len(weights), GROUPS):
+        for d in range(group, len(x.weights), GROUPS):
             to = of_documents[d]
-            for i in range(bounds[d, of_word, 0], bounds[d, of_word, 1]):
-                row, n = phi[i], counts[i]
+            for i in range(x.bounds[d, of_word, 0], x.bounds[d, of_word, 1]):
+                row, n = phi[i], x.counts[i]
                 for k in range(width):
                     to[k] += n * row[k]
 
 
 @njit(**OPTIONS)
-def _refresh(  # type: ignore[no-untyped-def]
-    of_documents, of_words, bounds, words, counts, weights, phi, document_counts, word_counts, totals, prior, scored,
-):  # fmt: skip
-    """One pair of groups."""
+def _refresh(pair, x, phi, sums, totals, prior, scored):  # type: ignore[no-untyped-def]
+    """One pair of groups, of documents and words."""
     width, kind = phi.shape[1], phi.dtype.type
     fresh, before = np.empty(width, phi.dtype), np.empty(width, phi.dtype)
     score = 0.0
-    for d in range(of_documents, len(weights), GROUPS):
-        here, weight = document_counts[d], weights[d]
+    for d in range(pair[0], len(x.weights), GROUPS):
+        here, weight = sums.documents[d], x.weights[d]
         total = -1.0
         for k in range(width):
             total += here[k]
             before[k] = here[k]
-        for i in range(bounds[d, of_words, 0], bounds[d, of_words, 1]):
-            there, eta = word_counts[words[i]], prior[words[i]]
-            norm = refresh_entry(phi[i], here, there, totals, eta, counts[i], kind(1.0), weight, fresh)
+        for i in range(x.bounds[d, pair[1], 0], x.bounds[d, pair[1], 1]):
+            n, there, eta = x.counts[i], sums.words[x.words[i]], prior[x.words[i]]
+            norm = refresh_entry(phi[i], here, there, totals, eta, (n, kind(1.0), weight), fresh)
             if scored:
-                score += weight * counts[i] * math.log(norm / total)
+                score += weight * n * math.log(norm / total)
         for k in range(width):
             totals[k] += weight * (here[k] - before[k])
     return score
 
 
 @njit(**OPTIONS, inline="always")  # called as a function it takes half as long again
-def refresh_entry(row, here, there, totals, eta, n, out, weight, fresh):  # type: ignore[no-untyped-def]
-    """φ of n tokens from the counts without `out` of them, then the counts of document and word; returns the sum of
-    what φ is in proportion to. Loops are short of arrays: with many, the compiler gives up on vectors."""
+def refresh_entry(row, here, there, totals, eta, tokens, fresh):  # type: ignore[no-untyped-def]
+    """φ of the tokens (how many, how many of them are left out of the counts, and the weight of the document), then the
+    counts of document and word; returns the sum of what φ is in proportion to. Each loop uses few arrays: with many,
+    the compiler gives up on vectors."""
+    n, out, weight = tokens
     width, kind = len(row), row.dtype.type
     norm, zero = kind(0.0), kind(0.0)
     if len(eta) == 1:
@@ -212,39 +209,25 @@ class Folded(NamedTuple):
     first: np.ndarray  # where those of each document begin
 
 
-def fold_in(
-    starts: np.ndarray, ends: np.ndarray, words: np.ndarray, counts: np.ndarray,
-    by_word: np.ndarray, alpha: np.ndarray, steps: int, tolerance: float,
-) -> Folded:  # fmt: skip
-    """The collapsed updates of each document with the probabilities of words (words × topics) held fixed.
-
-    At most `steps` of them, until their mean change in the counts is below `tolerance`.
-    """
-    first = np.concatenate([[0], np.cumsum(ends - starts)])
-    found = Folded(np.empty((len(starts), len(alpha))), np.empty((first[-1], len(alpha))), first)
-
-    def work(start: int, stop: int) -> None:
-        part = slice(start, stop)
-        _fold_in(
-            starts[part], ends[part], first[part], words, counts, by_word, alpha, steps, tolerance,
-            found.counts[part], found.phi,
-        )  # fmt: skip
-
-    in_threads(work, len(starts), 64)
+def fold_in(rows: Rows, by_word: np.ndarray, ascent: Ascent) -> Folded:
+    """The collapsed updates of each document with the probabilities of words (words × topics) held fixed."""
+    first = np.concatenate([[0], np.cumsum(rows.ends - rows.starts)])
+    shape = (len(rows.starts), len(ascent.prior))
+    found = Folded(np.empty(shape), np.empty((first[-1], shape[1])), first)
+    in_threads(lambda *part: _fold_in(*part, rows, by_word, ascent, found), len(rows.starts), 64)
     return found
 
 
 @njit(**OPTIONS)
-def _fold_in(  # type: ignore[no-untyped-def]
-    starts, ends, first, words, counts, by_word, alpha, steps, tolerance, document_counts, phi,
-):  # fmt: skip
-    width = len(alpha)
+def _fold_in(start, stop, rows, by_word, ascent, found):  # type: ignore[no-untyped-def]
+    width = len(ascent.prior)
     fresh = np.empty(width)
-    for d in range(len(starts)):
-        here = document_counts[d]
-        here[:] = alpha
-        for i in range(ends[d] - starts[d]):
-            row, there, n = phi[first[d] + i], by_word[words[starts[d] + i]], counts[starts[d] + i]
+    for d in range(start, stop):
+        here, first, size = found.counts[d], rows.starts[d], rows.ends[d] - rows.starts[d]
+        for k in range(width):
+            here[k] = ascent.prior[k]
+        for i in range(size):
+            row, there, n = found.phi[found.first[d] + i], by_word[rows.words[first + i]], rows.counts[first + i]
             norm = _TINY
             for k in range(width):
                 norm += there[k]
@@ -252,10 +235,10 @@ def _fold_in(  # type: ignore[no-untyped-def]
                 row[k] = there[k] / norm
             for k in range(width):
                 here[k] += n * row[k]
-        for _ in range(steps):
+        for _ in range(ascent.steps):
             change = 0.0
-            for i in range(ends[d] - starts[d]):
-                row, there, n = phi[first[d] + i], by_word[words[starts[d] + i]], counts[starts[d] + i]
+            for i in range(size):
+                row, there, n = found.phi[found.first[d] + i], by_word[rows.words[first + i]], rows.counts[first + i]
                 norm = _TINY
                 for k in range(width):
                     fresh[k] = max(here[k] - row[k], 0.0) * there[k]
@@ -268,7 +251,7 @@ def _fold_in(  # type: ignore[no-untyped-def]
                 for k in range(width):
                     here[k] += fresh[k]
                     change += abs(fresh[k])
-            if change <= tolerance * width:
+            if change <= ascent.tolerance * width:
                 break
 
 
@@ -280,20 +263,15 @@ class OnlineCollapsed:
         self.lam = np.ascontiguousarray(topics.T)
         self.prior = np.ascontiguousarray(topic_prior.T)
 
-    def step(self, rows: Rows, rate: float, document_prior: np.ndarray, steps: int, tolerance: float) -> None:
+    def step(self, rows: Rows, rate: float, ascent: Ascent) -> None:
         """One natural-gradient step, as in SVI, with collapsed responsibilities."""
-        by_word = self.lam / self.lam.sum(axis=0)
-        found = fold_in(*rows[:4], by_word, document_prior, steps, tolerance)
+        found = fold_in(rows, self.lam / self.lam.sum(axis=0), ascent)
         entries, owners, ends = sort_by_word(rows.starts, rows.ends, rows.words, len(self.lam))
         place = entries + (found.first[:-1] - rows.starts)[owners]
-
-        def work(start: int, stop: int) -> None:
-            _step_words(
-                start, stop, entries, place, owners, ends, rows.counts, rows.weights, found.phi, rate, self.prior,
-                self.lam,
-            )  # fmt: skip
-
-        in_threads(work, len(self.lam), 512)
+        factor = rate * rows.weights[owners] * rows.counts[entries]
+        self.lam *= 1.0 - rate
+        self.lam += rate * self.prior
+        in_threads(lambda *words: _add_words(*words, ends, place, factor, found.phi, self.lam), len(self.lam), 512)
 
     def concentrations(self) -> np.ndarray:
         """(topics × words)."""
@@ -301,19 +279,14 @@ class OnlineCollapsed:
 
 
 @njit(**OPTIONS)
-def _step_words(  # type: ignore[no-untyped-def]
-    start, stop, entries, place, owners, ends, counts, weights, phi, rate, prior, lam,
-):  # fmt: skip
-    """λ ← (1 − ρ) λ + ρ (η + Σ weight · count · φ)."""
-    width = lam.shape[1]
+def _add_words(start, stop, ends, place, factor, phi, lam):  # type: ignore[no-untyped-def]
+    """λ_v += Σ factor · φ over the entries of word v, which end at ends_v."""
     for v in range(start, stop):
         row = lam[v]
-        for k in range(width):
-            row[k] = (1.0 - rate) * row[k] + rate * prior[v, k % prior.shape[1]]
         for at in range(0 if v == 0 else ends[v - 1], ends[v]):
-            here, factor = phi[place[at]], rate * weights[owners[at]] * counts[entries[at]]
-            for k in range(width):
-                row[k] += factor * here[k]
+            here, scale = phi[place[at]], factor[at]
+            for k in range(len(row)):
+                row[k] += scale * here[k]
 
 
 # ---- learned priors ----------------------------------------------------------------------------------------------
@@ -324,7 +297,7 @@ def learn_document_prior(x: Entries, phi: np.ndarray, counts: Counts, alpha: np.
     n_topics = len(alpha)
     expected = np.maximum(counts.documents[:, :n_topics].astype(np.float64) - alpha, 0.0)
     some = np.empty(expected.shape)
-    _some_of_document(x.bounds, x.counts, phi, some)
+    _some_of_document(x, phi, some)
     lengths, weights = expected.sum(axis=1), x.weights.astype(np.float64)
     given = expected / np.maximum(some, _TINY)  # how many there are, if there are any
     for _ in range(_FIXED_POINT):
@@ -339,7 +312,7 @@ def learn_topic_prior(x: Entries, phi: np.ndarray, counts: Counts, eta: float, n
     """The same for one η of all topics and words."""
     expected = np.maximum(counts.words[:, :n_topics].astype(np.float64), 0.0)
     none = np.zeros(expected.shape)
-    _log_none_of_word(x.bounds, x.words, x.counts, x.weights, phi, none)
+    _log_none_of_word(x, phi, none)
     some = -np.expm1(none)
     totals, given = expected.sum(axis=0), expected / np.maximum(some, _TINY)
     for _ in range(_FIXED_POINT):
@@ -359,25 +332,26 @@ def _log_not(p):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def _some_of_document(bounds, counts, phi, some):  # type: ignore[no-untyped-def]
+def _some_of_document(x, phi, some):  # type: ignore[no-untyped-def]
     """The probability that a document has any token of a topic: 0.1 is mostly none (Teh and others, 2006)."""
     for d in range(len(some)):
         none = some[d]
-        none[:] = 0.0
+        for k in range(len(none)):
+            none[k] = 0.0
         for group in range(GROUPS):
-            for i in range(bounds[d, group, 0], bounds[d, group, 1]):
+            for i in range(x.bounds[d, group, 0], x.bounds[d, group, 1]):
                 for k in range(len(none)):
-                    none[k] += counts[i] * _log_not(phi[i, k])
+                    none[k] += x.counts[i] * _log_not(phi[i, k])
         for k in range(len(none)):
             none[k] = -math.expm1(none[k])
 
 
 @njit(**OPTIONS)
-def _log_none_of_word(bounds, words, counts, weights, phi, none):  # type: ignore[no-untyped-def]
+def _log_none_of_word(x, phi, none):  # type: ignore[no-untyped-def]
     """The log probability that a word has no token of a topic."""
-    for d in range(len(weights)):
+    for d in range(len(x.weights)):
         for group in range(GROUPS):
-            for i in range(bounds[d, group, 0], bounds[d, group, 1]):
-                row = none[words[i]]
+            for i in range(x.bounds[d, group, 0], x.bounds[d, group, 1]):
+                row = none[x.words[i]]
                 for k in range(len(row)):
-                    row[k] += weights[d] * counts[i] * _log_not(phi[i, k])
+                    row[k] += x.weights[d] * x.counts[i] * _log_not(phi[i, k])

@@ -7,31 +7,29 @@ from numba import njit
 
 from ..numerics.threads import in_threads
 from ._host import OPTIONS, log
-from .topics_documents import TINY, Rows
+from .topics_documents import Rows
+from .topics_products import TINY
 
 
 def energies_of(rows: Rows, gamma: np.ndarray, topics: np.ndarray, totals: np.ndarray) -> np.ndarray:
     """Σ_v n_v log Σ_k E[θ_k] E[β_kv] of each document, with concentrations of topics word by word and their sums."""
     energies = np.empty(len(gamma))
 
-    def work(start: int, stop: int) -> None:
-        _energies(start, stop, rows.starts, rows.ends, rows.words, rows.counts, gamma, topics, totals, energies)
-
-    in_threads(work, len(gamma), 64)
+    in_threads(lambda *part: _energies(*part, rows, gamma, topics, totals, energies), len(gamma), 64)
     return energies
 
 
 @njit(**OPTIONS)
-def _energies(  # type: ignore[no-untyped-def]
-    start, stop, starts, ends, words, counts, gammas, topics, totals, energies,
-):  # fmt: skip
+def _energies(start, stop, rows, gammas, topics, totals, energies):  # type: ignore[no-untyped-def]
     n_topics, longest = topics.shape[1], 1
     for d in range(start, stop):
-        longest = max(longest, ends[d] - starts[d])
+        longest = max(longest, rows.ends[d] - rows.starts[d])
     share, mean = np.empty(n_topics), np.empty(longest)
     for d in range(start, stop):
-        here, count = words[starts[d] : ends[d]], counts[starts[d] : ends[d]]
-        whole = gammas[d].sum()
+        here, count = rows.words[rows.starts[d] : rows.ends[d]], rows.counts[rows.starts[d] : rows.ends[d]]
+        whole = 0.0
+        for k in range(n_topics):
+            whole += gammas[d, k]
         for k in range(n_topics):
             share[k] = gammas[d, k] / (whole * totals[k])
         four = len(here) - len(here) % 4

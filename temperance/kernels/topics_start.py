@@ -23,45 +23,44 @@ def add_documents(x: Entries, width: int, alpha: np.ndarray, prior: np.ndarray, 
     counts = Counts(np.zeros((n, width), dtype=kind), np.zeros((len(prior), width), dtype=kind), np.ones(width))
     counts.documents[:, : len(alpha)] = alpha
     counts.topics[: len(alpha)] = prior.sum(axis=0, dtype=np.float64)[: len(alpha)]
-    added = 0
+    added, draws = 0, draws.astype(kind)
     for part, times in _STAGES:
         last = n // part
-        _visit(added, last, True, *x, phi, *counts, prior, draws.astype(kind))
+        _visit((added, last), True, x, phi, counts, prior, draws)
         for _ in range(times):
-            _visit(0, last, False, *x, phi, *counts, prior, draws.astype(kind))
+            _visit((0, last), False, x, phi, counts, prior, draws)
         added = last
     return phi
 
 
 @njit(**OPTIONS)
-def _visit(  # type: ignore[no-untyped-def]
-    first, last, new, bounds, words, counts, weights, phi, of_documents, of_words, of_topics, prior, draws,
-):  # fmt: skip
-    """Documents `first` to `last`, added if they are new, and refreshed: all tokens of an entry at once."""
+def _visit(documents, new, x, phi, sums, prior, draws):  # type: ignore[no-untyped-def]
+    """Documents from the first to the last, added if they are new, and refreshed: all tokens of an entry at once."""
     width = phi.shape[1]
     fresh, before = np.empty(width, phi.dtype), np.empty(width, phi.dtype)
-    totals = of_topics.astype(phi.dtype)
-    for d in range(first, last):
-        here, weight = of_documents[d], weights[d]
-        before[:] = here
+    totals = sums.topics.astype(phi.dtype)
+    for d in range(documents[0], documents[1]):
+        here, weight = sums.documents[d], x.weights[d]
+        for k in range(width):
+            before[k] = here[k]
         if new:
             for group in range(GROUPS):
-                for i in range(bounds[d, group, 0], bounds[d, group, 1]):
-                    there = of_words[words[i]]
-                    k = _draw(here, there, totals, prior[words[i]], draws[i], fresh)
+                for i in range(x.bounds[d, group, 0], x.bounds[d, group, 1]):
+                    there = sums.words[x.words[i]]
+                    k = _draw(here, there, totals, prior[x.words[i]], draws[i], fresh)
                     phi[i, k] = 1.0
-                    here[k] += counts[i]
-                    there[k] += weight * counts[i]
+                    here[k] += x.counts[i]
+                    there[k] += weight * x.counts[i]
             # Until its words are refreshed: what they take out must be in.
             for k in range(width):
-                totals[k] = of_topics[k] + weight * (here[k] - before[k])
+                totals[k] = sums.topics[k] + weight * (here[k] - before[k])
         for group in range(GROUPS):
-            for i in range(bounds[d, group, 0], bounds[d, group, 1]):
-                there, eta, n = of_words[words[i]], prior[words[i]], counts[i]
-                refresh_entry(phi[i], here, there, totals, eta, n, n, weight, fresh)
+            for i in range(x.bounds[d, group, 0], x.bounds[d, group, 1]):
+                there, eta, n = sums.words[x.words[i]], prior[x.words[i]], x.counts[i]
+                refresh_entry(phi[i], here, there, totals, eta, (n, n, weight), fresh)
         for k in range(width):
-            of_topics[k] += weight * (here[k] - before[k])
-            totals[k] = of_topics[k]
+            sums.topics[k] += weight * (here[k] - before[k])
+            totals[k] = sums.topics[k]
 
 
 @njit(**OPTIONS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -58,53 +58,50 @@ def online_steps(
 
 
 def _call(given: tuple[Array, ...], steps: Steps, heat: Grid | Own | None) -> tuple[np.ndarray, Any]:
-    from .topics_documents import rows_of_corpus
-    from .topics_hot import Hot
-    from .topics_online import Online
+    from .topics_documents import Ascent, rows_of_corpus
+    from .topics_minibatches import Online
 
     topics, topic_prior, document_prior, local_steps, tolerance = map(np.asarray, given)
     rows, weights, rates, powers, hots = map(np.asarray, steps)
     heat = jax.tree.map(np.array, heat)
-    rest = (document_prior, int(local_steps), float(tolerance))
-    now: Online | Hot | None = None
+    ascent = Ascent(document_prior, int(local_steps), float(tolerance))
+    now: Online | None = None
     for t in np.flatnonzero(rates > 0).tolist():
         rate, after = float(rates[t]), min(t + 1, len(rates) - 1)
         found = heat if hots[t] else None
         power = float(powers[t]) if found is None else _power(found) if isinstance(found, Grid) else None
-        cold = found is None and power == 1.0
-        if now is None or isinstance(now, Online) != cold or (isinstance(now, Hot) and now.power != power):
-            lam = topics if now is None else now.concentrations()
-            now = Online(lam, topic_prior) if cold else Hot(lam, topic_prior, power)
-        here = found.powers[found.places[t]] if isinstance(found, Own) else np.full(rows.shape[1], power)
-        documents = rows_of_corpus(*find_rows(rows[t]), weights[t], np.asarray(here), np.asarray(here))
-        if isinstance(now, Online):
-            now.step(documents, rate, *rest)
-        elif isinstance(found, Own):
-            now.step_each(documents, rate, *rest, _responder(found, t))
+        if now is None or now.power != power or now.cold != (power == 1.0):
+            now = Online(topics if now is None else now.concentrations(), topic_prior, power)
+        each = np.asarray(found.powers[found.places[t]]) if isinstance(found, Own) else np.full(rows.shape[1], power)
+        documents = rows_of_corpus(*find_rows(rows[t]), weights[t], each, each)
+        if isinstance(found, Own):
+            now.step(documents, rate, ascent, partial(_respond, found, t, ascent.prior, each))
+        elif isinstance(found, Grid):
+            now.step(documents, rate, ascent, partial(_cool, found, rate, bool(hots[after]), now, documents))
         else:
-            following = float(powers[after]) if found is None else _cooler(found, rate, bool(hots[after]))
-            now.step(documents, rate, *rest, following)
+            now.step(documents, rate, ascent, partial(_follow, float(powers[t]), float(powers[after])))
     learned = () if heat is None else heat.logits if isinstance(heat, Grid) else heat.powers
     return (topics if now is None else now.concentrations()), learned
 
 
-def _responder(heat: Own, t: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    def respond(observed: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        fresh = respond_on_host(np.asarray(heat.heat.powers), np.asarray(heat.heat.costs), observed, counts)
-        heat.powers[heat.places[t]] = fresh
-        return fresh
-
-    return respond
+def _follow(power: float, following: float, found: Any) -> tuple[float, float]:
+    return power, following
 
 
-def _cooler(heat: Grid, rate: float, hot: bool) -> Callable[[float], tuple[float, float]]:
-    def cool(energy: float) -> tuple[float, float]:
-        """q(T) moves like the topics; the power of this step's statistics, and that of the next step."""
-        heat.logits[:] = (1.0 - rate) * heat.logits + rate * (energy * heat.powers + heat.log_prior)
-        power = _power(heat)
-        return power, power if hot else 1.0
+def _respond(heat: Own, t: int, prior: np.ndarray, powers: np.ndarray, found: Any) -> tuple[np.ndarray, None]:
+    """Each document's own power, from its counts of topics and Σ n E log β; the next step's documents have theirs."""
+    counts = (found.gamma - prior) / powers[:, None]
+    fresh = respond_on_host(np.asarray(heat.heat.powers), np.asarray(heat.heat.costs), found.observed, counts)
+    heat.powers[heat.places[t]] = fresh
+    return fresh, None
 
-    return cool
+
+def _cool(heat: Grid, rate: float, hot: bool, now: Any, documents: Any, found: Any) -> tuple[float, float]:
+    """q(T) moves like the topics; the power of this step's statistics, and that of the next step."""
+    energy = now.energy(documents, found)
+    heat.logits[:] = (1.0 - rate) * heat.logits + rate * (energy * heat.powers + heat.log_prior)
+    power = _power(heat)
+    return power, power if hot else 1.0
 
 
 def _power(heat: Grid) -> float:

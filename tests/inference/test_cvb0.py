@@ -10,6 +10,7 @@ import temperance as tp
 from temperance.data import as_corpus
 from temperance.errors import InvalidParameter, UnsupportedMethod
 from temperance.kernels import topics_collapsed as kernel
+from temperance.kernels.topics_documents import Ascent, rows_of_corpus
 from temperance.kernels.topics_start import add_documents
 from tests.tiers import with_slow
 
@@ -133,7 +134,8 @@ def test_the_start_agrees_with_a_plain_reference(counts: np.ndarray, own_prior: 
 def test_documents_given_topics_agree_with_a_plain_reference(counts: np.ndarray) -> None:
     by_word = np.random.default_rng(3).dirichlet(np.ones(22), 3).T.copy()
     corpus = as_corpus(counts)
-    found = kernel.fold_in(corpus.starts[:-1], corpus.starts[1:], corpus.words, corpus.counts, by_word, ALPHA, 5, 0.0)
+    rows = rows_of_corpus(corpus, np.arange(30), np.ones(30), np.ones(30), np.ones(30))
+    found = kernel.fold_in(rows, by_word, Ascent(ALPHA, 5, 0.0))
     for d, document in enumerate(counts):
         words = np.flatnonzero(document)
         n, phi = document[words], by_word[words] / by_word[words].sum(axis=1, keepdims=True)

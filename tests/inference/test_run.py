@@ -68,7 +68,9 @@ def test_only_new_shapes_are_compiled():
         fit(seed=11)
         fit(tol=1e-9, max_iter=77)
         assert not compiled
-        tp.fit(tp.GaussianMixture(2), X[:-1], tp.VB(restarts=4), seed=0)
+        tp.fit(tp.GaussianMixture(2), X[:-1], tp.VB(restarts=4), seed=0)  # 81 and 82 rows are padded to 88
+        assert not compiled
+        tp.fit(tp.GaussianMixture(2), X[:50], tp.VB(restarts=4), seed=0)
         assert compiled
     finally:
         jax.monitoring.clear_event_listeners()

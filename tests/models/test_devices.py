@@ -44,9 +44,9 @@ def test_blocks_of_rows_lie_over_all_devices() -> None:
     found = on_four("blocks")["blocks"]
     check(found)
     assert found["collectives"] == ["all-reduce"]
-    # 2001 rows of a block on each device, and nowhere the 8004 of all.
+    # 2048 rows of a block on each device (16,002 rows in a bucket of 16,384), and nowhere the 8192 of a whole block.
     sizes = {int(rows) for rows in re.findall(r"f64\[(\d{4,})", found["code"])}
-    assert sizes == {2001, 4002}
+    assert sizes == {2048, 4096}
 
 
 @pytest.fixture(scope="module")

@@ -143,8 +143,8 @@ def test_quick_minibatch_steps_are_the_derived_ones() -> None:
 @pytest.mark.slow
 def test_lists_of_topics_give_the_same_steps() -> None:
     """Lists of the topics a word has not forgotten, against all of them; some words die out altogether."""
-    from temperance.kernels import topics_online
-    from temperance.kernels.topics_documents import rows_of_corpus
+    from temperance.kernels import topics_minibatches
+    from temperance.kernels.topics_documents import Ascent, rows_of_corpus
 
     generator = np.random.default_rng(7)
     topics = generator.dirichlet(np.full(30, 0.05), 20)
@@ -152,13 +152,13 @@ def test_lists_of_topics_give_the_same_steps() -> None:
     start = 1.0 + 0.1 * generator.random((20, 30))
     results = []
     for share in (0.5, 0.0):
-        online = topics_online.Online(start, np.full((1, 30), 0.01))
+        online = topics_minibatches.Online(start, np.full((1, 30), 0.01))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(topics_online, "_SPARSE", share)
+            patch.setattr(topics_minibatches, "_SPARSE", share)
             for step in range(60):
                 rows = np.arange(20) + 20 * (step % (10 if step < 10 else 5))
                 documents = rows_of_corpus(corpus, rows, np.full(20, 5.0), np.ones(20), np.ones(20))
-                online.step(documents, (2.0 + step) ** -0.6, np.full(20, 0.05), 50, 0.0)
+                online.step(documents, (2.0 + step) ** -0.6, Ascent(np.full(20, 0.05), 50, 0.0))
         assert online.sparse == (share > 0)
         results.append(online.concentrations())
     assert np.allclose(*results, rtol=1e-6)

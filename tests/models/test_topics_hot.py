@@ -6,10 +6,10 @@ from scipy.special import digamma, logsumexp, softmax
 
 from temperance.data import as_corpus
 from temperance.data.corpus import Corpus
-from temperance.kernels.topics_documents import Rows, rows_of_corpus
+from temperance.kernels.topics_documents import Ascent, Found, Rows, rows_of_corpus
 from temperance.kernels.topics_energy import energies_of
-from temperance.kernels.topics_hot import Hot
-from temperance.kernels.topics_walk import host_local_step
+from temperance.kernels.topics_minibatches import Online
+from temperance.kernels.topics_walk import walk_documents
 
 STEPS, RATE = 25, 0.3
 
@@ -55,20 +55,21 @@ def test_a_power_for_all(sparse: float) -> None:
     corpus, lam = problem()
     alpha, power = np.full(21, sparse), 0.8
     rows = documents_of(corpus, np.full(70, power))
-    hot = Hot(lam, np.full((1, 45), 0.02), power)
+    hot = Online(lam, np.full((1, 45), 0.02), power)
     gamma, wanted, _, energies = written_out(corpus, lam, alpha, 0.02, np.full(70, power))
-    _, found, _ = hot._documents(rows, alpha, STEPS, 0.0)
+    ascent = Ascent(alpha, STEPS, 0.0)
+    found = hot.documents(rows, ascent).gamma
     np.testing.assert_allclose(found, gamma, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(found.sum(axis=1), gamma.sum(axis=1), rtol=1e-6)
     np.testing.assert_allclose(energies_of(rows, gamma, hot.stored, hot.totals), energies, rtol=1e-12)
     told = []
-    hot.step(rows, RATE, alpha, STEPS, 0.0, lambda energy: told.append(energy) or (power, 0.9))
+    hot.step(rows, RATE, ascent, lambda found: told.append(hot.energy(rows, found)) or (power, 0.9))
     np.testing.assert_allclose(hot.concentrations(), wanted, rtol=1e-4, atol=1e-4)
     assert np.isclose(told[0], rows.weights @ energies, rtol=1e-5)
     # The next step is at the power it was told of.
     fresh = hot.concentrations()
     gamma, wanted, _, _ = written_out(corpus, fresh, alpha, 0.02, np.full(70, 0.9))
-    hot.step(documents_of(corpus, np.full(70, 0.9)), RATE, alpha, STEPS, 0.0, 0.9)
+    hot.step(documents_of(corpus, np.full(70, 0.9)), RATE, ascent)
     np.testing.assert_allclose(hot.concentrations(), wanted, rtol=1e-4, atol=1e-4)
     assert np.allclose(hot.totals, hot.stored.sum(axis=0), rtol=1e-6)
 
@@ -77,16 +78,18 @@ def test_a_power_for_each_document() -> None:
     corpus, lam = problem()
     alpha, powers = np.full(21, 0.05), np.random.default_rng(1).uniform(0.1, 1.0, 70)
     gamma, wanted, observed, _ = written_out(corpus, lam, alpha, 0.02, powers)
-    hot = Hot(lam, np.full((1, 45), 0.02), None)
+    hot = Online(lam, np.full((1, 45), 0.02), None)
     told = []
 
-    def respond(*given: np.ndarray) -> np.ndarray:
-        told.append(given)
-        return powers
+    def respond(found: Found) -> tuple[np.ndarray, None]:
+        told.append(found)
+        return powers, None
 
-    hot.step_each(documents_of(corpus, powers), RATE, alpha, STEPS, 0.0, respond)
-    np.testing.assert_allclose(told[0][0], observed, rtol=1e-5, atol=1e-4)
-    np.testing.assert_allclose(told[0][1], (gamma - alpha) / powers[:, None], rtol=1e-4, atol=1e-4)
+    hot.step(documents_of(corpus, powers), RATE, Ascent(alpha, STEPS, 0.0), respond)
+    np.testing.assert_allclose(told[0].observed, observed, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(
+        (told[0].gamma - alpha) / powers[:, None], (gamma - alpha) / powers[:, None], rtol=1e-4, atol=1e-4
+    )
     np.testing.assert_allclose(hot.concentrations(), wanted, rtol=1e-4, atol=1e-4)
 
 
@@ -95,8 +98,8 @@ def test_threads_do_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for threads in ("1", "3"):
         monkeypatch.setenv("TEMPERANCE_THREADS", threads)
-        hot = Hot(lam, np.full((1, 45), 0.02), 0.7)
-        hot.step(documents_of(corpus, np.full(70, 0.7)), RATE, np.full(21, 0.1), 5, 1e-3, 0.7)
+        hot = Online(lam, np.full((1, 45), 0.02), 0.7)
+        hot.step(documents_of(corpus, np.full(70, 0.7)), RATE, Ascent(np.full(21, 0.1), 5, 1e-3))
         found.append(hot.concentrations())
     assert np.array_equal(*found)
 
@@ -123,11 +126,11 @@ def test_a_walk_with_a_power_for_each_document() -> None:
         evidence.append(counts @ logsumexp(logits, axis=0))
         np.add.at(messages.T, words, weights[row] * observation[row] * (phi * counts).T)
     start = np.broadcast_to(alpha + 1.0, (70, 21)).copy()
-    found = host_local_step(
+    found = walk_documents(
         log_beta,
         observation,
         lambda part: rows_of_corpus(corpus, np.arange(70)[part], weights[part], observation[part], latent[part]),
-        alpha, start, STEPS, 0.0,
+        Ascent(alpha, STEPS, 0.0), start,
     )  # fmt: skip
     for got, wanted in zip(found, (np.array(gammas), messages, np.array(evidence)), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-3)

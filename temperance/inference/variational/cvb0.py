@@ -292,14 +292,15 @@ class StochasticCVB0(SVI):
 
 def _take_steps(*given: Array) -> np.ndarray:
     from ...kernels.topics_collapsed import OnlineCollapsed
-    from ...kernels.topics_documents import padded_rows, rows_of_corpus
+    from ...kernels.topics_documents import Ascent, padded_rows, rows_of_corpus
 
     topics, topic_prior, document_prior, local_steps, tolerance, rates, weights, *documents = map(np.asarray, given)
     online = OnlineCollapsed(topics, topic_prior)
+    ascent = Ascent(np.array(document_prior), int(local_steps), float(tolerance))
     ones = np.ones(weights.shape[1])
     for rate, weight, *here in zip(rates, weights, *documents, strict=True):
         if rate > 0:
             found = find_rows(here[0]) if len(here) == 1 else here
             rows = (rows_of_corpus if len(here) == 1 else padded_rows)(*found, weight, ones, ones)
-            online.step(rows, float(rate), document_prior, int(local_steps), float(tolerance))
+            online.step(rows, float(rate), ascent)
     return online.concentrations()

@@ -2,12 +2,13 @@
 
 What `Model.terms` derives from `LDA.log_evidence`, written out without logarithms: with B_vk = exp E log β_kv
 and e_k = exp E log θ_k, the responsibilities are φ_vk ∝ e_k B_vk and γ = α + Σ_v n_v φ_v. On the CPU ragged
-sparse work is done by Numba kernels (`topics_kernel.py`), elsewhere on padded arrays; tests hold all three equal.
+sparse work is done by Numba kernels (`kernels/topics_walk.py`), elsewhere on padded arrays; tests hold all three equal.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,9 @@ from jaxtyping import Array, ArrayLike, Bool, Float
 
 from ...numerics.special import digamma
 from .documents import Documents, find_rows
+
+if TYPE_CHECKING:
+    from ...kernels.topics_documents import Rows
 
 
 class Local(NamedTuple):
@@ -215,21 +219,18 @@ def _host(
 
 
 def _call_kernel(given: tuple[Array, ...], heat: Heat | None, documents: tuple[Array, ...]) -> tuple[np.ndarray, ...]:
-    from ...kernels.topics_documents import Rows, padded_rows, rows_of_corpus
-    from ...kernels.topics_walk import host_local_step
+    from ...kernels.topics_documents import Ascent
+    from ...kernels.topics_walk import walk_documents
 
     steps, tolerance, log_topics, prior, gamma, weights, observation, latent = map(np.asarray, given)
     where = [np.asarray(array) for array in documents]
 
     def rows_of(part: slice) -> Rows:
-        each = (weights[part], observation[part], latent[part])
-        if len(where) == 2:
-            return padded_rows(where[0][part], where[1][part], *each)
-        return rows_of_corpus(*find_rows(where[0][part]), *each)
+        return _rows([array[part] for array in where], weights[part], observation[part], latent[part])
 
-    found = (log_topics, observation, rows_of, prior, gamma, int(steps), float(tolerance))
+    found = (log_topics, observation, rows_of, Ascent(prior, int(steps), float(tolerance)), gamma)
     if heat is None:
-        return host_local_step(*found)
+        return walk_documents(*found)
     grid, costs, hot = (np.asarray(array) for array in heat)
     observed, powers = np.zeros(len(gamma)), observation.copy()
 
@@ -240,7 +241,7 @@ def _call_kernel(given: tuple[Array, ...], heat: Heat | None, documents: tuple[A
             powers[part] = respond_on_host(grid, costs, here, counts)
         return powers[part]
 
-    return *host_local_step(*found, respond), observed, powers
+    return *walk_documents(*found, respond), observed, powers
 
 
 def respond_on_host(grid: np.ndarray, costs: np.ndarray, observed: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -278,14 +279,16 @@ def mean_energies(
 
 
 def _call_energies(topics: Array, gamma: Array, documents: tuple[Array, ...]) -> np.ndarray:
-    from ...kernels.topics_documents import padded_rows, rows_of_corpus
     from ...kernels.topics_energy import energies_of
 
-    none = np.empty(0)
-    where = [np.asarray(array) for array in documents]
-    if len(where) == 2:
-        rows = padded_rows(where[0], where[1], none, none, none)
-    else:
-        rows = rows_of_corpus(*find_rows(where[0]), none, none, none)
+    ones = np.ones(len(gamma))
     lam = np.ascontiguousarray(np.asarray(topics).T)
-    return energies_of(rows, np.asarray(gamma), lam, lam.sum(axis=0))
+    return energies_of(_rows(documents, ones, ones, ones), np.asarray(gamma), lam, lam.sum(axis=0))
+
+
+def _rows(documents: Sequence[Array | np.ndarray], *each: np.ndarray) -> Rows:
+    """Documents that are padded, or numbers of rows of a corpus on the host."""
+    from ...kernels.topics_documents import padded_rows, rows_of_corpus
+
+    words, *counts = map(np.asarray, documents)
+    return padded_rows(words, counts[0], *each) if counts else rows_of_corpus(*find_rows(words), *each)

@@ -94,14 +94,16 @@ def proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.ndarray, "n k
 
 def _collapsed_proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.ndarray, "n k"]:
     from ...kernels.topics_collapsed import fold_in
+    from ...kernels.topics_documents import Ascent, rows_of_corpus
 
     by_word = np.ascontiguousarray(mean_topics(q).T)
     m = {name: block.mean() for name, block in q.blocks.items() if name == "document_prior"}
-    alpha = np.asarray(model.concentration(m))
+    ascent = Ascent(np.array(model.concentration(m)), 200, 1e-4)
     parts = []
     for first in range(0, len(corpus), _ROWS):
         part = corpus.take(slice(first, first + _ROWS))
-        found = fold_in(part.starts[:-1], part.starts[1:], part.words, part.counts, by_word, alpha, 200, 1e-4).counts
+        ones = np.ones(len(part))
+        found = fold_in(rows_of_corpus(part, np.arange(len(part)), ones, ones, ones), by_word, ascent).counts
         parts.append(found / found.sum(axis=1, keepdims=True))
     return np.concatenate(parts)
 
