@@ -29,6 +29,7 @@ from .models import Data, Model, Posterior
 from .numerics.keys import fold_in, make_key
 from .summary import summarise
 
+_ENGINES = ("auto", "plain")
 _ROWS = 4096  # new data are treated in pieces of this many rows, so that memory stays bounded
 
 
@@ -255,8 +256,9 @@ def fit(
 
     The same seed on the same machine gives the same bits. `weights` is one non-negative number a datum.
     `progress` shows a bar; by default only on a terminal. Data larger than memory are a `tp.Stream`. The state is
-    kept in the file `checkpoint` about every `every` seconds; the same call then goes on from there. `engine` is a
-    Dask client on whose workers the data are walked over: Dask collections, delayed parts, or a folder of shards.
+    kept in the file `checkpoint` about every `every` seconds; the same call then goes on from there. `engine` is
+    "plain" (no compiled kernels, every sum derived by autodiff), or a Dask client on whose workers the data are walked
+    over: Dask collections, delayed parts, or a folder of shards.
     """
     from .inference.variational.coordinate import VB
 
@@ -265,7 +267,9 @@ def fit(
         raise UnsupportedMethod(f"method must be a method such as tp.VB(), got {method!r}")
     if not isinstance(model, Model):
         raise InvalidParameter(f"model must be a model such as tp.GaussianMixture(3), got {model!r}")
-    if engine is not None or is_lazy(data):
+    if isinstance(engine, str) and engine not in _ENGINES:
+        raise InvalidParameter(f"engine must be 'auto', 'plain' or a Dask client, got {engine!r}")
+    if not isinstance(engine, str | None) or is_lazy(data):
         from .cluster.checkpoint import ClusterCheckpoint
         from .cluster.restarts import runner, spreads_restarts
         from .cluster.start import attended, begin, brought_home, refusal
@@ -284,6 +288,8 @@ def fit(
             kept = None if checkpoint is None else functools.partial(ClusterCheckpoint, checkpoint, every)
             return brought_home(remote, _fit(remote, parts, method, seed, shown, kept))
     prepared, arrays = prepare(model, data, method, weights, seed)
+    if isinstance(engine, str) and isinstance(arrays, Data):
+        arrays = dataclasses.replace(arrays, engine=engine)
     keep = None if checkpoint is None else functools.partial(checkpoint_of, checkpoint, every)
     return _fit(prepared, arrays, method, seed, progress, keep)
 

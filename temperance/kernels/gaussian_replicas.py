@@ -52,7 +52,8 @@ class Standing(NamedTuple):
 def when(model: Model, data: Data, method: Any) -> bool:
     """Whether the kernel draws from the same distributions as `Path.sweep`, and saves more time than it costs."""
     return (
-        isinstance(model, Mixture)
+        data.engine != "plain"
+        and isinstance(model, Mixture)
         and type(model) in (GaussianMixture, Mixture)
         and type(model.pair) is Gaussian
         and isinstance(model.prior["components"], NormalWishart)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
@@ -14,15 +13,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._module import Module
+from ..numerics.engines import default_engine
 from ._devices import cut, devices_for, keep_spread, put_rows, rejoin
 
 _PIECE = 2**16  # rows
 _EXACT = 64  # rows up to which nothing is padded
-
-
-def default_engine() -> str:
-    """What walks over data that nobody chose an engine for; the variable is for `make test-plain`."""
-    return os.environ.get("TEMPERANCE_ENGINE", "auto")
 
 
 class Cuts(NamedTuple):

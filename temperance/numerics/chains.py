@@ -23,6 +23,8 @@ import numpy as np
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Int8, Key
 
+from .engines import default_engine
+
 ON, FIRST, CUT = 0, 1, 2
 
 _LOWEST = -1e300  # stands for log 0 in the tree, where a difference of infinities would not be a number
@@ -57,7 +59,7 @@ def choose_engine(engine: str, steps: int, states: int) -> str:
         return engine
     if steps * states < _SMALL:
         return "device"
-    return "host" if jax.default_backend() == "cpu" else "parallel"
+    return "host" if default_engine() != "plain" and jax.default_backend() == "cpu" else "parallel"
 
 
 # ---- values and derivatives ---------------------------------------------------------------------------------

@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from ...families import Gaussian
-from ...kernels.gaussian_messages import has_kernel, host_pass
+from ...kernels.gaussian_messages import has_kernel, host_pass, when
 from ...models import Data
 from ...models._answers import Enumerable
 from ._entries import join as entry_join
@@ -48,8 +47,7 @@ def factors_of(model: Enumerable, data: Data) -> Factors:
     # Messages are differences of large sums: whatever the data's precision, this is float64.
     values = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), data.values)
     each = Factor(model.pair.statistics(values), model.pair.log_base(values))
-    # Rows that lie over several devices stay there.
-    gaussian = type(model.pair) is Gaussian and not data.is_spread
+    gaussian = when(model, data)
     return Factors(each, data.weights > 0, weight_terms(model), gaussian)
 
 

@@ -25,8 +25,9 @@ from ...errors import InvalidData, InvalidParameter
 from ...families.concentration import Concentration
 from ...families.dirichlet import Dirichlet, DirichletVector
 from ...families.point import Point
+from ...numerics.engines import default_engine
 from ...numerics.place import on_device
-from .._data import Data, default_engine, make_data
+from .._data import Data, make_data
 from .._heat import Heat
 from .._model import Conditional, Means, Model, Posterior, Powers, Walked
 from .._rows import Stochastic
