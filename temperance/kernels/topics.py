@@ -25,9 +25,13 @@ def when(model: LDA, data: Data, way: Way) -> bool:
     return model._engine() != "autodiff"
 
 
+def is_hot(model: LDA, data: Data, way: Way) -> bool:
+    """Documents with temperatures of their own have no other walk."""
+    return way.heat is not None
+
+
 engine("LDA", name="documents in closed form", when=when, by_euler=False)(walk_documents)
-# Documents with temperatures of their own have no other walk.
-engine("LDA", name="hot documents", when=lambda model, data, way: way.heat is not None, always=True)(walk_documents)
+engine("LDA", name="hot documents", when=is_hot, by_euler=False, always=True)(walk_documents)
 
 
 def takes_steps(model: Any) -> bool:

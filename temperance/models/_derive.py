@@ -60,13 +60,15 @@ def walk(model: Model, m: Means, data: Data, way: Way = Way(), local: dict[str, 
 
     Local blocks that are not given start afresh. A registered engine does the work where one suits.
     """
-    from ..kernels import walk_engine
+    from ..kernels import plain, walk_engine
 
     engine = walk_engine(model, data, way)
-    together = way.heat is None and jnp.ndim(way.powers.observation) == 0
-    base = model.log_base(data) if way.energy and together and engine.by_euler else None
-    if base is None:
+    if not way.energy or not engine.by_euler:
         return engine.walk(model, m, data, way, local)
+    together = way.heat is None and jnp.ndim(way.powers.observation) == 0
+    base = model.log_base(data) if together else None
+    if base is None:
+        return plain().walk(model, m, data, way, local)
     # E log p(x, z | θ) is linear in all statistics but for its base measure: by Euler's theorem the messages
     # know the energy, and no second derivative is needed.
     walked = engine.walk(model, m, data, way._replace(energy=False), local)

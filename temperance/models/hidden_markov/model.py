@@ -41,7 +41,7 @@ from .._data import Data, over_blocks
 from .._model import Conditional, Means, Model, Posterior, Powers, column
 from .._rows import Stochastic
 from ..linear.answers import Forecast
-from ..mixture.finite import Mixture, check_choice, check_count
+from ..mixture.finite import Mixture, check_choice, check_count, pair_log_base
 from .answers import by_sequence, decoded, filtered, forecast, smoothed
 from .steps import Steps, as_steps, one_sequence, some_sequences, some_windows
 
@@ -193,7 +193,7 @@ class HMM(Model):
         }
 
     def log_base(self, data: Data) -> Float[Array, ""] | None:
-        return self.mixture.log_base(_rows(data))
+        return pair_log_base(self.pair, _rows(data))
 
     # ---- minibatches ----------------------------------------------------------------------------------------
 

@@ -121,14 +121,7 @@ class Mixture(Enumerable):
     # ---- at a temperature -----------------------------------------------------------------------------------
 
     def log_base(self, data: Data) -> Float[Array, ""] | None:
-        if self.known is not None or self.pair.has_latents:
-            return None
-
-        def base(part: Any, _: Array) -> tuple[Float[Array, ""], tuple[()]]:
-            rows, weights = part
-            return jnp.sum(weights * self.pair.log_base(rows)), ()
-
-        return over_blocks(base, (data.values, data.weights), *data.cuts)[0]
+        return None if self.known is not None else pair_log_base(self.pair, data)
 
     @property
     def temperable_name(self) -> str:
@@ -367,6 +360,18 @@ class Mixture(Enumerable):
 @eqx.filter_jit
 def _occupancy(model: Mixture, q: Posterior, data: Data) -> Float[Array, " k"]:
     return model.occupancy(q, data)
+
+
+def pair_log_base(pair: Pair, data: Data) -> Float[Array, ""] | None:
+    """Σ_n log h(x_n), unless the pair has latents of its own: then E log p(x, z | θ) is not linear."""
+    if pair.has_latents:
+        return None
+
+    def base(part: Any, _: Array) -> tuple[Float[Array, ""], tuple[()]]:
+        rows, weights = part
+        return jnp.sum(weights * pair.log_base(rows)), ()
+
+    return over_blocks(base, (data.values, data.weights), *data.cuts)[0]
 
 
 def log_known_weights(weights: Any, size: int) -> Float[Array, " k"]:
