@@ -16,7 +16,9 @@ from ..errors import InvalidData, UnsupportedMethod
 from ..families._family import Family, Packed
 from ..models._data import Data, make_data
 from ..models._model import Conditional, Group, Means, Model, Posterior, Powers
+from ..models._symmetry import Symmetry
 from ..numerics.gaussian_latents import gaussian_integral
+from . import exchangeable
 from .analysis import grouped
 from .answers import bound_terms, impute, log_predictive, predict, responsibilities, sample_predictive, smooth, table
 from .columns import as_columns, check_columns, resolve_sizes
@@ -131,6 +133,13 @@ class GraphModel(Model):
                 )
         return priors
 
+    @property
+    def symmetry(self) -> Symmetry | None:
+        return exchangeable.graph_symmetry(self)
+
+    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
+        return exchangeable.held(self, q, data)
+
     # ---- the one function ---------------------------------------------------------------------------------
 
     def log_evidence(
@@ -214,12 +223,6 @@ class GraphModel(Model):
 
     def responsibilities(self, q: Posterior, x: Any) -> Float[Array, "n *k"]:
         return responsibilities(self, q, x)
-
-    def log_joint_z(self, m: Means, x: Any) -> Any:
-        raise UnsupportedMethod(
-            "draws of a graph name exchangeable values of its latents in any order, so shares averaged over them mean "
-            "little; use tp.VB"
-        )
 
     def smooth(self, q: Any, x: Any) -> Any:
         """Mean and variance of every step of a Gaussian chain given its whole series."""

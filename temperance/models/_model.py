@@ -37,6 +37,7 @@ from ._blocks import (
 from ._data import Data
 from ._gibbs import draw_local
 from ._rows import Rows
+from ._symmetry import Exchangeable
 from ._tempering import Tempering
 
 __all__ = [
@@ -58,8 +59,9 @@ __all__ = [
 ]
 
 
-class Model(Rows, Tempering):
-    """Base of every model; how its data may be cut is in `Rows`, what tempering asks of it in `Tempering`."""
+class Model(Rows, Tempering, Exchangeable):
+    """Base of every model; how its data may be cut is in `Rows`, what tempering asks of it in `Tempering`, which of its
+    parts can change places in `Exchangeable`."""
 
     prior: eqx.AbstractVar[dict[str, Family | Conditional]]
 

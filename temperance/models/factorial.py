@@ -35,6 +35,7 @@ from ..numerics.special import LOG_2PI, log_gamma, log_mix, safe_log
 from ._data import Data, make_data
 from ._heat import Heat, gaussian_heat
 from ._model import Conditional, Each, Group, Means, Model, Posterior, Powers, means
+from ._symmetry import Symmetry, one_set
 from .activation import Activation, factor_logit, sweep_draws, sweep_means
 from .mixture.finite import check_count
 
@@ -76,6 +77,19 @@ class FactorialMixture(Model):
         self.prior = {} if beta is None else {"probability": beta}
         self.start = _start(init, self.n_factors)
         self.shape = None
+
+    @property
+    def symmetry(self) -> Symmetry | None:
+        axes: dict[str, tuple[int, ...]] = {"factors": (0,), "factors.gram": (0, 1), "probability": (0,), "z": (1,)}
+        # The factors' prior is the same for all by construction.
+        known = {"probability": self.prior.get("probability") if self.probability is None else self.probability}
+        return one_set(self.n_factors, axes, known, compared=("factors",))
+
+    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
+        """How often each factor is on."""
+        if "z" not in q.locals:
+            return ()
+        return (np.asarray(data.weights) @ np.asarray(q.locals["z"].mean().indicator),)
 
     # ---- the model ----------------------------------------------------------------------------------------
 

@@ -16,8 +16,8 @@ from scipy.stats import multivariate_normal, norm
 import temperance as tp
 from temperance.errors import InvalidData, InvalidParameter, UnsupportedMethod
 from temperance.evidence.multiplicity import log_multiplicity
+from temperance.inference.monte_carlo.labels import aligned
 from temperance.models import Data, Powers
-from temperance.models.linear.factor_alignment import align_factors
 from temperance.numerics.gaussian_latents import gaussian_integral
 from temperance.numerics.latents import integrate_out
 
@@ -304,7 +304,10 @@ def test_factors_in_any_order_and_with_any_sign_are_brought_together() -> None:
         order, sign = rng.permutation(3), rng.choice([-1.0, 1.0], 3)
         draws["loadings"].append(np.concatenate([sign * one[:, order], one[:, 3:]], axis=1))
         draws["relevance"].append(alpha[order])
-    found = align_factors(draws, 7, np.arange(1.0, 7.0), 3)
+    model = tp.FactorAnalysis(3, scale=np.arange(1.0, 7.0)).prepare(rng.normal(size=(5, 6)))[0]
+    arrays = {name: np.asarray(value) for name, value in draws.items()}
+    (parts,) = model.symmetry.parts  # type: ignore[union-attr]
+    found = aligned(model, parts, arrays, 7, model.prepare(rng.normal(size=(5, 6)))[1])
     for name in ("loadings", "relevance"):
         np.testing.assert_array_equal(found[name], np.broadcast_to(draws[name][7], np.shape(draws[name])))
 

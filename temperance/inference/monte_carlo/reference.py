@@ -20,9 +20,9 @@ from ...families._family import Family
 from ...families.normal_wishart import as_drawn
 from ...families.translate import translate, translate_draw
 from ...models import HMM, Data, Mixture, Model
+from ...models._symmetry import Symmetry
 from ...models.mixture.likelihoods import stack_prior
 from .draws import Draws
-from .labels import exchangeable, symmetric
 from .path import Path
 from .pinned import pin
 
@@ -40,13 +40,21 @@ def as_path(reference: Reference, widen: float, model: Model, data: Data) -> Pat
         blocks = {name: _member(model, name, family) for name, family in posterior.items()}
         if posterior is not reference:  # a fit: as close to the prior as it is widened
             blocks = {name: model.prior[name].mix(q, 1.0 / widen) for name, q in blocks.items()}  # type: ignore[union-attr]
-        return Path(blocks, move_labels=exchangeable(model) and not all(map(symmetric, blocks.values())))
+        return Path(blocks, move_labels=_told_apart(model, blocks))
     if isinstance(reference, Sequence | np.ndarray) and not isinstance(reference, str):
         return Path({}, pin(model, data, tuple(reference)))
     raise InvalidParameter(
         'reference must be "narrowed", "prior", a dict of families by block, a fit of tp.VB or tp.EP, or a list of '
         f"rows, got {reference!r}"
     )
+
+
+def _told_apart(model: Model, blocks: dict[str, Family]) -> Symmetry | None:
+    """The symmetry of a model whose prior treats its parts alike, where these blocks do not."""
+    symmetry = model.symmetry and model.symmetry.alike
+    if symmetry is None or all(parts.treated_alike(blocks) for parts in symmetry.parts):
+        return None
+    return symmetry
 
 
 def inside(model: Model, posterior: Any, data: Data) -> dict[str, Any]:

@@ -36,9 +36,11 @@ from ...numerics.chains import (
     sum_paths,
 )
 from ...numerics.special import safe_log
+from .._answers import Alignable
 from .._data import Data, over_blocks
 from .._model import Conditional, Means, Model, Posterior, Powers, column
 from .._rows import Stochastic
+from .._symmetry import Symmetry, one_set
 from ..linear.prediction import Forecast
 from ..mixture.finite import Mixture, check_choice, check_count
 from .answers import by_sequence, decoded, filtered, forecast, smoothed
@@ -49,7 +51,7 @@ _WINDOW = 1000  # steps of a window of a long sequence
 _BURN_IN = 50
 
 
-class HMM(Model):
+class HMM(Model, Alignable):
     """A hidden Markov model with `n_states` states.
 
     `emission` says what is seen in a state: a name ("gaussian", "diagonal", "spherical", "poisson", "bernoulli",
@@ -119,13 +121,12 @@ class HMM(Model):
         return False
 
     @property
-    def exchangeable(self) -> bool:
-        """Whether the prior is the same however the states are numbered."""
-        initial, transitions = (np.asarray(self.prior[name].concentration) for name in ("initial", "transitions"))  # type: ignore[union-attr]
-        others = transitions[~np.eye(self.n_states, dtype=bool)]
-        alike = [initial, transitions.diagonal(), others]
-        alike += [np.asarray(leaf) for leaf in jax.tree.leaves(self.prior["emissions"])]
-        return all(bool((leaf == leaf[:1]).all()) for leaf in alike)
+    def symmetry(self) -> Symmetry | None:
+        axes = {"initial": (0,), "transitions": (0, 1), "emissions": (0,)}
+        return one_set(self.n_states, axes, self.prior, compared=("emissions", "initial"))
+
+    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
+        return (np.asarray(_occupancy(self, q, data)),)
 
     def log_evidence(
         self, m: Means, x: Steps, powers: Powers = Powers(), key: Key[Array, ""] | None = None
@@ -297,9 +298,8 @@ class HMM(Model):
         """What runs along these sequences."""
         return choose_engine("device" if self.engine == "autodiff" else self.engine, x.starts.shape[0])
 
-    def log_joint_z(self, m: Means, x: Steps) -> Float[Array, "t k"]:
-        """log p(z_t | its whole sequence)."""
-        return safe_log(smooth_states(self.chain(m, x), self.recursion(x)))
+    def traits(self, draws: dict[str, Any], x: Steps) -> Float[Array, "t k"]:
+        return smooth_states(self.chain(self.statistics(draws), x), self.recursion(x))
 
     def responsibilities(self, q: Posterior, x: Steps) -> Float[Array, "t k"]:
         """q(z_t), given the whole sequence."""

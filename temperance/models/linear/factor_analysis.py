@@ -23,6 +23,7 @@ from ...families._family import Family
 from ...numerics.gaussian_latents import gaussian_integral
 from ...numerics.linalg import outer, symmetrise
 from ...numerics.special import LOG_2PI
+from .._answers import Alignable
 from .._blocks import is_cold
 from .._data import Data, make_data
 from .._model import (
@@ -38,6 +39,7 @@ from .._model import (
     draw_posterior,
     means,
 )
+from .._symmetry import Symmetry
 from ..mixture.finite import check_choice, check_count
 from . import factor_answers
 from .factor_rotation import Scores, Sizes, rotate
@@ -45,6 +47,7 @@ from .factor_start import principal_loadings
 from .loadings_prior import LoadingsPrior, known_loadings_prior
 from .parameters import each, finite, gamma_or_positive, positive, stack
 from .prediction import Prediction
+from .symmetry import factor_symmetry, factors_in_use, scaled_loadings
 
 _DRAWS = 64  # of the posterior, over which a predictive density is averaged
 _METRIC, _PULL = "metric of the scores", "pull on the scores"
@@ -58,7 +61,7 @@ class Local(NamedTuple):
     precision: Float[Array, "*n k k"]
 
 
-class FactorAnalysis(Model):
+class FactorAnalysis(Model, Alignable):
     """`n_factors` hidden scores for each row, mixed by loadings, with a mean and noise for each column.
 
     `noise` is "diagonal" (one variance for each column, the default), "isotropic" (one for all: probabilistic PCA),
@@ -102,6 +105,16 @@ class FactorAnalysis(Model):
         self.centre = None if centre is None else finite("centre", centre)
         self.scale = None if scale is None else positive("scale", scale)
         self.prior = {}
+
+    @property
+    def symmetry(self) -> Symmetry | None:
+        return factor_symmetry(self.n_factors, "loadings", dict(self.prior))
+
+    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
+        return (factors_in_use(q.blocks["loadings"], self.n_factors, self.scale),)
+
+    def traits(self, draws: dict[str, Any], x: Any) -> Float[Array, "d k"]:
+        return scaled_loadings(draws["loadings"], self.n_factors, self.scale)
 
     # ---- the model ----------------------------------------------------------------------------------------
 

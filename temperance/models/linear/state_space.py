@@ -23,8 +23,10 @@ from ...families import Gamma, GammaVector, Normal, NormalVector
 from ...families._family import Family, as_float
 from ...numerics.gaussian_chains import chain_integral
 from ...numerics.linalg import outer, symmetrise
+from .._answers import Alignable
 from .._data import Data, make_data
 from .._model import Conditional, Group, Means, Model, Posterior, Powers, draw_posterior, means
+from .._symmetry import Symmetry
 from ..mixture.finite import check_choice, check_count
 from .loadings_prior import LoadingsPrior, known_loadings_prior
 from .parameters import each, finite, gamma_or_positive, positive, stack
@@ -32,6 +34,7 @@ from .prediction import Prediction
 from .series import Series, as_future, as_series
 from .state_space_potentials import Potentials, Rows, potentials
 from .state_space_start import principal_start
+from .symmetry import factor_symmetry, factors_in_use, scaled_loadings
 
 _DRAWS = 64  # of the posterior, over which a predictive density is averaged
 
@@ -45,7 +48,7 @@ class Known(NamedTuple):
     start_share: Float[Array, " k"]  # of the data's variance: that of the first state
 
 
-class StateSpace(Model):
+class StateSpace(Model, Alignable):
     """`n_states` hidden states behind one or several series; the data are a table (steps, columns) or a list of them.
 
     All matrices are learnt, and the states' noise is 1, which fixes their unit; `tp.StateSpace.local_level()` and
@@ -107,6 +110,19 @@ class StateSpace(Model):
         return cls(2, known=_known([[1.0, 1.0], [0.0, 1.0]], [[1.0, 0.0]], [0.01, 0.0001], [100.0, 1.0]), **options)
 
     # ---- the model ----------------------------------------------------------------------------------------
+
+    @property
+    def symmetry(self) -> Symmetry | None:
+        if "observation" not in self.prior:
+            return None  # known matrices give every state its meaning
+        known = {"start": self.start, "state_noise": self.state_noise}
+        return factor_symmetry(self.n_states, "observation", known | self.prior)
+
+    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
+        return (factors_in_use(q.blocks["observation"], self.n_states, self.scale),)
+
+    def traits(self, draws: dict[str, Any], x: Any) -> Float[Array, "d k"]:
+        return scaled_loadings(draws["observation"], self.n_states, self.scale)
 
     @property
     def groups(self) -> tuple[Group, ...]:

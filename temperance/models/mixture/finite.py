@@ -24,17 +24,18 @@ from ...families.describe import describe
 from ...families.translate import location_width, translate, translate_draw
 from ...numerics.latents import sum_out
 from ...numerics.special import log_mix, safe_log
-from .._answers import Enumerable
+from .._answers import Alignable, Enumerable
 from .._data import Data, make_data, over_blocks
 from .._heat import Heat, gaussian_heat
 from .._model import Conditional, Means, Posterior, Powers, column
+from .._symmetry import Symmetry, one_set
 from .._tempering import Heated
 from .heat import GAUSSIAN, heated_mixture, one_pair
 from .likelihoods import as_pair, require_conjugate, stack_prior
 from .starts import Start, as_start, match_start, start_labels
 
 
-class Mixture(Enumerable):
+class Mixture(Enumerable, Alignable):
     """A mixture of `n_components` distributions of one kind.
 
     `likelihood` is a name ("gaussian", "diagonal", "spherical", "poisson", "bernoulli", "categorical",
@@ -116,6 +117,20 @@ class Mixture(Enumerable):
 
     def packed(self, m: Means) -> Means:
         return m | {"components": self.pair.packed(m["components"])}
+
+    # ---- exchangeable components ----------------------------------------------------------------------------
+
+    @property
+    def symmetry(self) -> Symmetry | None:
+        axes = {name: (0,) for name in ("weights", "components", "known")}
+        compared = tuple(name for name in ("weights", "components") if name in self.prior)
+        return one_set(self.n_components, axes, self.prior | {"known": self.known}, compared=compared)
+
+    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
+        return (np.asarray(_occupancy(self, q, data)),)
+
+    def traits(self, draws: dict[str, Any], x: Any) -> Float[Array, "n k"]:
+        return jax.nn.softmax(self.log_joint_z(self.statistics(draws), x), axis=-1)
 
     # ---- at a temperature -----------------------------------------------------------------------------------
 

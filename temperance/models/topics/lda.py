@@ -28,6 +28,7 @@ from .._data import Data, default_engine, make_data
 from .._heat import Heat
 from .._model import Conditional, Means, Model, Posterior, Powers, Walked
 from .._rows import Stochastic
+from .._symmetry import Symmetry, one_set
 from ..mixture.finite import check_choice, check_count
 from .documents import Documents, as_documents, given_documents
 from .heat import topic_heat, with_costs
@@ -214,6 +215,21 @@ class LDA(Model):
         blocks |= {name: self.prior[name] for name in _LEARNED if name in self.prior}
         m = {name: blocks[name].mean() for name in blocks if name != "topics"}
         return Posterior(blocks, self.initial_local(m, data.values))
+
+    # ---- exchangeable topics ----------------------------------------------------------------------------
+
+    @property
+    def symmetry(self) -> Symmetry | None:
+        axes = {"topics": (0,), "document_prior": (0,), "proportions": (1,)}
+        # Where α is learned its start may tell topics apart, but nothing else does.
+        known = {"topics": self.eta if self.eta.ndim == 2 else None}
+        known |= {} if "document_prior" in self.learn else {"document_prior": self.alpha}
+        return one_set(self.n_topics, axes, known, compared=("topics",))
+
+    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
+        """The tokens of each topic."""
+        topics = np.asarray(q.blocks["topics"].concentration)  # type: ignore[attr-defined]
+        return ((topics - np.asarray(self.eta)).sum(axis=1),)
 
     # ---- at a temperature -------------------------------------------------------------------------------
 
