@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Key
 from ..data import as_weights
 from ..errors import InvalidData, UnsupportedMethod
 from ..families._family import Family, Packed
+from ..models._answers import Imputing, Labelled, Predicting, Regressing, Smoothing
 from ..models._data import Data, make_data
 from ..models._model import Conditional, Group, Means, Model, Posterior, Powers
 from ..models._symmetry import Symmetry
@@ -63,7 +64,7 @@ class LocalFactorised(Factorised):
         return Scope(self.spec, self.constants, m, self.x)
 
 
-class GraphModel(Model):
+class GraphModel(Labelled, Smoothing, Imputing, Predicting, Model):
     """A graph as a model; made by `tp.Graph.model()`, completed by data."""
 
     prior: dict[str, Family | Conditional]  # complete once all sizes are known
@@ -286,7 +287,7 @@ class GraphModel(Model):
         return columns
 
 
-class ConditionalGraphModel(GraphModel):
+class ConditionalGraphModel(Regressing, GraphModel):
     """A graph with inputs, which it does not describe: it predicts its observed variable at new ones."""
 
     def __init__(self, spec: Spec, constants: dict[str, Any], remarks: tuple[str, ...], masked: bool = False):

@@ -1,16 +1,77 @@
-"""What only some models can do: abstract bases, by which a fit and a method tell what to ask for."""
+"""What only some models can answer: abstract bases, by which a fit and a method tell what to ask for.
+
+`lack` is the sentence, after the model's name, for a user who asks a model for what it cannot answer.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
-from jaxtyping import Array, Float
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
 
 from .._module import Module
+from ..errors import UnsupportedMethod
 from ..families import Pair
-from ._model import Means, Model
+from ._data import Data
+from ._model import Means, Model, Posterior
+
+
+class Answer(Module):
+    """Base of all answers."""
+
+    lack: ClassVar[str]
+
+
+A = TypeVar("A", bound=Answer)
+
+
+def require(model: Any, answer: type[A], name: str = "") -> A:
+    """The model, which gives this answer, or the sentence that says what it lacks; `name` is what was asked for."""
+    if not isinstance(model, answer):
+        raise UnsupportedMethod(f"{type(model).__name__} {answer.lack.format(name=name)}")
+    return model
+
+
+class Predicting(Answer):
+    """New data."""
+
+    lack = "has no predictive density for new data"
+
+    @abstractmethod
+    def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
+        """log p(x_new | data) under the posterior, a normalised density."""
+
+    @abstractmethod
+    def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
+        """n new data, in the user's coordinates, each with its own draw of the globals."""
+
+    @abstractmethod
+    def new_rows(self, data: Any) -> Any:
+        """New data as arrays like `Data.values`."""
+
+
+class Regressing(Predicting):
+    """Targets given inputs, which the model does not describe."""
+
+    lack = "has no targets to predict; see fit.log_predictive"
+
+    @abstractmethod
+    def predict(self, q: Any, inputs: Any) -> Any:
+        """Mean and variance of the target at each new input."""
+
+
+class Labelled(Answer):
+    """Discrete latents of each datum."""
+
+    lack = "has no discrete latent for each datum"
+
+    @abstractmethod
+    def responsibilities(self, q: Posterior, x: Any) -> Float[Array, "n k"]:
+        """The probability of each value of its latent (or of each of its latents) for each datum."""
 
 
 class Alignable(Module):
@@ -20,6 +81,108 @@ class Alignable(Module):
     def traits(self, draws: dict[str, Any], x: Any) -> Float[Array, "r k"]:
         """A column for each part, by whose inner products the parts of two draws are matched. Where parts are the
         values of a latent, these are its probabilities for each datum."""
+
+
+class Clustering(Labelled, Alignable):
+    """Every datum (or step) belongs to one of the parts."""
+
+    @abstractmethod
+    def occupancy(self, q: Posterior, data: Data) -> Float[Array, " k"]:
+        """The expected number of data in each part."""
+
+    def occupied(self, q: Posterior, data: Data) -> int:
+        """How many parts hold data: at least half a datum is expected in each."""
+        return int(jnp.sum(_occupancy(self, q, data) >= 0.5))
+
+    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
+        return (np.asarray(_occupancy(self, q, data)),)
+
+
+@eqx.filter_jit
+def _occupancy(model: Clustering, q: Posterior, data: Data) -> Float[Array, " k"]:
+    return model.occupancy(q, data)
+
+
+class Smoothing(Answer):
+    """The states behind a sequence."""
+
+    lack = "has no `{name}`: it is not a model of sequences"
+
+    @abstractmethod
+    def smooth(self, q: Any, x: Any) -> Any:
+        """What is known of the state at each step given its whole sequence."""
+
+
+class Sequential(Smoothing):
+    """Sequences, and how they go on."""
+
+    @abstractmethod
+    def filter(self, q: Any, x: Any) -> Any:
+        """What is known of the state at each step given the steps up to it."""
+
+    @abstractmethod
+    def forecast(self, q: Any, key: Key[Array, ""], x: Any, n: int, draws: int) -> Any:
+        """The next n steps of one sequence."""
+
+
+class Decoding(Answer):
+    """Paths of discrete states."""
+
+    lack = "has no `{name}`: it is not a model of sequences with discrete states"
+
+    @abstractmethod
+    def decode(self, q: Posterior, x: Any) -> Any:
+        """The most probable path of states."""
+
+
+class Decomposing(Answer):
+    """Factors in the shape of a datum."""
+
+    lack = "has no factors; see fit.posterior"
+
+    @abstractmethod
+    def components(self, q: Posterior) -> Float[Array, "k *shape"]:
+        """The expected factors."""
+
+
+class Transforming(Answer):
+    """Continuous latents of each datum."""
+
+    lack = "has no transform; see fit.responsibilities"
+
+    @abstractmethod
+    def transform(self, q: Posterior, data: Any) -> np.ndarray:
+        """The expected local variables of each datum."""
+
+
+class Reconstructing(Transforming):
+    """Data from their latents."""
+
+    lack = "has no inverse_transform; see fit.posterior"
+
+    @abstractmethod
+    def inverse_transform(self, q: Posterior, scores: Any) -> np.ndarray:
+        """The expected data with these local variables."""
+
+
+class Imputing(Answer):
+    """Entries that were not seen."""
+
+    lack = "cannot fill in what is missing; see fit.sample"
+
+    @abstractmethod
+    def impute(self, q: Any, data: Any) -> Any:
+        """Every entry, those that are missing as they are expected."""
+
+
+class Topical(Answer):
+    """Topics with words."""
+
+    lack = "has no topics; see fit.posterior"
+
+    @abstractmethod
+    def topics(self, q: Posterior, n_words: int = 10) -> list[list[tuple[str | int, float]]]:
+        """The most probable words of each topic with their probabilities."""
 
 
 class Enumerable(Model):

@@ -15,7 +15,6 @@ from typing import Any, Self
 import equinox as eqx
 from jaxtyping import Array, ArrayLike, Float, Key
 
-from ..errors import UnsupportedMethod
 from ..families._family import Family
 from . import _derive
 from ._blocks import (
@@ -136,23 +135,7 @@ class Model(Rows, Tempering, Exchangeable):
         """The blocks in better coordinates: a joint change that raises the bound, made after a group's update."""
         return blocks
 
-    # ---- answers ------------------------------------------------------------------------------------------
-
-    def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
-        """log p(x_new | data) under the posterior, a normalised density."""
-        raise UnsupportedMethod(f"{type(self).__name__} has no predictive density for new data")
-
-    def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
-        """n new data, in the user's coordinates, each with its own draw of the globals."""
-        raise UnsupportedMethod(f"{type(self).__name__} cannot sample new data")
-
-    def predict(self, q: Any, inputs: Any) -> Any:
-        """Mean and variance of the target at each new input, for models of targets given inputs."""
-        raise UnsupportedMethod(f"{type(self).__name__} has no targets to predict; see fit.log_predictive")
-
-    def new_rows(self, data: Any) -> Any:
-        """New data as arrays like `Data.values`."""
-        raise UnsupportedMethod(f"{type(self).__name__} has no predictions for new data")
+    # ---- for people: what only some models can answer is in `_answers.py` -----------------------------------
 
     def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
         """The posterior in the user's coordinates."""

@@ -32,6 +32,7 @@ from ..families import (
 from ..families._family import Family
 from ..numerics.linalg import cholesky, quadratic_form
 from ..numerics.special import LOG_2PI, log_gamma, log_mix, safe_log
+from ._answers import Decomposing, Labelled, Predicting
 from ._data import Data, make_data
 from ._heat import Heat, gaussian_heat
 from ._model import Conditional, Each, Group, Means, Model, Posterior, Powers, means
@@ -43,7 +44,7 @@ _ENUMERABLE = 10  # up to this many factors the predictive density is the exact 
 _TINY = 1e-12
 
 
-class FactorialMixture(Model):
+class FactorialMixture(Labelled, Decomposing, Predicting, Model):
     """`n_factors` images (or vectors), each present in a datum with its own probability, in Gaussian noise.
 
     `noise` is the variance of the noise, or a `Gamma` prior for its precision (default: weakly informative).

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Key
 
 from ...errors import UnsupportedMethod
 from ...models import Conditional, Data, Model, Posterior, StateSpace
-from ...models._answers import Alignable
+from ...models._answers import Alignable, Regressing
 from ...numerics.special import safe_log
 from .labels import aligned
 
@@ -90,7 +90,7 @@ class Draws(eqx.Module):
     def sample(self, key: Key[Array, ""], model: Model, n: int) -> np.ndarray:
         """n new data in the user's coordinates, each with its own draw of the globals; where rows depend on each
         other, all with the same."""
-        if type(model).predict is not Model.predict:
+        if isinstance(model, Regressing):
             raise UnsupportedMethod(
                 f"{type(model).__name__} does not describe its inputs, so it cannot sample new data; "
                 "fit.predict(X) gives the mean and variance of y at inputs of your choice"

@@ -36,7 +36,7 @@ from ...numerics.chains import (
     sum_paths,
 )
 from ...numerics.special import safe_log
-from .._answers import Alignable
+from .._answers import Clustering, Decoding, Predicting, Sequential
 from .._data import Data, over_blocks
 from .._model import Conditional, Means, Model, Posterior, Powers, column
 from .._rows import Stochastic
@@ -51,7 +51,7 @@ _WINDOW = 1000  # steps of a window of a long sequence
 _BURN_IN = 50
 
 
-class HMM(Model, Alignable):
+class HMM(Clustering, Sequential, Decoding, Predicting, Model):
     """A hidden Markov model with `n_states` states.
 
     `emission` says what is seen in a state: a name ("gaussian", "diagonal", "spherical", "poisson", "bernoulli",
@@ -124,9 +124,6 @@ class HMM(Model, Alignable):
     def symmetry(self) -> Symmetry | None:
         axes = {"initial": (0,), "transitions": (0, 1), "emissions": (0,)}
         return one_set(self.n_states, axes, self.prior, compared=("emissions", "initial"))
-
-    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
-        return (np.asarray(_occupancy(self, q, data)),)
 
     def log_evidence(
         self, m: Means, x: Steps, powers: Powers = Powers(), key: Key[Array, ""] | None = None
@@ -336,13 +333,9 @@ class HMM(Model, Alignable):
         """The expected number of steps in each state."""
         return data.weights @ self.responsibilities(q, data.values)
 
-    def occupied(self, q: Posterior, data: Data) -> int:
-        """How many states are used: at least half a step is expected in each."""
-        return int(jnp.sum(_occupancy(self, q, data) >= 0.5))
-
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
         """The states in use, that of most steps first; `duration` is the mean number of steps of a visit."""
-        counts = np.asarray(_occupancy(self, q, data))
+        (counts,) = self.held(q, data)
         order = [k for k in np.argsort(-counts) if counts[k] >= 0.5]
         stay = np.exp(np.asarray(log_mean(q.blocks["transitions"]))).diagonal()
         columns = {name: np.asarray(value) for name, value in describe(self.to_user(q.blocks)["emissions"]).items()}
@@ -357,11 +350,6 @@ class HMM(Model, Alignable):
         if self.n_states > data.size:
             return [f"there are more states ({self.n_states}) than steps ({data.size}): some must stay unused"]
         return []
-
-
-@eqx.filter_jit
-def _occupancy(model: HMM, q: Posterior, data: Data) -> Float[Array, " k"]:
-    return model.occupancy(q, data)
 
 
 def log_mean(block: Any) -> Float[Array, "*b k"]:

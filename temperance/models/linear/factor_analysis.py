@@ -23,7 +23,7 @@ from ...families._family import Family
 from ...numerics.gaussian_latents import gaussian_integral
 from ...numerics.linalg import outer, symmetrise
 from ...numerics.special import LOG_2PI
-from .._answers import Alignable
+from .._answers import Alignable, Decomposing, Imputing, Predicting, Reconstructing
 from .._blocks import is_cold
 from .._data import Data, make_data
 from .._model import (
@@ -61,7 +61,7 @@ class Local(NamedTuple):
     precision: Float[Array, "*n k k"]
 
 
-class FactorAnalysis(Model, Alignable):
+class FactorAnalysis(Alignable, Decomposing, Reconstructing, Imputing, Predicting, Model):
     """`n_factors` hidden scores for each row, mixed by loadings, with a mean and noise for each column.
 
     `noise` is "diagonal" (one variance for each column, the default), "isotropic" (one for all: probabilistic PCA),

@@ -21,6 +21,7 @@ from ...families import Gamma, GammaVector, Normal, Point
 from ...families._family import Family, as_float, require_finite_positive
 from ...numerics.linalg import cholesky, explicit_inverse
 from ...numerics.special import LOG_2PI
+from .._answers import Regressing
 from .._data import Data, make_data
 from .._model import Conditional, Means, Model, Posterior, Powers, add
 from .features import Features, as_features
@@ -34,7 +35,7 @@ VAGUE = 1e-3  # shape of the vague Gamma over the noise precision: a five-hundre
 VAGUER = 1e-6
 
 
-class LinearRegression(Model):
+class LinearRegression(Regressing, Model):
     """Bayesian linear regression; the data are a pair (X, y).
 
     `features` is `tp.Polynomial(degree)`, a function of X, or None for the columns of X. `intercept` adds a

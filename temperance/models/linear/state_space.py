@@ -23,7 +23,7 @@ from ...families import Gamma, GammaVector, Normal, NormalVector
 from ...families._family import Family, as_float
 from ...numerics.gaussian_chains import chain_integral
 from ...numerics.linalg import outer, symmetrise
-from .._answers import Alignable
+from .._answers import Alignable, Decomposing, Imputing, Predicting, Sequential
 from .._data import Data, make_data
 from .._model import Conditional, Group, Means, Model, Posterior, Powers, draw_posterior, means
 from .._symmetry import Symmetry
@@ -48,7 +48,7 @@ class Known(NamedTuple):
     start_share: Float[Array, " k"]  # of the data's variance: that of the first state
 
 
-class StateSpace(Model, Alignable):
+class StateSpace(Alignable, Decomposing, Sequential, Imputing, Predicting, Model):
     """`n_states` hidden states behind one or several series; the data are a table (steps, columns) or a list of them.
 
     All matrices are learnt, and the states' noise is 1, which fixes their unit; `tp.StateSpace.local_level()` and

@@ -24,7 +24,7 @@ from ...families.describe import describe
 from ...families.translate import location_width, translate, translate_draw
 from ...numerics.latents import sum_out
 from ...numerics.special import log_mix, safe_log
-from .._answers import Alignable, Enumerable
+from .._answers import Clustering, Enumerable, Predicting
 from .._data import Data, make_data, over_blocks
 from .._heat import Heat, gaussian_heat
 from .._model import Conditional, Means, Posterior, Powers, column
@@ -35,7 +35,7 @@ from .likelihoods import as_pair, require_conjugate, stack_prior
 from .starts import Start, as_start, match_start, start_labels
 
 
-class Mixture(Enumerable, Alignable):
+class Mixture(Clustering, Predicting, Enumerable):
     """A mixture of `n_components` distributions of one kind.
 
     `likelihood` is a name ("gaussian", "diagonal", "spherical", "poisson", "bernoulli", "categorical",
@@ -125,9 +125,6 @@ class Mixture(Enumerable, Alignable):
         axes = {name: (0,) for name in ("weights", "components", "known")}
         compared = tuple(name for name in ("weights", "components") if name in self.prior)
         return one_set(self.n_components, axes, self.prior | {"known": self.known}, compared=compared)
-
-    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
-        return (np.asarray(_occupancy(self, q, data)),)
 
     def traits(self, draws: dict[str, Any], x: Any) -> Float[Array, "n k"]:
         return jax.nn.softmax(self.log_joint_z(self.statistics(draws), x), axis=-1)
@@ -339,7 +336,7 @@ class Mixture(Enumerable, Alignable):
 
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
         """The components that hold data, the heaviest first."""
-        counts = np.asarray(_occupancy(self, q, data))
+        (counts,) = self.held(q, data)
         order = [k for k in np.argsort(-counts) if counts[k] >= 0.5]
         weights = np.exp(np.asarray(self.mean_log_weights(q)))
         columns = {name: np.asarray(value) for name, value in describe(self.to_user(q.blocks)["components"]).items()}
@@ -349,10 +346,6 @@ class Mixture(Enumerable, Alignable):
             "weight": [float(weights[k]) for k in order],
         }
         return table | {name: [value[k] for k in order] for name, value in columns.items()}
-
-    def occupied(self, q: Posterior, data: Data) -> int:
-        """How many components hold data: at least half a datum is expected in each."""
-        return int(jnp.sum(_occupancy(self, q, data) >= 0.5))
 
     @property
     def rounding(self) -> float:
@@ -376,11 +369,6 @@ class Mixture(Enumerable, Alignable):
         children = {name: p for name, p in self.prior.items() if isinstance(p, Conditional)}
         m = {name: family.mean() for name, family in families.items()} if children else {}
         return families | {name: p.family(p.natural(m)) for name, p in children.items()}
-
-
-@eqx.filter_jit
-def _occupancy(model: Mixture, q: Posterior, data: Data) -> Float[Array, " k"]:
-    return model.occupancy(q, data)
 
 
 def log_known_weights(weights: Any, size: int) -> Float[Array, " k"]:

@@ -24,6 +24,7 @@ from ...errors import InvalidData, InvalidParameter
 from ...families.concentration import Concentration
 from ...families.dirichlet import Dirichlet, DirichletVector
 from ...families.point import Point
+from .._answers import Predicting, Topical, Transforming
 from .._data import Data, default_engine, make_data
 from .._heat import Heat
 from .._model import Conditional, Means, Model, Posterior, Powers, Walked
@@ -69,7 +70,7 @@ class Vocabulary:
         return hash((len(self.words), self.words[:1], self.words[-1:]))
 
 
-class LDA(Model):
+class LDA(Topical, Transforming, Predicting, Model):
     """`n_topics` topics over `n_words` words (by default those of the data).
 
     `document_prior` is the concentration α of a document's proportions (one number or one a topic),
