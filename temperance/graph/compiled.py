@@ -19,7 +19,7 @@ from ..models._data import Data, make_data
 from ..models._model import Conditional, Group, Means, Model, Posterior, Powers
 from ..models._symmetry import Symmetry
 from ..numerics.gaussian_latents import gaussian_integral
-from . import exchangeable
+from . import exchangeable, volume
 from .analysis import grouped
 from .answers import bound_terms, impute, log_predictive, predict, responsibilities, sample_predictive, smooth, table
 from .columns import as_columns, check_columns, resolve_sizes
@@ -140,6 +140,12 @@ class GraphModel(Labelled, Smoothing, Imputing, Predicting, Model):
 
     def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
         return exchangeable.held(self, q, data)
+
+    def log_volume(self, m: Means, x: Any, power: Float[Array, ""], key: Key[Array, ""] | None) -> Float[Array, " n"]:
+        return volume.log_volume(self, m, x, power, key)
+
+    def known_gaussians(self, data: Data) -> float:
+        return volume.known_gaussians(self, data)
 
     # ---- the one function ---------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 from jaxtyping import Array, Float, Int
 
 from .._module import Module
@@ -45,6 +46,10 @@ class Rows(Module):
     ) -> Data:
         """The chosen units, weighted to stand for so many rows; the units `ahead` will be asked for next."""
         raise UnsupportedMethod(f"{type(self).__name__} has no minibatches of its own")
+
+    def first_rows(self, data: Data, size: int) -> Data:
+        """The first `size` rows, with their own weights."""
+        return Data(jax.tree.map(lambda leaf: leaf[:size], data.values), data.weights[:size], size)
 
     def piece(self, data: Any, run: int | None = None, size: int | None = None) -> Data:
         """New data as `Data`, padded to `size` rows. With `run`, at most that many consecutive rows belong together,

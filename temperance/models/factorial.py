@@ -36,6 +36,7 @@ from ._answers import Decomposing, Labelled, Predicting
 from ._data import Data, make_data
 from ._heat import Heat, gaussian_heat
 from ._model import Conditional, Each, Group, Means, Model, Posterior, Powers, means
+from ._normaliser import Normaliser, count, exact, gaussian_volumes, infinite, known_switches, learned_switches
 from ._symmetry import Symmetry, one_set
 from .activation import Activation, factor_logit, sweep_draws, sweep_means
 from .mixture.finite import check_count
@@ -182,6 +183,18 @@ class FactorialMixture(Labelled, Decomposing, Predicting, Model):
 
     def heat(self, data: Data, powers: np.ndarray) -> Heat:
         return gaussian_heat(powers, data.values.shape[1])
+
+    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        """Errata to eq. 22–24: (ND/2) [log T + (1 − 1/T) log 2πσ²] + N Σ_k log{π_k^(1/T) + (1 − π_k)^(1/T)}."""
+        if isinstance(self.noise, Gamma) or self.noise is None:
+            raise infinite("noise")
+        n, d, powers = count(data), data.values.shape[1], 1.0 / temperatures
+        gaussian = n * gaussian_volumes(powers, d, d * np.log(float(self.noise)))
+        if self.probability is not None:
+            return exact(gaussian + known_switches(np.asarray(self.probability), n, powers))
+        prior = self.prior["probability"]
+        assert isinstance(prior, Beta)
+        return exact(gaussian + learned_switches(np.asarray(prior.a), np.asarray(prior.b), n, powers))
 
     def log_peak(self, m: Means, width: int) -> Float[Array, ""]:
         return width * (self._weights(m).dof - 0.5 * jnp.log(2.0 * jnp.pi))

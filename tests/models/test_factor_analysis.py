@@ -174,14 +174,12 @@ def test_tempering_finds_the_exact_evidence() -> None:
 
 def test_tempered_normaliser_of_known_noise() -> None:
     """C(T) = ∫ p(x, z | θ)^(1/T) dx dz is the same for every θ: by quadrature at one, of one row and one column."""
-    from temperance.models.renormalised import log_tempered_normaliser
-
     model, data = tp.FactorAnalysis(1, **(KNOWN | {"noise": 0.5})).prepare(TINY[:1, :1])
     z = np.linspace(-30, 30, 601)
     for temperature in (1.0, 3.0):
         log = norm.logpdf(z)[:, None] + norm(0.7 * z[:, None] + 0.2, np.sqrt(0.5)).logpdf(z[None])
         expected = np.log(simpson(simpson(np.exp(log / temperature), x=z), x=z))
-        found = log_tempered_normaliser(model, np.array([temperature]), data)
+        found = model.log_tempered_normaliser(np.array([temperature]), data)
         np.testing.assert_allclose(found.log, expected, atol=1e-8)
 
 

@@ -43,8 +43,9 @@ from .._rows import Stochastic
 from .._symmetry import Symmetry, one_set
 from ..linear.prediction import Forecast
 from ..mixture.finite import Mixture, check_choice, check_count
+from ..mixture.heat import pair_volume, seen_numbers
 from .answers import by_sequence, decoded, filtered, forecast, smoothed
-from .steps import Steps, as_steps, one_sequence, some_sequences, some_windows
+from .steps import Steps, as_steps, first_steps, one_sequence, some_sequences, some_windows
 
 _ENGINES = ("auto", "host", "device", "parallel", "autodiff")
 _WINDOW = 1000  # steps of a window of a long sequence
@@ -192,7 +193,21 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Model):
     def log_base(self, data: Data) -> Float[Array, ""] | None:
         return self.mixture.log_base(_rows(data))
 
+    def log_volume(self, m: Means, x: Steps, power: Float[Array, ""], key: Key[Array, ""] | None) -> Float[Array, " t"]:
+        key_pair, key_path = (None, None) if key is None else jax.random.split(key)
+        each = pair_volume(self.pair, m["emissions"], x.x, power, key_pair)
+        chain = Chain(power * m["initial"].log, power * m["transitions"].log, each, x.starts)
+        # Many short chains of draws side by side: a call to the host for each would cost more than it saves.
+        return sum_paths(chain, key_path, "device")
+
+    def known_gaussians(self, data: Data) -> float:
+        return seen_numbers(self.pair, data.values.x, data.weights)
+
     # ---- minibatches ----------------------------------------------------------------------------------------
+
+    def first_rows(self, data: Data, size: int) -> Data:
+        part = first_steps(data, size)
+        return eqx.tree_at(lambda part: part.weights, part, data.weights[:size])
 
     @property
     def stochastic(self) -> Stochastic:

@@ -39,6 +39,7 @@ from .._model import (
     draw_posterior,
     means,
 )
+from .._normaliser import Normaliser
 from .._symmetry import Symmetry
 from ..mixture.finite import check_choice, check_count
 from . import factor_answers
@@ -48,6 +49,7 @@ from .loadings_prior import LoadingsPrior, known_loadings_prior
 from .parameters import each, finite, gamma_or_positive, positive, stack
 from .prediction import Prediction
 from .symmetry import factor_symmetry, factors_in_use, scaled_loadings
+from .tempering import factors_normaliser
 
 _DRAWS = 64  # of the posterior, over which a predictive density is averaged
 _METRIC, _PULL = "metric of the scores", "pull on the scores"
@@ -112,6 +114,9 @@ class FactorAnalysis(Alignable, Decomposing, Reconstructing, Imputing, Predictin
 
     def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
         return (factors_in_use(q.blocks["loadings"], self.n_factors, self.scale),)
+
+    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        return factors_normaliser(self, temperatures, data)
 
     def traits(self, draws: dict[str, Any], x: Any) -> Float[Array, "d k"]:
         return scaled_loadings(draws["loadings"], self.n_factors, self.scale)

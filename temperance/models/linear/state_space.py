@@ -26,6 +26,7 @@ from ...numerics.linalg import outer, symmetrise
 from .._answers import Alignable, Decomposing, Imputing, Predicting, Sequential
 from .._data import Data, make_data
 from .._model import Conditional, Group, Means, Model, Posterior, Powers, draw_posterior, means
+from .._normaliser import Normaliser
 from .._symmetry import Symmetry
 from ..mixture.finite import check_choice, check_count
 from .loadings_prior import LoadingsPrior, known_loadings_prior
@@ -35,6 +36,7 @@ from .series import Series, as_future, as_series
 from .state_space_potentials import Potentials, Rows, potentials
 from .state_space_start import principal_start
 from .symmetry import factor_symmetry, factors_in_use, scaled_loadings
+from .tempering import states_normaliser
 
 _DRAWS = 64  # of the posterior, over which a predictive density is averaged
 
@@ -120,6 +122,9 @@ class StateSpace(Alignable, Decomposing, Sequential, Imputing, Predicting, Model
 
     def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
         return (factors_in_use(q.blocks["observation"], self.n_states, self.scale),)
+
+    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        return states_normaliser(self, temperatures, data)
 
     def traits(self, draws: dict[str, Any], x: Any) -> Float[Array, "d k"]:
         return scaled_loadings(draws["observation"], self.n_states, self.scale)

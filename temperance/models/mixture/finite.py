@@ -28,10 +28,11 @@ from .._answers import Clustering, Enumerable, Predicting
 from .._data import Data, make_data, over_blocks
 from .._heat import Heat, gaussian_heat
 from .._model import Conditional, Means, Posterior, Powers, column
+from .._normaliser import Normaliser
 from .._symmetry import Symmetry, one_set
 from .._tempering import Heated
-from .heat import GAUSSIAN, heated_mixture, one_pair
-from .likelihoods import as_pair, require_conjugate, stack_prior
+from .heat import GAUSSIAN, heated_mixture, mixture_normaliser, one_pair, pair_volume, seen_numbers
+from .likelihoods import as_pair, log_known_weights, require_conjugate, stack_prior
 from .starts import Start, as_start, match_start, start_labels
 
 
@@ -153,6 +154,17 @@ class Mixture(Clustering, Predicting, Enumerable):
 
     def heated(self, m: Means, ready: Means, m_local: Means, x: Array, power: Float[Array, " n"], heat: Heat) -> Heated:
         return heated_mixture(self, m, ready, x, power, heat)
+
+    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        return mixture_normaliser(self, temperatures, data, seed)
+
+    def log_volume(self, m: Means, x: Any, power: Float[Array, ""], key: Key[Array, ""] | None) -> Float[Array, " n"]:
+        key_pair, key_sum = (None, None) if key is None else jax.random.split(key)
+        each = pair_volume(self.pair, m["components"], x, power, key_pair)
+        return sum_out(power * self.log_weights(m)[None] + each, key_sum)
+
+    def known_gaussians(self, data: Data) -> float:
+        return seen_numbers(self.pair, data.values, data.weights)
 
     # ---- draws and starts -----------------------------------------------------------------------------------
 
@@ -369,15 +381,6 @@ class Mixture(Clustering, Predicting, Enumerable):
         children = {name: p for name, p in self.prior.items() if isinstance(p, Conditional)}
         m = {name: family.mean() for name, family in families.items()} if children else {}
         return families | {name: p.family(p.natural(m)) for name, p in children.items()}
-
-
-def log_known_weights(weights: Any, size: int) -> Float[Array, " k"]:
-    values = np.asarray(parameters(weights=(weights, 1))[0])
-    if values.shape != (size,) or (values < 0).any() or abs(values.sum() - 1.0) > 1e-8:
-        raise InvalidParameter(
-            f"weights must be 'dirichlet', 'point' or {size} numbers from 0 that sum to one, got {weights!r}"
-        )
-    return safe_log(jnp.asarray(values))
 
 
 def check_count(name: str, value: Any) -> int:

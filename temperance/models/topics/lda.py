@@ -28,12 +28,14 @@ from .._answers import Predicting, Topical, Transforming
 from .._data import Data, default_engine, make_data
 from .._heat import Heat
 from .._model import Conditional, Means, Model, Posterior, Powers, Walked
+from .._normaliser import Normaliser
 from .._rows import Stochastic
 from .._symmetry import Symmetry, one_set
 from ..mixture.finite import check_choice, check_count
 from .documents import Documents, as_documents, given_documents
 from .heat import topic_heat, with_costs
 from .local import Local, local_step
+from .normaliser import topics_normaliser
 from .report import proportions, top_words
 from .walk import document_terms, mean_energy
 
@@ -243,6 +245,9 @@ class LDA(Topical, Transforming, Predicting, Model):
 
     def priced(self, heat: Heat, blocks: dict[str, Any]) -> Heat:
         return with_costs(heat, blocks["topics"].concentration, self.on_host)
+
+    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        return topics_normaliser(self, temperatures, data, seed)
 
     # ---- engines ----------------------------------------------------------------------------------------
 
