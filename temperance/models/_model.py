@@ -38,6 +38,7 @@ from ._gibbs import draw_local
 from ._rows import Rows
 from ._symmetry import Exchangeable
 from ._tempering import Tempering
+from ._words import Spoken
 
 __all__ = [
     "Conditional",
@@ -58,9 +59,9 @@ __all__ = [
 ]
 
 
-class Model(Rows, Tempering, Exchangeable):
+class Model(Rows, Tempering, Exchangeable, Spoken):
     """Base of every model; how its data may be cut is in `Rows`, what tempering asks of it in `Tempering`, which of its
-    parts can change places in `Exchangeable`."""
+    parts can change places in `Exchangeable`, what people call them in `Spoken`."""
 
     prior: eqx.AbstractVar[dict[str, Family | Conditional]]
 

@@ -38,6 +38,7 @@ from ._heat import Heat, gaussian_heat
 from ._model import Conditional, Each, Group, Means, Model, Posterior, Powers, means
 from ._normaliser import Normaliser, count, exact, gaussian_volumes, infinite, known_switches, learned_switches
 from ._symmetry import Symmetry, one_set
+from ._words import FACTOR, Words
 from .activation import Activation, factor_logit, sweep_draws, sweep_means
 from .mixture.finite import check_count
 
@@ -79,6 +80,14 @@ class FactorialMixture(Labelled, Decomposing, Predicting, Model):
         self.prior = {} if beta is None else {"probability": beta}
         self.start = _start(init, self.n_factors)
         self.shape = None
+
+    @property
+    def words(self) -> Words:
+        return FACTOR
+
+    @property
+    def size(self) -> int:
+        return self.n_factors
 
     @property
     def symmetry(self) -> Symmetry | None:

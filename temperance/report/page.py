@@ -268,7 +268,7 @@ def _default_code(result: Fit | Comparison) -> str:
         lines += ["methods = {", *(f"    {name!r}: {_call(method)}," for name, method in by.items()), "}"]
         lines += [f"hill = tp.compare(models, x, methods, seed={result.seed!r})", "hill.summary()"]
     else:
-        size = getattr(result.model, "n_components", None)
+        size = result.model.size if result.model.words.parts else None
         model = f"tp.{type(result.model).__name__}({'' if size is None else size})"
         if isinstance(result.model, GraphModel):
             lines[-1] = "# x: your data, g: the graph above"

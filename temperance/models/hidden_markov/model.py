@@ -41,6 +41,7 @@ from .._data import Data, over_blocks
 from .._model import Conditional, Means, Model, Posterior, Powers, column
 from .._rows import Stochastic
 from .._symmetry import Symmetry, one_set
+from .._words import STATE, Words
 from ..linear.prediction import Forecast
 from ..mixture.finite import Mixture, check_choice, check_count
 from ..mixture.heat import pair_volume, seen_numbers
@@ -120,6 +121,14 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Model):
     @property
     def independent_rows(self) -> bool:
         return False
+
+    @property
+    def words(self) -> Words:
+        return STATE._replace(article="an")
+
+    @property
+    def size(self) -> int:
+        return self.n_states
 
     @property
     def symmetry(self) -> Symmetry | None:

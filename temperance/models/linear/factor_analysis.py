@@ -41,6 +41,7 @@ from .._model import (
 )
 from .._normaliser import Normaliser
 from .._symmetry import Symmetry
+from .._words import FACTOR, Words
 from ..mixture.finite import check_choice, check_count
 from . import factor_answers
 from .factor_rotation import Scores, Sizes, rotate
@@ -107,6 +108,14 @@ class FactorAnalysis(Alignable, Decomposing, Reconstructing, Imputing, Predictin
         self.centre = None if centre is None else finite("centre", centre)
         self.scale = None if scale is None else positive("scale", scale)
         self.prior = {}
+
+    @property
+    def words(self) -> Words:
+        return FACTOR
+
+    @property
+    def size(self) -> int:
+        return self.n_factors
 
     @property
     def symmetry(self) -> Symmetry | None:

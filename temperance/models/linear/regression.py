@@ -24,7 +24,8 @@ from ...numerics.special import LOG_2PI
 from .._answers import Regressing
 from .._data import Data, make_data
 from .._model import Conditional, Means, Model, Posterior, Powers, add
-from .features import Features, as_features
+from .._words import DEGREE, Words
+from .features import Features, Polynomial, as_features
 from .prediction import Location, Prediction
 from .regression_data import Rows, as_inputs, as_inputs_and_targets, check_features, condition_number
 from .standardise import Standardised
@@ -76,6 +77,14 @@ class LinearRegression(Regressing, Model):
         self.prior, self.coordinates, self.columns = {}, None, None
 
     # ---- the model ----------------------------------------------------------------------------------------
+
+    @property
+    def words(self) -> Words:
+        return DEGREE
+
+    @property
+    def size(self) -> int | None:
+        return self.features.degree if isinstance(self.features, Polynomial) else None
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:

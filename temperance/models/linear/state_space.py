@@ -28,6 +28,7 @@ from .._data import Data, make_data
 from .._model import Conditional, Group, Means, Model, Posterior, Powers, draw_posterior, means
 from .._normaliser import Normaliser
 from .._symmetry import Symmetry
+from .._words import STATE, Words
 from ..mixture.finite import check_choice, check_count
 from .loadings_prior import LoadingsPrior, known_loadings_prior
 from .parameters import each, finite, gamma_or_positive, positive, stack
@@ -112,6 +113,14 @@ class StateSpace(Alignable, Decomposing, Sequential, Imputing, Predicting, Model
         return cls(2, known=_known([[1.0, 1.0], [0.0, 1.0]], [[1.0, 0.0]], [0.01, 0.0001], [100.0, 1.0]), **options)
 
     # ---- the model ----------------------------------------------------------------------------------------
+
+    @property
+    def words(self) -> Words:
+        return STATE
+
+    @property
+    def size(self) -> int:
+        return self.n_states
 
     @property
     def symmetry(self) -> Symmetry | None:

@@ -31,6 +31,7 @@ from .._model import Conditional, Means, Posterior, Powers, column
 from .._normaliser import Normaliser
 from .._symmetry import Symmetry, one_set
 from .._tempering import Heated
+from .._words import COMPONENT, Words
 from .heat import GAUSSIAN, heated_mixture, mixture_normaliser, one_pair, pair_volume, seen_numbers
 from .likelihoods import as_pair, log_known_weights, require_conjugate, stack_prior
 from .starts import Start, as_start, match_start, start_labels
@@ -118,6 +119,14 @@ class Mixture(Clustering, Predicting, Enumerable):
 
     def packed(self, m: Means) -> Means:
         return m | {"components": self.pair.packed(m["components"])}
+
+    @property
+    def words(self) -> Words:
+        return COMPONENT
+
+    @property
+    def size(self) -> int:
+        return self.n_components
 
     # ---- exchangeable components ----------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ from .._model import Conditional, Means, Model, Posterior, Powers, Walked
 from .._normaliser import Normaliser
 from .._rows import Stochastic
 from .._symmetry import Symmetry, one_set
+from .._words import TOPIC, Words
 from ..mixture.finite import check_choice, check_count
 from .documents import Documents, as_documents, given_documents
 from .heat import topic_heat, with_costs
@@ -218,6 +219,14 @@ class LDA(Topical, Transforming, Predicting, Model):
         blocks |= {name: self.prior[name] for name in _LEARNED if name in self.prior}
         m = {name: blocks[name].mean() for name in blocks if name != "topics"}
         return Posterior(blocks, self.initial_local(m, data.values))
+
+    @property
+    def words(self) -> Words:
+        return TOPIC._replace(article="an")
+
+    @property
+    def size(self) -> int:
+        return self.n_topics
 
     # ---- exchangeable topics ----------------------------------------------------------------------------
 
