@@ -13,6 +13,7 @@ import temperance as tp
 
 from ..comparison.names import sized
 from ..errors import InvalidParameter
+from ..models._answers import Labelled, Regressing, Topical
 from ..report.words import about_labels, conclusion, fit_sentences, shown, warnings
 from . import inputs
 from .output import as_json, person, show_fit_table, show_table
@@ -344,7 +345,7 @@ def _comparison_record(result: tp.Comparison, notes: list[str]) -> dict[str, Any
 def _predictions(
     result: Any, fitted: tp.Fit, source: str, columns: str | None, missing: str, array: str | None, delimiter: str
 ) -> dict[str, list[Any]]:
-    entry = next((e for e in MODELS.values() if isinstance(fitted.model, tp.LDA) and e.data == "corpus"), None)
+    entry = next((e for e in MODELS.values() if isinstance(fitted.model, Topical) and e.data == "corpus"), None)
     if entry is not None:
         corpus = inputs.read(entry, source).values
         shares = fitted.transform(corpus)
@@ -352,11 +353,11 @@ def _predictions(
     table = inputs.read(
         MODELS["gaussian-mixture"], source, columns=columns, missing=missing, array=array, delimiter=delimiter
     ).values
-    if isinstance(fitted.model, tp.LinearRegression):
+    if isinstance(fitted.model, Regressing):
         found = fitted.predict(table)
         return {"mean": np.asarray(found.mean).tolist(), "variance": np.asarray(found.variance).tolist()}
     rows: dict[str, list[Any]] = {"log_density": result.log_predictive(table).tolist()}
-    if hasattr(fitted.model, "responsibilities"):
+    if isinstance(fitted.model, Labelled):
         shares = fitted.responsibilities(table)
         rows["component"] = np.argmax(shares, axis=1).tolist()
         rows["probability"] = shares.max(axis=1).tolist()

@@ -15,7 +15,7 @@ from ..evidence.multiplicity import log_multiplicity
 from ..fit import fit
 from ..inference._method import Method
 from ..inference.progress import Progress
-from ..models import LDA, Model
+from ..models import Model
 from ..models._devices import one_device
 from ..numerics.threads import kernels
 from .comparison import Cell
@@ -40,7 +40,7 @@ def fitted(task: Task, data: Any, weights: Any, seed: Any, progress: Progress) -
 
 def fitted_elsewhere(shared: tuple[Any, Any], task: Task, seed: Any) -> Cell:
     """The cell without its data: whoever asked has them."""
-    with one_device(), kernels if isinstance(task.model, LDA) else contextlib.nullcontext():
+    with one_device(), kernels if task.model.uses_all_cores else contextlib.nullcontext():
         cell = fitted(task, *shared, seed, Progress(False))
     if cell.fit is None:
         return cell

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Key
 from ..data import as_weights
 from ..errors import InvalidData, UnsupportedMethod
 from ..families._family import Family, Packed
-from ..models._answers import Imputing, Labelled, Predicting, Regressing, Smoothing
+from ..models._answers import Drawable, Imputing, Labelled, Predicting, Regressing, Smoothing
 from ..models._data import Data, make_data
 from ..models._model import Conditional, Group, Means, Model, Posterior, Powers
 from ..models._symmetry import Symmetry
@@ -64,7 +64,7 @@ class LocalFactorised(Factorised):
         return Scope(self.spec, self.constants, m, self.x)
 
 
-class GraphModel(Labelled, Smoothing, Imputing, Predicting, Model):
+class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Model):
     """A graph as a model; made by `tp.Graph.model()`, completed by data."""
 
     prior: dict[str, Family | Conditional]  # complete once all sizes are known
@@ -247,10 +247,15 @@ class GraphModel(Labelled, Smoothing, Imputing, Predicting, Model):
         """The same model, ready for data with gaps."""
         return self._with(masked=True)
 
-    def _repr_svg_(self) -> str:
+    def drawing(self) -> str:
         from .drawing import draw
 
         return str(draw(self.spec))
+
+    def variables(self) -> list[str]:
+        return [q.name for q in self.spec if q.random]
+
+    _repr_svg_ = drawing
 
     def notes(self, data: Data) -> list[str]:
         return list(self.remarks)

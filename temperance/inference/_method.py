@@ -79,6 +79,7 @@ class Method(ABC):
 
     budget: ClassVar[tuple[str, ...]] = ("restarts", "max_iter", "tol")
     one_mode: ClassVar[bool] = True  # whether its evidence is that of one labelling of the solution, not of all
+    arranges: ClassVar[bool] = False  # whether `arrange` changes the data
     row_by_row: ClassVar[bool] = False  # whether a step goes from datum to datum: then one device has them all
     streams: ClassVar[bool] = False  # whether a step may see another piece of the data than the one before
 

@@ -17,7 +17,8 @@ from .._module import Module
 from ..errors import UnsupportedMethod
 from ..families import Pair
 from ._data import Data
-from ._model import Means, Model, Posterior
+from ._model import Means, Model, Posterior, Powers
+from .mixture.starts import Start
 
 
 class Answer(Module):
@@ -124,6 +125,11 @@ class Sequential(Smoothing):
     def forecast(self, q: Any, key: Key[Array, ""], x: Any, n: int, draws: int) -> Any:
         """The next n steps of one sequence."""
 
+    @abstractmethod
+    def fitted_steps(self, state: Any, q: Posterior, x: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The steps of the first sequence in the user's coordinates, and what is expected of each. `state` may be
+        draws whose parts keep their places; `q` are families that match them."""
+
 
 class Decoding(Answer):
     """Paths of discrete states."""
@@ -133,6 +139,10 @@ class Decoding(Answer):
     @abstractmethod
     def decode(self, q: Posterior, x: Any) -> Any:
         """The most probable path of states."""
+
+    @abstractmethod
+    def steps_to_user(self, x: Any, sequence: int) -> np.ndarray:
+        """The steps of one of the sequences, in the user's coordinates."""
 
 
 class Decomposing(Answer):
@@ -185,6 +195,30 @@ class Topical(Answer):
         """The most probable words of each topic with their probabilities."""
 
 
+class Drawable(Answer):
+    """A model that was written as a graph."""
+
+    lack = "was not written as a graph"
+
+    @abstractmethod
+    def drawing(self) -> str:
+        """The graph in plate notation, as SVG."""
+
+    @abstractmethod
+    def variables(self) -> list[str]:
+        """The names of its random variables."""
+
+
+class Loading(Decomposing):
+    """Factors with a loading of each column."""
+
+    lack = "has no loadings to draw; tp.FactorAnalysis has"
+
+    @abstractmethod
+    def relative_loadings(self, q: Posterior) -> np.ndarray:
+        """The expected loadings (factors, columns), each column in units of its spread."""
+
+
 class Enumerable(Model):
     """Each datum has one discrete latent that can be summed over term by term,
 
@@ -195,7 +229,25 @@ class Enumerable(Model):
     """
 
     pair: eqx.AbstractVar[Pair]  # T and log h
+    n_components: eqx.AbstractVar[int]
+    shift: eqx.AbstractVar[Float[Array, " d"] | None]  # what the user's rows were moved by, where they are numbers
+    start: eqx.AbstractVar[Start]
 
     @abstractmethod
     def log_weights(self, m: Means) -> Float[Array, " k"]:
         """log p(z = k | weights): affine in the statistics of the weights' block."""
+
+    @property
+    def plain_weights(self) -> bool:
+        """Whether `log_weights` is the statistic of a Dirichlet block itself."""
+        return False
+
+    @abstractmethod
+    def log_joint_z(
+        self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
+    ) -> Float[Array, "n k"]:
+        """E log p(x, z = k | θ) for every component."""
+
+    @abstractmethod
+    def starting_labels(self, key: Key[Array, ""], data: Data) -> Any:
+        """A component for each datum, or its share in each."""

@@ -33,6 +33,7 @@ from ._blocks import (
     entropy,
     means,
 )
+from ._coordinates import Coordinates
 from ._data import Data
 from ._gibbs import draw_local
 from ._rows import Rows
@@ -59,9 +60,10 @@ __all__ = [
 ]
 
 
-class Model(Rows, Tempering, Exchangeable, Spoken):
+class Model(Rows, Tempering, Coordinates, Exchangeable, Spoken):
     """Base of every model; how its data may be cut is in `Rows`, what tempering asks of it in `Tempering`, which of its
-    parts can change places in `Exchangeable`, what people call them in `Spoken`."""
+    parts can change places in `Exchangeable`, what people call them in `Spoken`, and how its coordinates differ from
+    the user's in `Coordinates`."""
 
     prior: eqx.AbstractVar[dict[str, Family | Conditional]]
 
@@ -137,13 +139,6 @@ class Model(Rows, Tempering, Exchangeable, Spoken):
         return blocks
 
     # ---- for people: what only some models can answer is in `_answers.py` -----------------------------------
-
-    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
-        """The posterior in the user's coordinates."""
-        return blocks
-
-    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
-        return draws
 
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
         """The columns of the table that `fit.summary()` prints, in the user's coordinates."""

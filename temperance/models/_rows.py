@@ -37,6 +37,11 @@ class Rows(Module):
         """Whether rows are independent given the parameters: then they may be cut anywhere and drawn one by one."""
         return True
 
+    @property
+    def uses_all_cores(self) -> bool:
+        """Whether its engines use all cores by themselves, and may not be entered twice at a time."""
+        return False
+
     def units(self, data: Data) -> int:
         """How many parts of the data minibatches are drawn from: rows, sequences or partitions."""
         return data.size

@@ -34,6 +34,11 @@ class Heated(NamedTuple):
 class Tempering(Module):
     """The part of a model that knows its energy."""
 
+    @property
+    def melts(self) -> bool:
+        """Whether there can be a critical temperature, above which all parts are the same."""
+        return True
+
     def log_base(self, data: Data) -> Float[Array, ""] | None:
         """Σ_n log h(x_n), where E log p(x, z | θ) is linear in all statistics together but for this base measure."""
         return None

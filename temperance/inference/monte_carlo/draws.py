@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ...errors import UnsupportedMethod
-from ...models import Conditional, Data, Model, Posterior, StateSpace
+from ...models import Conditional, Data, Model, Posterior
 from ...models._answers import Alignable, Regressing
 from ...numerics.special import safe_log
 from .labels import aligned
@@ -105,7 +105,7 @@ class Draws(eqx.Module):
         picked = jax.tree.map(lambda leaf: jnp.asarray(leaf)[index], model.draws_to_user(blocks))
         rows = _simulate(model, jax.random.split(key_data, n), picked)
         found = jax.tree.map(lambda leaf: np.asarray(leaf)[:, 0], rows)
-        return model.values_to_user(found) if isinstance(model, StateSpace) else found
+        return model.values_to_user(found)
 
     # ---- summaries ----------------------------------------------------------------------------------------
 

@@ -79,6 +79,8 @@ class SVI(Method):
         "restarts", "max_iter", "tol", "passes", "steps", "step_size", "held_out", "patience", "report",
     )  # fmt: skip
 
+    arranges: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         optional = ("batch_size", "steps", "report", "local_steps")
         for name in ("restarts", "patience", *(name for name in optional if getattr(self, name) is not None)):

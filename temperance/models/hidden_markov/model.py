@@ -45,7 +45,7 @@ from .._words import STATE, Words
 from ..linear.prediction import Forecast
 from ..mixture.finite import Mixture, check_choice, check_count
 from ..mixture.heat import pair_volume, seen_numbers
-from .answers import by_sequence, decoded, filtered, forecast, smoothed
+from .answers import by_sequence, decoded, expected_steps, filtered, forecast, smoothed
 from .steps import Steps, as_steps, first_steps, one_sequence, some_sequences, some_windows
 
 _ENGINES = ("auto", "host", "device", "parallel", "autodiff")
@@ -298,6 +298,14 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Model):
             return draws
         return draws | {"emissions": translate_draw(draws["emissions"], self.shift)}
 
+    def block_from_user(self, name: str, family: Family) -> Family:
+        return self.mixture.block_from_user("components", family) if name == "emissions" else family
+
+    def draws_from_user(self, draws: dict[str, Any]) -> dict[str, Any]:
+        if self.shift is None:
+            return draws
+        return draws | {"emissions": translate_draw(draws["emissions"], -self.shift)}
+
     def log_predictive(self, q: Posterior, x: Steps) -> Float[Array, " t"]:
         """log p(x_t | x_1 … x_(t−1)) of new sequences, one step ahead: transitions at their posterior mean, each
         emission averaged over its posterior."""
@@ -341,6 +349,14 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Model):
 
     def forecast(self, state: Any, key: Key[Array, ""], x: Steps, n: int, draws: int) -> Forecast:
         return forecast(self, state, key, x, n, draws)
+
+    def fitted_steps(self, state: Any, q: Posterior, x: Steps) -> tuple[np.ndarray, np.ndarray]:
+        return expected_steps(self, smoothed(self, state, x), q, x)
+
+    def steps_to_user(self, x: Steps, sequence: int) -> np.ndarray:
+        begin, length = int(x.offsets[sequence]), int(x.lengths[sequence])
+        steps = np.asarray(x.x, dtype=np.float64)[begin : begin + length]
+        return steps if self.shift is None else steps + np.asarray(self.shift)
 
     @eqx.filter_jit
     def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:

@@ -23,7 +23,7 @@ from ...families._family import Family
 from ...numerics.gaussian_latents import gaussian_integral
 from ...numerics.linalg import outer, symmetrise
 from ...numerics.special import LOG_2PI
-from .._answers import Alignable, Decomposing, Imputing, Predicting, Reconstructing
+from .._answers import Alignable, Imputing, Loading, Predicting, Reconstructing
 from .._blocks import is_cold
 from .._data import Data, make_data
 from .._model import (
@@ -64,7 +64,7 @@ class Local(NamedTuple):
     precision: Float[Array, "*n k k"]
 
 
-class FactorAnalysis(Alignable, Decomposing, Reconstructing, Imputing, Predicting, Model):
+class FactorAnalysis(Alignable, Loading, Reconstructing, Imputing, Predicting, Model):
     """`n_factors` hidden scores for each row, mixed by loadings, with a mean and noise for each column.
 
     `noise` is "diagonal" (one variance for each column, the default), "isotropic" (one for all: probabilistic PCA),
@@ -299,6 +299,9 @@ class FactorAnalysis(Alignable, Decomposing, Reconstructing, Imputing, Predictin
     def components(self, q: Posterior) -> Float[Array, "k d"]:
         """The expected loadings, one row for each factor."""
         return q.blocks["loadings"].mode()[:, :-1].T
+
+    def relative_loadings(self, q: Posterior) -> np.ndarray:
+        return np.asarray(self.components(q)) / np.asarray(self.scale)
 
     def transform(self, q: Posterior, data: Any) -> np.ndarray:
         """The expected scores of each row."""

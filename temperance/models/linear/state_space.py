@@ -348,6 +348,9 @@ class StateSpace(Alignable, Decomposing, Sequential, Imputing, Predicting, Model
             raise InvalidData(f"a forecast goes on after one series, got {x.real.shape[0]}: name it as x_new")
         return forecast(self, q, key, x, as_future(controls, n, self.n_controls), draws)
 
+    def fitted_steps(self, state: Any, q: Posterior, x: Series) -> tuple[np.ndarray, np.ndarray]:
+        return np.asarray(x.x)[0] + np.asarray(self.centre), np.asarray(self.signal(state, x).mean)[0]
+
     def impute(self, q: Any, data: Any) -> Any:
         """Every entry with its variance: what was seen as it is (variance 0), what is missing as it is expected."""
         x = self.new_rows(data)

@@ -17,7 +17,7 @@ from jaxtyping import Array, ArrayLike, Float, Key
 
 from ...data import as_matrix, as_weights, column_moments
 from ...errors import InvalidData, InvalidParameter
-from ...families import Dirichlet, GaussianWithMissing, Pair, Point
+from ...families import Dirichlet, GaussianWithMissing, Independent, Pair, Point
 from ...families._family import Family
 from ...families._parameters import parameters, require_concentration
 from ...families.describe import describe
@@ -127,6 +127,10 @@ class Mixture(Clustering, Predicting, Enumerable):
     @property
     def size(self) -> int:
         return self.n_components
+
+    @property
+    def plain_weights(self) -> bool:
+        return isinstance(self.prior.get("weights"), Dirichlet)
 
     # ---- exchangeable components ----------------------------------------------------------------------------
 
@@ -303,6 +307,18 @@ class Mixture(Clustering, Predicting, Enumerable):
         if self.shift is None:
             return draws
         return draws | {"components": translate_draw(draws["components"], self.shift)}
+
+    def block_from_user(self, name: str, family: Family) -> Family:
+        if name != "components":
+            return family
+        columns = family.batch_shape[-1] if isinstance(family, Independent) else self.columns
+        family = stack_prior(family, self.pair, self.n_components, columns) or family
+        return family if self.shift is None else translate(family, -self.shift)
+
+    def draws_from_user(self, draws: dict[str, Any]) -> dict[str, Any]:
+        if self.shift is None:
+            return draws
+        return draws | {"components": translate_draw(draws["components"], -self.shift)}
 
     def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
         """log Σ_k E[π_k] ∫ p(x | θ_k) q(θ_k) dθ_k: a mixture of Student-t densities for Gaussians."""

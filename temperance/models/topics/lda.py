@@ -27,12 +27,13 @@ from ...families.point import Point
 from .._answers import Predicting, Topical, Transforming
 from .._data import Data, default_engine, make_data
 from .._heat import Heat
-from .._model import Conditional, Means, Model, Posterior, Powers, Walked
+from .._model import Conditional, Means, Posterior, Powers, Walked
 from .._normaliser import Normaliser
 from .._rows import Stochastic
 from .._symmetry import Symmetry, one_set
 from .._words import TOPIC, Words
 from ..mixture.finite import check_choice, check_count
+from .collapsible import Collapsible
 from .documents import Documents, as_documents, given_documents
 from .heat import topic_heat, with_costs
 from .local import Local, local_step
@@ -73,7 +74,7 @@ class Vocabulary:
         return hash((len(self.words), self.words[:1], self.words[-1:]))
 
 
-class LDA(Topical, Transforming, Predicting, Model):
+class LDA(Topical, Transforming, Predicting, Collapsible):
     """`n_topics` topics over `n_words` words (by default those of the data).
 
     `document_prior` is the concentration α of a document's proportions (one number or one a topic),
@@ -249,6 +250,11 @@ class LDA(Topical, Transforming, Predicting, Model):
         """The energy of the mean parameters: it does not temper the topics of tokens twice (errata to B.1)."""
         return mean_energy(self, blocks["topics"].concentration, walked.local["proportions"].concentration, data)
 
+    @property
+    def melts(self) -> bool:
+        """With α < 1 a document settles on one of many equal topics far above any temperature of the topics."""
+        return False
+
     def heat(self, data: Data, powers: np.ndarray) -> Heat:
         return topic_heat(powers)
 
@@ -264,6 +270,10 @@ class LDA(Topical, Transforming, Predicting, Model):
     def stochastic(self) -> Stochastic:
         """Batches and step sizes as usual for topic models; few local steps are better than many."""
         return Stochastic(batch_size=256, passes=10.0, step_size=(10.0, 0.7), local_steps=20)
+
+    @property
+    def uses_all_cores(self) -> bool:
+        return True
 
     @property
     def on_host(self) -> bool:
