@@ -19,6 +19,7 @@ from . import storage
 from .cluster.partitions import is_lazy
 from .data.stream import Stream
 from .errors import DamagedFile, InvalidParameter, NumericalFailure, UnsupportedMethod
+from .evidence.multiplicity import log_multiplicity
 from .inference._method import Method, Run
 from .inference.checkpoint import Checkpoint, checkpoint_of
 from .inference.progress import Progress, as_progress
@@ -76,6 +77,12 @@ class Fit:
         if not hasattr(self.method, "corrected_log_evidence"):
             raise UnsupportedMethod(f"{self.method.name} has no correction to its evidence; tp.EP() has one")
         return self.method.corrected_log_evidence(self.model, self.data, self.state, self.details)
+
+    @property
+    def label_correction(self) -> float:
+        """The log of the number of ways to number the parts of the solution, which a method that sees one of them
+        leaves out of its evidence; 0 where the method visits all of them."""
+        return log_multiplicity(self.model, self._families(), self.data) if self.method.one_mode else 0.0
 
     @property
     def standard_error(self) -> float | None:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from ..cluster.partitions import is_lazy
 from ..data.stream import Stream
 from ..errors import InvalidParameter, NumericalFailure
-from ..evidence.multiplicity import log_multiplicity
 from ..fit import fit
 from ..inference._method import Method
 from ..inference.progress import Progress
@@ -35,7 +34,7 @@ def fitted(task: Task, data: Any, weights: Any, seed: Any, progress: Progress) -
         done = fit(task.model, data, task.method, seed=seed, weights=weights, progress=progress)
     except NumericalFailure as error:
         return Cell(task.label, task.name, None, str(error))
-    return Cell(task.label, task.name, done, "", log_multiplicity(done))
+    return Cell(task.label, task.name, done, "", done.label_correction)
 
 
 def fitted_elsewhere(shared: tuple[Any, Any], task: Task, seed: Any) -> Cell:

@@ -12,28 +12,23 @@ It is the right correction where the copies hardly overlap, and an upper limit w
 from __future__ import annotations
 
 from math import lgamma, log
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..models import Posterior
-
-if TYPE_CHECKING:
-    from ..fit import Fit
+from ..models import Data, Model, Posterior
 
 _HELD = 0.5  # expected data (tokens) below which a part counts as empty
 _SAME = 1e-6  # relative difference below which two parts are equal
 
 
-def log_multiplicity(fit: Fit) -> float:
+def log_multiplicity(model: Model, q: Posterior, data: Data) -> float:
     """The log of the number of different modes that renumbering the parts of a solution gives; 0 where there is no
-    such symmetry, and where the method visits all modes by itself."""
-    symmetry = fit.model.symmetry if fit.method.one_mode else None
+    such symmetry."""
+    symmetry = model.symmetry
     if symmetry is None or symmetry.alike is None:
         return 0.0
-    q = fit.state if isinstance(fit.state, Posterior) else fit.state.matched(fit.model, fit.data)
     total = 0.0
-    for parts, held in zip(symmetry.parts, fit.model.held(q, fit.data), strict=False):
+    for parts, held in zip(symmetry.parts, model.held(q, data), strict=False):
         if parts.alike:
             total += log_arrangements(_group_sizes(held, parts.features(q.blocks)))
             total += int(np.sum(held >= _HELD)) * log(2.0) if parts.signs else 0.0

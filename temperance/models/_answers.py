@@ -243,6 +243,10 @@ class Enumerable(Model):
         return False
 
     @abstractmethod
+    def mean_log_weights(self, q: Posterior) -> Float[Array, " k"]:
+        """log E[π]."""
+
+    @abstractmethod
     def log_joint_z(
         self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
     ) -> Float[Array, "n k"]:

@@ -15,7 +15,6 @@ from scipy.stats import multivariate_normal, norm
 
 import temperance as tp
 from temperance.errors import InvalidData, InvalidParameter, UnsupportedMethod
-from temperance.evidence.multiplicity import log_multiplicity
 from temperance.inference.monte_carlo.labels import aligned
 from temperance.models import Data, Powers
 from temperance.numerics.gaussian_latents import gaussian_integral
@@ -278,10 +277,10 @@ def test_predictive_is_a_density_with_the_moments_of_its_samples() -> None:
 def test_orders_and_signs_are_counted_for_factors_in_use() -> None:
     """Two of three factors: 3!/1! orders and 2² signs; none where all rotations are equal, or draws see every mode."""
     fit, _, seen = fitted()
-    assert log_multiplicity(fit) == pytest.approx(np.log(6 * 4))
+    assert fit.label_correction == pytest.approx(np.log(6 * 4))
     turned, _ = tp.FactorAnalysis(3, relevance=2.0, missing="marginalise").prepare(seen)
-    assert log_multiplicity(dataclasses.replace(fit, model=turned)) == 0.0
-    assert log_multiplicity(dataclasses.replace(fit, method=tp.Gibbs())) == 0.0
+    assert dataclasses.replace(fit, model=turned).label_correction == 0.0
+    assert dataclasses.replace(fit, method=tp.Gibbs()).label_correction == 0.0
 
 
 @pytest.mark.slow
