@@ -17,7 +17,7 @@ Data can also be *pinned*: they keep power 1, so that the path starts at their e
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -45,7 +45,7 @@ class Path(eqx.Module):
 
     reference: dict[str, Family]
     pinned: Pinned | None = None
-    move_labels: Symmetry | None = eqx.field(static=True, default=None)  # of parts that the surrogate tells apart
+    move_labels: Symmetry | Literal[False] = eqx.field(static=True, default=False)  # of parts the surrogate tells apart
 
     @property
     def log_start(self) -> Float[Array, ""]:
@@ -111,7 +111,7 @@ class Path(eqx.Module):
         Everything but the surrogate is symmetric, so the acceptance ratio is (q(proposed)/q(now))^(1−β). Without
         this move a surrogate around one of the K! copies of a mode would never find the others.
         """
-        assert self.move_labels is not None
+        assert self.move_labels
         key_order, key_accept = jax.random.split(key)
         orders = self.move_labels.random_orders(key_order)
         proposed = State(*(self.move_labels.rearranged(blocks, orders) for blocks in (state.draws, state.local)))

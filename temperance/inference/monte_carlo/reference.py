@@ -7,7 +7,7 @@ of its mass where the data are impossible (thesis 4.3).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -46,11 +46,11 @@ def as_path(reference: Reference, widen: float, model: Model, data: Data) -> Pat
     )
 
 
-def _told_apart(model: Model, blocks: dict[str, Family]) -> Symmetry | None:
+def _told_apart(model: Model, blocks: dict[str, Family]) -> Symmetry | Literal[False]:
     """The symmetry of a model whose prior treats its parts alike, where these blocks do not."""
     symmetry = model.symmetry and model.symmetry.alike
     if symmetry is None or all(parts.treated_alike(blocks) for parts in symmetry.parts):
-        return None
+        return False
     return symmetry
 
 
