@@ -22,7 +22,6 @@ from ...data.sequences import as_sequences
 from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
 from ...families import Dirichlet, DirichletVector, Pair, Point
 from ...families._family import Family
-from ...families._parameters import parameters, require_finite_positive
 from ...families.describe import describe
 from ...families.translate import translate, translate_draw
 from ...numerics.chains import (
@@ -46,6 +45,7 @@ from ..linear.prediction import Forecast
 from ..mixture.finite import Mixture, check_choice, check_count
 from ..mixture.heat import pair_volume, seen_numbers
 from .answers import by_sequence, decoded, expected_steps, filtered, forecast, smoothed
+from .priors import as_concentration, as_transitions
 from .steps import Steps, as_steps, first_steps, one_sequence, some_sequences, some_windows
 
 _ENGINES = ("auto", "host", "device", "parallel", "autodiff")
@@ -102,8 +102,8 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Model):
             self.n_states, emission, prior=prior, weights=equal, init=init, missing=missing, columns=columns
         )
         self.prior = {
-            "initial": Dirichlet(_concentration("initial_concentration", initial_concentration, (self.n_states,))),
-            "transitions": Dirichlet(_transitions(concentration, sticky, self.n_states)),
+            "initial": Dirichlet(as_concentration("initial_concentration", initial_concentration, (self.n_states,))),
+            "transitions": Dirichlet(as_transitions(concentration, sticky, self.n_states)),
         }
         if "components" in self.mixture.prior:
             self.prior["emissions"] = self.mixture.prior["components"]
@@ -411,18 +411,3 @@ def common_power(power: ArrayLike) -> Array:
     if power.ndim > 0:
         raise UnsupportedMethod("the steps of a sequence must have one temperature; use tp.Annealed, not tp.LVT")
     return power
-
-
-def _concentration(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    delta = parameters(**{name: (value, 0)})[0]
-    require_finite_positive(**{name: delta})
-    if delta.shape not in ((), shape):
-        raise InvalidParameter(f"{name} must be one number or an array of shape {shape}, got shape {delta.shape}")
-    return np.broadcast_to(delta, shape)
-
-
-def _transitions(concentration: Any, sticky: Any, size: int) -> np.ndarray:
-    delta = _concentration("concentration", concentration, (size, size))
-    if isinstance(sticky, bool) or not isinstance(sticky, int | float | np.number) or not 0 <= sticky < np.inf:
-        raise InvalidParameter(f"sticky must be a finite number of at least 0, got {sticky!r}")
-    return delta + float(sticky) * np.eye(size)

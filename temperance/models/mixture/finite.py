@@ -25,6 +25,8 @@ from ...families.translate import location_width, translate, translate_draw
 from ...numerics.latents import sum_out
 from ...numerics.special import log_mix, safe_log
 from .._answers import Clustering, Enumerable, Predicting
+from .._checks import check_choice as check_choice
+from .._checks import check_count as check_count
 from .._data import Data, make_data, over_blocks
 from .._heat import Heat, gaussian_heat
 from .._model import Conditional, Means, Posterior, Powers, column
@@ -406,17 +408,3 @@ class Mixture(Clustering, Predicting, Enumerable):
         children = {name: p for name, p in self.prior.items() if isinstance(p, Conditional)}
         m = {name: family.mean() for name, family in families.items()} if children else {}
         return families | {name: p.family(p.natural(m)) for name, p in children.items()}
-
-
-def check_count(name: str, value: Any) -> int:
-    whole = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not whole or not np.isfinite(value) or int(value) != value or value < 1:
-        raise InvalidParameter(f"{name} must be a whole number of at least 1, got {value!r}")
-    return int(value)
-
-
-def check_choice(name: str, value: Any, options: dict[Any, Any]) -> Any:
-    if not isinstance(value, str | None) or value not in options:
-        accepted = ", ".join(repr(option) for option in options)
-        raise InvalidParameter(f"{name} must be one of {accepted}, got {value!r}")
-    return options[value]
