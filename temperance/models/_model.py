@@ -33,13 +33,12 @@ from ._blocks import (
     entropy,
     means,
 )
-from ._coordinates import Coordinates
 from ._data import Data
 from ._gibbs import draw_local
+from ._people import Coordinates, Spoken
 from ._rows import Rows
 from ._symmetry import Exchangeable
 from ._tempering import Tempering
-from ._words import Spoken
 
 __all__ = [
     "Conditional",

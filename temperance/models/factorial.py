@@ -37,8 +37,8 @@ from ._data import Data, make_data
 from ._heat import Heat, gaussian_heat
 from ._model import Conditional, Each, Group, Means, Model, Posterior, Powers, means
 from ._normaliser import Normaliser, count, exact, gaussian_volumes, infinite, known_switches, learned_switches
+from ._people import FACTOR, Words
 from ._symmetry import Symmetry, one_set
-from ._words import FACTOR, Words
 from .activation import Activation, factor_logit, sweep_draws, sweep_means
 from .mixture.finite import check_count
 

@@ -20,7 +20,7 @@ from jaxtyping import Array, ArrayLike, Float, Int, Key
 from ...data import as_weights
 from ...data.sequences import as_sequences
 from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
-from ...families import Dirichlet, DirichletVector, Pair, Point
+from ...families import Dirichlet, Pair, Point
 from ...families._family import Family
 from ...families.describe import describe
 from ...families.translate import translate, translate_draw
@@ -38,15 +38,15 @@ from ...numerics.special import safe_log
 from .._answers import Clustering, Decoding, Predicting, Sequential
 from .._data import Data, over_blocks
 from .._model import Conditional, Means, Model, Posterior, Powers, column
+from .._people import STATE, Words
 from .._rows import Stochastic
 from .._symmetry import Symmetry, one_set
-from .._words import STATE, Words
 from ..linear.prediction import Forecast
 from ..mixture.finite import Mixture, check_choice, check_count
 from ..mixture.heat import pair_volume, seen_numbers
 from .answers import by_sequence, decoded, expected_steps, filtered, forecast, smoothed
 from .priors import as_concentration, as_transitions
-from .steps import Steps, as_steps, first_steps, one_sequence, some_sequences, some_windows
+from .steps import Steps, as_steps, first_steps, label_messages, one_sequence, some_sequences, some_windows
 
 _ENGINES = ("auto", "host", "device", "parallel", "autodiff")
 _WINDOW = 1000  # steps of a window of a long sequence
@@ -182,22 +182,11 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Model):
         if self.mixture.start.kind == "prior":
             messages = self.walk(self.statistics(self.sample_prior(key_prior)), data).messages
         else:
-            messages = self._label_messages(data, self.mixture.starting_labels(key_labels, _rows(data)))
+            labels = self.mixture.starting_labels(key_labels, _rows(data))
+            prior_mean = {"components": prior["emissions"].mean()}
+            emissions = self.mixture._label_messages(prior_mean, _rows(data), labels)["components"]
+            messages = label_messages(data, labels, self.n_states) | {"emissions": emissions}
         return Posterior({name: p + messages[name] for name, p in prior.items()}, {})
-
-    def _label_messages(self, data: Data, labels: Any) -> Means:
-        """The statistics of fixed labels (or shares) of the steps."""
-        prior = {"components": self.prior["emissions"].mean()}  # type: ignore[union-attr]
-        emissions = self.mixture._label_messages(prior, _rows(data), labels)["components"]
-        share = labels if labels.ndim == 2 else jax.nn.one_hot(labels, self.n_states, dtype=jnp.float64)
-        starts, weights = data.values.starts, data.weights
-        initial = jnp.where(starts == FIRST, weights, 0.0) @ share
-        pairs = (jnp.where(starts == ON, weights, 0.0)[1:, None] * share[:-1]).T @ share[1:]
-        return {
-            "initial": DirichletVector(initial),
-            "transitions": DirichletVector(pairs),
-            "emissions": emissions,
-        }
 
     def log_base(self, data: Data) -> Float[Array, ""] | None:
         return self.mixture.log_base(_rows(data))

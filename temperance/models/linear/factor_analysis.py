@@ -40,8 +40,8 @@ from .._model import (
     means,
 )
 from .._normaliser import Normaliser
+from .._people import FACTOR, Words
 from .._symmetry import Symmetry
-from .._words import FACTOR, Words
 from ..mixture.finite import check_choice, check_count
 from . import factor_answers
 from .factor_rotation import Scores, Sizes, rotate

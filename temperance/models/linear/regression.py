@@ -24,7 +24,7 @@ from ...numerics.special import LOG_2PI
 from .._answers import Regressing
 from .._data import Data, make_data
 from .._model import Conditional, Means, Model, Posterior, Powers, add
-from .._words import DEGREE, Words
+from .._people import DEGREE, Words
 from .features import Features, Polynomial, as_features
 from .prediction import Location, Prediction
 from .regression_data import Rows, as_inputs, as_inputs_and_targets, check_features, condition_number

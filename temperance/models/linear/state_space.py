@@ -27,8 +27,8 @@ from .._answers import Alignable, Decomposing, Imputing, Predicting, Sequential
 from .._data import Data, make_data
 from .._model import Conditional, Group, Means, Model, Posterior, Powers, draw_posterior, means
 from .._normaliser import Normaliser
+from .._people import STATE, Words
 from .._symmetry import Symmetry
-from .._words import STATE, Words
 from ..mixture.finite import check_choice, check_count
 from .loadings_prior import LoadingsPrior, known_loadings_prior
 from .parameters import each, finite, gamma_or_positive, positive, stack

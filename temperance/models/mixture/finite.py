@@ -31,12 +31,12 @@ from .._data import Data, make_data, over_blocks
 from .._heat import Heat, gaussian_heat
 from .._model import Conditional, Means, Posterior, Powers, column
 from .._normaliser import Normaliser
+from .._people import COMPONENT, Words
 from .._symmetry import Symmetry, one_set
 from .._tempering import Heated
-from .._words import COMPONENT, Words
 from .heat import GAUSSIAN, heated_mixture, mixture_normaliser, one_pair, pair_volume, seen_numbers
 from .likelihoods import as_pair, log_known_weights, require_conjugate, stack_prior
-from .starts import Start, as_start, match_start, start_labels
+from .starts import Start, as_start, label_messages, match_start, start_labels
 
 
 class Mixture(Clustering, Predicting, Enumerable):
@@ -222,18 +222,7 @@ class Mixture(Clustering, Predicting, Enumerable):
         return start_labels(key, start, self.pair.coordinates(data.values), data, self.n_components)
 
     def _label_messages(self, m: Means, data: Data, labels: Any) -> Means:
-        """The statistics that fixed responsibilities (or labels) give to each block."""
-
-        def block(part: Any, _: Array) -> tuple[Means, tuple[()]]:
-            x, weights, here = part
-            share = here if here.ndim == 2 else jax.nn.one_hot(here, self.n_components, dtype=jnp.float64)
-
-            def total(m: Means) -> Float[Array, ""]:
-                return jnp.sum(weights[:, None] * share * self.log_joint_z(m, x))
-
-            return jax.grad(total)(m), ()
-
-        return over_blocks(block, (data.values, data.weights, labels), *data.cuts)[0]
+        return label_messages(self, m, data, labels)
 
     # ---- data in, answers out -----------------------------------------------------------------------------
 

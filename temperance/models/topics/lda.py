@@ -29,9 +29,9 @@ from .._data import Data, default_engine, make_data
 from .._heat import Heat
 from .._model import Conditional, Means, Posterior, Powers, Walked
 from .._normaliser import Normaliser
+from .._people import TOPIC, Words
 from .._rows import Stochastic
 from .._symmetry import Symmetry, one_set
-from .._words import TOPIC, Words
 from ..mixture.finite import check_choice, check_count
 from .collapsible import Collapsible
 from .documents import Documents, as_documents, given_documents

@@ -1,10 +1,11 @@
-"""What people call a model and its parts."""
+"""What people see of a model: words for its parts, and their own coordinates."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .._module import Module
+from ..families._family import Family
 
 
 class Words(NamedTuple):
@@ -44,3 +45,26 @@ class Spoken(Module):
     def size(self) -> int | None:
         """How many parts there are (or of which degree the model is), where models differ in that."""
         return None
+
+
+class Coordinates(Module):
+    """The way to the user's coordinates and back, where a model works in others: centred, or in units of the data."""
+
+    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
+        """The posterior in the user's coordinates."""
+        return blocks
+
+    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
+        return draws
+
+    def values_to_user(self, values: Any) -> Any:
+        """Data that were simulated with draws in the user's coordinates."""
+        return values
+
+    def block_from_user(self, name: str, family: Family) -> Family:
+        """A family for one block, as a user would give its prior, in the model's coordinates and with its batch."""
+        return family
+
+    def draws_from_user(self, draws: dict[str, Any]) -> dict[str, Any]:
+        """One draw of all blocks in the model's coordinates."""
+        return draws
