@@ -77,10 +77,11 @@ def method_of(label: str, watched: Any) -> Any:
 
 def once_only() -> None:
     """What does not depend on the seed is worked out for the first of them: log C, and the pilot's choice."""
-    from temperance.inference.variational import pilot, tempered
+    import temperance as tp
+    from temperance.inference.variational import pilot
 
-    for module, name in ((tempered, "log_tempered_normaliser"), (pilot, "choose")):
-        setattr(module, name, _remembered(getattr(module, name)))
+    for place, name in ((tp.LDA, "log_tempered_normaliser"), (pilot, "choose")):
+        setattr(place, name, _remembered(getattr(place, name)))
 
 
 def _remembered(function: Any) -> Any:
@@ -97,10 +98,10 @@ def _remembered(function: Any) -> Any:
 def run(task: Task) -> list[dict[str, Any]]:
     import temperance as tp
     from temperance.data import as_corpus
-    from temperance.inference.variational import pilot, tempered
+    from temperance.inference.variational import pilot
 
     name, topics, label, seeds, device = task
-    plain = tempered.log_tempered_normaliser, pilot.choose
+    plain = tp.LDA.log_tempered_normaliser, pilot.choose
     once_only()
     corpus = as_corpus(simulate(name, topics) if name in ("lda", "language") else tp.datasets.load(name))
     order = np.random.default_rng(0).permutation(len(corpus))
@@ -125,7 +126,7 @@ def run(task: Task) -> list[dict[str, Any]]:
             "notes": list(fit.notes),
         }  # fmt: skip
         results.append(found)
-    tempered.log_tempered_normaliser, pilot.choose = plain
+    tp.LDA.log_tempered_normaliser, pilot.choose = plain  # type: ignore[method-assign]
     return results
 
 

@@ -17,7 +17,7 @@ from .errors import InvalidParameter
 from .fit import as_key
 from .inference._method import Method
 from .inference.progress import Grid
-from .models import LDA, Data, Model
+from .models import Data, Model
 from .models._data import gathered
 from .models._devices import one_device
 from .numerics.keys import fold_in
@@ -150,8 +150,7 @@ def _elsewhere(
 def _workers(workers: Any, tasks: list[Task]) -> int:
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise InvalidParameter(f"workers must be a whole number of at least 1, got {workers!r}")
-    # The kernels of topic models use all cores by themselves, and may not be entered twice.
-    return 1 if any(isinstance(task.model, LDA) for task in tasks) else min(workers, len(tasks))
+    return 1 if any(task.model.uses_all_cores for task in tasks) else min(workers, len(tasks))
 
 
 def _share_data(cells: dict[tuple[str, Label], Cell]) -> dict[tuple[str, Label], Cell]:
@@ -184,7 +183,7 @@ def _arranged(task: Task, data: Any, weights: Any, seed: Any) -> tuple[Model, Da
     if task.method.row_by_row:
         arrays = gathered(arrays)
     model = task.method.prepare(model)
-    if type(task.method).arrange is not Method.arrange:
+    if task.method.arranges:
         arrays = task.method.complete(model, arrays).arrange(fold_in(as_key(seed), 0), model, arrays)
     return model, arrays
 

@@ -20,12 +20,27 @@ from ._saved import check_fit
 from .cluster.partitions import is_lazy
 from .data.stream import Stream
 from .errors import DamagedFile, InvalidParameter, NumericalFailure, UnsupportedMethod
+from .evidence.multiplicity import log_multiplicity
 from .inference._method import Method, Run
 from .inference.checkpoint import Checkpoint, checkpoint_of
 from .inference.progress import Progress, as_progress
 from .inference.run import run as here
 from .inference.streamed import Streamed, on_one_device, prepare_stream
 from .models import Data, Model, Posterior
+from .models._answers import (
+    Decoding,
+    Decomposing,
+    Imputing,
+    Labelled,
+    Predicting,
+    Reconstructing,
+    Regressing,
+    Sequential,
+    Smoothing,
+    Topical,
+    Transforming,
+    require,
+)
 from .numerics.keys import fold_in, make_key
 from .summary import summarise
 
@@ -67,67 +82,60 @@ class Fit:
         return self.method.corrected_log_evidence(self.model, self.data, self.state, self.details)
 
     @property
+    def label_correction(self) -> float:
+        """The log of the number of ways to number the parts of the solution, which a method that sees one of them
+        leaves out of its evidence; 0 where the method visits all of them."""
+        return log_multiplicity(self.model, self._families(), self.data) if self.method.one_mode else 0.0
+
+    @property
     def standard_error(self) -> float | None:
         """The Monte Carlo error of `log_evidence`, for methods that draw."""
         return self.details.get("standard_error")
 
     def log_predictive(self, x_new: Any) -> np.ndarray:
         """The log density of each new datum, averaged over the posterior; of Dask data a lazy array, block by block."""
+        require(self.model, Predicting)
         return self._rowwise("log_predictive", x_new)
 
     def responsibilities(self, x_new: Any) -> np.ndarray:
         """The probability of each component for each datum; of Dask data a lazy array, block by block."""
-        if not hasattr(self.model, "responsibilities"):
-            raise UnsupportedMethod(f"{type(self.model).__name__} has no discrete latent for each datum")
+        require(self.model, Labelled)
         return self._rowwise("responsibilities", x_new, self._with_labels())
 
     @property
     def components(self) -> np.ndarray:
         """The expected factors in the shape of a datum, for models such as a factorial mixture."""
-        if not hasattr(self.model, "components"):
-            raise UnsupportedMethod(f"{type(self.model).__name__} has no factors; see fit.posterior")
-        return np.asarray(self.model.components(self._families()))
+        return np.asarray(require(self.model, Decomposing).components(self._families()))
 
     def topics(self, n_words: int = 10) -> list[list[tuple[str | int, float]]]:
         """The most probable words of each topic with their probabilities, for models such as LDA."""
-        if not hasattr(self.model, "topics"):
-            raise UnsupportedMethod(f"{type(self.model).__name__} has no topics; see fit.posterior")
-        return self.model.topics(self._families(), n_words)
+        return require(self.model, Topical).topics(self._families(), n_words)
 
     def transform(self, x_new: Any) -> np.ndarray:
         """The expected local variables of each datum, such as the topic proportions of a document."""
-        if not hasattr(self.model, "transform"):
-            raise UnsupportedMethod(f"{type(self.model).__name__} has no transform; see fit.responsibilities")
-        return self.model.transform(self._families(), x_new)
+        return require(self.model, Transforming).transform(self._families(), x_new)
 
     def inverse_transform(self, scores: Any) -> np.ndarray:
         """The expected data with these local variables, for models such as factor analysis."""
-        if not hasattr(self.model, "inverse_transform"):
-            raise UnsupportedMethod(f"{type(self.model).__name__} has no inverse_transform; see fit.posterior")
-        return self.model.inverse_transform(self._families(), scores)
+        return require(self.model, Reconstructing).inverse_transform(self._families(), scores)
 
     def impute(self, x_new: Any) -> Any:
         """Mean and variance of every entry, those that are missing (NaN) filled in, for models such as factor
         analysis."""
-        if not hasattr(self.model, "impute"):
-            raise UnsupportedMethod(f"{type(self.model).__name__} cannot fill in what is missing; see fit.sample")
-        return self.model.impute(self.state, x_new)
+        return require(self.model, Imputing).impute(self.state, x_new)
 
     def smooth(self, x_new: Any = None) -> Any:
         """What is known of the state at each step given its whole sequence, for models of sequences; of the data that
         were fitted unless others are given."""
-        self._require("smooth")
-        return self._along("smooth", self._with_labels(), x_new)
+        return require(self.model, Smoothing, "smooth").smooth(self._with_labels(), self._steps(x_new))
 
     def filter(self, x_new: Any = None) -> Any:
         """The same given only the steps up to each one."""
-        self._require("filter")
-        return self._along("filter", self._with_labels(), x_new)
+        return require(self.model, Sequential, "filter").filter(self._with_labels(), self._steps(x_new))
 
     def decode(self, x_new: Any = None) -> Any:
         """The most probable path of states, for models of sequences with discrete states."""
-        self._require("decode")
-        return self._along("decode", self._families(), x_new)
+        return require(self.model, Decoding, "decode").decode(self._families(), self._steps(x_new))
 
     def forecast(self, n: int, x_new: Any = None, *, seed: Any = 0, draws: int = 1000, **options: Any) -> Any:
         """The next n steps of a sequence (the one that was fitted, unless another is given): mean, variance, and the
@@ -135,22 +143,16 @@ class Fit:
         for name, value in (("n", n), ("draws", draws)):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise InvalidParameter(f"{name} must be a whole number of at least 1, got {value!r}")
-        self._require("forecast")
-        rows = self.data.values if x_new is None else self.model.new_rows(x_new)
-        return self.model.forecast(self.state, as_key(seed), rows, int(n), int(draws), **options)  # type: ignore[attr-defined]
+        model = require(self.model, Sequential, "forecast")
+        return model.forecast(self.state, as_key(seed), self._steps(x_new), int(n), int(draws), **options)
 
-    def _along(self, name: str, state: Any, x_new: Any) -> Any:
-        rows = self.data.values if x_new is None else self.model.new_rows(x_new)
-        return getattr(self.model, name)(state, rows)
-
-    def _require(self, name: str) -> None:
-        if not hasattr(self.model, name):
-            kind = "sequences with discrete states" if name == "decode" else "sequences"
-            raise UnsupportedMethod(f"{type(self.model).__name__} has no `{name}`: it is not a model of {kind}")
+    def _steps(self, x_new: Any) -> Any:
+        """New sequences as arrays; without any, those that were fitted."""
+        return self.data.values if x_new is None else require(self.model, Predicting).new_rows(x_new)
 
     def predict(self, inputs: Any) -> Any:
         """Mean and variance of the target at each new input, for models such as a regression."""
-        return self.model.predict(self.state, inputs)
+        return require(self.model, Regressing).predict(self.state, inputs)
 
     def sample(self, key: Any, n: int) -> Any:
         """n new data from the posterior predictive."""
@@ -158,7 +160,7 @@ class Fit:
             raise InvalidParameter(f"n must be a whole number of at least 1, got {n!r}")
         if not isinstance(self.state, Posterior):
             return self.state.sample(as_key(key), self.model, n)
-        rows = self.model.sample_predictive(as_key(key), self.state, n)
+        rows = require(self.model, Predicting).sample_predictive(as_key(key), self.state, n)
         return jax.tree.map(np.asarray, rows)  # data of several columns are a dictionary
 
     def table(self) -> dict[str, list[Any]]:
@@ -212,7 +214,7 @@ class Fit:
 def rowwise(name: str, model: Model, state: Any, x_new: Any) -> np.ndarray:
     """`log_predictive` or `responsibilities` of new data, a piece at a time."""
     function = {"log_predictive": _log_predictive, "responsibilities": _responsibilities}[name]
-    rows = model.new_rows(x_new)
+    rows = require(model, Predicting).new_rows(x_new)
     if not model.independent_rows:
         return np.asarray(function(model, state, rows))
     n = jax.tree.leaves(rows)[0].shape[0]
@@ -231,7 +233,7 @@ def rowwise(name: str, model: Model, state: Any, x_new: Any) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _log_predictive(model: Model, q: Any, x: Any) -> Array:
+def _log_predictive(model: Any, q: Any, x: Any) -> Array:
     return model.log_predictive(q, x) if isinstance(q, Posterior) else q.log_predictive(model, x)
 
 

@@ -53,11 +53,8 @@ def _heat(fit: Fit) -> list[str]:
 
 
 def _held(fit: Fit, table: dict[str, list[Any]]) -> list[str]:
-    for name, verb in (("component", "hold data"), ("state", "are used")):
-        size, held = getattr(fit.model, f"n_{name}s", 0), len(table.get(name, ()))
-        if 0 < held < size:
-            return [f"{held} of {size} {name}s {verb}"]
-    return []
+    words, size, held = fit.model.words, fit.model.size, len(table.get(fit.model.words.part, ()))
+    return [f"{held} of {size} {words.parts} {words.used}"] if size is not None and 0 < held < size else []
 
 
 def _verdict(fit: Fit) -> str:

@@ -33,7 +33,6 @@ def blockwise(name: str, model: Model, state: Any, data: Any) -> Any:
 
 def _width(model: Model, state: Any) -> int:
     """How many components a datum can belong to."""
-    for name in ("n_components", "n_factors", "n_states", "n_topics"):
-        if hasattr(model, name):
-            return int(getattr(model, name))
-    raise TypeError(f"{type(model).__name__} has no number of components")
+    if model.size is None:
+        raise TypeError(f"{type(model).__name__} has no number of components")
+    return model.size

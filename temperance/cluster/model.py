@@ -123,7 +123,7 @@ class Distributed(Wrapped):
 
     def piece(self, data: Any, run: int | None = None, size: int | None = None) -> Data:
         """Held-out data, in the client's memory."""
-        return make_data(self.inner.new_rows(data), None, block_rows(self.sample))
+        return make_data(self.new_rows(data), None, block_rows(self.sample))
 
 
 def block_rows(data: Data) -> int:

@@ -21,6 +21,7 @@ from jaxtyping import Array, Key
 from ..errors import InvalidData, InvalidParameter, TemperanceError, UnsupportedMethod
 from ..inference.progress import Progress
 from ..models import LDA, Data, FactorAnalysis, FactorialMixture, LinearRegression, Mixture, Model, Posterior
+from ..models._answers import Predicting, require
 from ..models._data import make_data
 from ..models.linear.features import Columns
 from ..models.topics.lda import Vocabulary
@@ -93,7 +94,7 @@ def _complete(
     exact = _from_moments(model, about)
     if exact is not None:
         complete = exact
-        sample = make_data(complete.new_rows(drawn), None, block_rows(sample))
+        sample = make_data(require(complete, Predicting).new_rows(drawn), None, block_rows(sample))
     if isinstance(complete, LDA):
         complete = complete._with(length=max(1, round(about.tokens / total)))
     scaled = sample.weights * (total / sample.size)

@@ -18,6 +18,7 @@ import numpy as np
 from ..data import Corpus
 from ..errors import PartitionFailed, TemperanceError
 from ..models import LDA, Data, Model, Powers, Way
+from ..models._answers import Predicting, require
 from ..models.topics.documents import as_documents
 from .partitions import FromFile, FromMemory, FromShard, as_rows, row_count, take_rows
 
@@ -159,7 +160,7 @@ def _read(source: Any, number: int, documents: bool, model: Model, length: int, 
         weights = np.zeros(length)
         weights[: len(corpus)] = 1.0
         return Part(number, corpus, weights, 1)
-    values = model.new_rows(_load(source, documents, {}))
+    values = require(model, Predicting).new_rows(_load(source, documents, {}))
     blocks = max(1, -(-length // block))
     size = blocks * -(-length // blocks)
     count = jax.tree.leaves(values)[0].shape[0]

@@ -12,9 +12,9 @@ from ..inference._method import Method
 from ..inference.point.em import EM
 from ..inference.variational.coordinate import VB
 from ..models import Model
+from ..models._people import counted
 
 Label = int | str  # of a model: its size where the models differ in size, else its name
-SIZES = {"n_components": "components", "n_topics": "topics", "n_factors": "factors", "n_states": "states"}
 
 
 def named_models(models: Sequence[Model] | Mapping[Label, Model]) -> tuple[dict[Label, Model], str]:
@@ -64,11 +64,7 @@ def _listed(given: Any, kind: type, name: str) -> list[Any]:
 
 def size_of(model: Model) -> tuple[str, int] | None:
     """What a model's size counts, and the number."""
-    for field, word in SIZES.items():
-        if hasattr(model, field):
-            return word, int(getattr(model, field))
-    degree = getattr(getattr(model, "features", None), "degree", None)
-    return None if degree is None else ("degree", int(degree))
+    return None if model.size is None else (model.words.parts or model.words.part, model.size)
 
 
 def _model_name(model: Model) -> str:
@@ -78,9 +74,7 @@ def _model_name(model: Model) -> str:
 
 def sized(label: Label, size_name: str) -> str:
     """3 components, 1 component, degree 2, or the name of a model."""
-    if not size_name.endswith("s"):
-        return str(label) if size_name == "model" else f"{size_name} {label}"
-    return f"{label} {size_name[:-1] if label == 1 else size_name}"
+    return str(label) if size_name == "model" else counted(label, size_name)
 
 
 def _distinct(names: list[str]) -> list[Any]:

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 from ..cluster.partitions import is_lazy
 from ..data.stream import Stream
 from ..errors import InvalidParameter, NumericalFailure
-from ..evidence.multiplicity import log_multiplicity
 from ..fit import fit
 from ..inference._method import Method
 from ..inference.progress import Progress
-from ..models import LDA, Model
+from ..models import Model
 from ..models._devices import one_device
 from ..numerics.threads import kernels
 from .comparison import Cell
@@ -35,12 +34,12 @@ def fitted(task: Task, data: Any, weights: Any, seed: Any, progress: Progress) -
         done = fit(task.model, data, task.method, seed=seed, weights=weights, progress=progress)
     except NumericalFailure as error:
         return Cell(task.label, task.name, None, str(error))
-    return Cell(task.label, task.name, done, "", log_multiplicity(done))
+    return Cell(task.label, task.name, done, "", done.label_correction)
 
 
 def fitted_elsewhere(shared: tuple[Any, Any], task: Task, seed: Any) -> Cell:
     """The cell without its data: whoever asked has them."""
-    with one_device(), kernels if isinstance(task.model, LDA) else contextlib.nullcontext():
+    with one_device(), kernels if task.model.uses_all_cores else contextlib.nullcontext():
         cell = fitted(task, *shared, seed, Progress(False))
     if cell.fit is None:
         return cell

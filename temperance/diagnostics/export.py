@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 
 from ..errors import UnsupportedMethod
 from ..models import Data, Model, Posterior
+from ..models._answers import Regressing
 
 if TYPE_CHECKING:
     from ..fit import Fit
@@ -42,7 +43,7 @@ def to_arviz(fit: Fit, log_likelihood: bool = True, predictive: bool = True) -> 
     if log_likelihood and not fit.model.local_groups:
         each = np.asarray(_log_likelihoods(fit.model, few.blocks, fit.data))
         groups["log_likelihood"] = {"x": each[..., : fit.data.size]}
-    if predictive and type(fit.model).predict is Model.predict and not fit.model.local_groups:
+    if predictive and not isinstance(fit.model, Regressing) and not fit.model.local_groups:
         groups["posterior_predictive"] = {"x": _replicates(fit, few)}
     return arviz.from_dict(**groups)
 

@@ -15,6 +15,7 @@ import temperance as tp
 from ..data import as_weights, distinct_rows
 from ..errors import InvalidData, InvalidParameter
 from ..models import Mixture
+from ..models._answers import Enumerable
 from ._inference import as_method, as_seed, steps_of, warn_if_cut_short
 
 _EXPECTING = (tp.VB, tp.EM, tp.Annealed, tp.VT, tp.LVT)  # methods that work with expected labels
@@ -144,7 +145,7 @@ class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
         self.converged_ = done.converged
         self.n_iter_ = max(1, steps_of(done))
         state, model = done._families(), done.model
-        assert isinstance(model, Mixture)
+        assert isinstance(model, Enumerable)
         weights = np.exp(np.asarray(model.mean_log_weights(state)))
         self._show(done, model.to_user(state.blocks)["components"], weights)
 

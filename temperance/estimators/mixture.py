@@ -10,6 +10,7 @@ import temperance as tp
 
 from ..families.describe import describe
 from ..models import Mixture
+from ..models._answers import Clustering, require
 from ._mixture import MixtureEstimator
 
 
@@ -102,5 +103,4 @@ class DirichletProcessMixture(BayesianMixture):
 
     def _show(self, fit: tp.Fit, components: Any, weights: np.ndarray) -> None:
         super()._show(fit, components, weights)
-        assert isinstance(fit.model, Mixture)
-        self.n_components_used_ = fit.model.occupied(fit._families(), fit.data)
+        self.n_components_used_ = require(fit.model, Clustering).occupied(fit._families(), fit.data)

@@ -1,6 +1,5 @@
 """A small modelling language: nodes and plates, compiled to a model that runs under every method."""
 
-from . import volume  # noqa: F401 (how graphs are tempered)
 from .compiled import GraphModel
 from .errors import NotConjugate, PlateMismatch
 from .language import Graph

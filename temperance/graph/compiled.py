@@ -14,9 +14,12 @@ from jaxtyping import Array, Float, Key
 from ..data import as_weights
 from ..errors import InvalidData, UnsupportedMethod
 from ..families._family import Family, Packed
+from ..models._answers import Drawable, Imputing, Labelled, Predicting, Regressing, Smoothing
 from ..models._data import Data, make_data
 from ..models._model import Conditional, Group, Means, Model, Posterior, Powers
+from ..models._symmetry import Symmetry
 from ..numerics.gaussian_latents import gaussian_integral
+from . import exchangeable, volume
 from .analysis import grouped
 from .answers import bound_terms, impute, log_predictive, predict, responsibilities, sample_predictive, smooth, table
 from .columns import as_columns, check_columns, resolve_sizes
@@ -61,7 +64,7 @@ class LocalFactorised(Factorised):
         return Scope(self.spec, self.constants, m, self.x)
 
 
-class GraphModel(Model):
+class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Model):
     """A graph as a model; made by `tp.Graph.model()`, completed by data."""
 
     prior: dict[str, Family | Conditional]  # complete once all sizes are known
@@ -130,6 +133,19 @@ class GraphModel(Model):
                     constants=self.constants, spec=self.spec, name=q.name, rows=rows, parents=self._parents(q), x=x
                 )
         return priors
+
+    @property
+    def symmetry(self) -> Symmetry | None:
+        return exchangeable.graph_symmetry(self)
+
+    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
+        return exchangeable.held(self, q, data)
+
+    def log_volume(self, m: Means, x: Any, power: Float[Array, ""], key: Key[Array, ""] | None) -> Float[Array, " n"]:
+        return volume.log_volume(self, m, x, power, key)
+
+    def known_gaussians(self, data: Data) -> float:
+        return volume.known_gaussians(self, data)
 
     # ---- the one function ---------------------------------------------------------------------------------
 
@@ -215,12 +231,6 @@ class GraphModel(Model):
     def responsibilities(self, q: Posterior, x: Any) -> Float[Array, "n *k"]:
         return responsibilities(self, q, x)
 
-    def log_joint_z(self, m: Means, x: Any) -> Any:
-        raise UnsupportedMethod(
-            "draws of a graph name exchangeable values of its latents in any order, so shares averaged over them mean "
-            "little; use tp.VB"
-        )
-
     def smooth(self, q: Any, x: Any) -> Any:
         """Mean and variance of every step of a Gaussian chain given its whole series."""
         return smooth(self, q, x)
@@ -237,10 +247,15 @@ class GraphModel(Model):
         """The same model, ready for data with gaps."""
         return self._with(masked=True)
 
-    def _repr_svg_(self) -> str:
+    def drawing(self) -> str:
         from .drawing import draw
 
         return str(draw(self.spec))
+
+    def variables(self) -> list[str]:
+        return [q.name for q in self.spec if q.random]
+
+    _repr_svg_ = drawing
 
     def notes(self, data: Data) -> list[str]:
         return list(self.remarks)
@@ -283,7 +298,7 @@ class GraphModel(Model):
         return columns
 
 
-class ConditionalGraphModel(GraphModel):
+class ConditionalGraphModel(Regressing, GraphModel):
     """A graph with inputs, which it does not describe: it predicts its observed variable at new ones."""
 
     def __init__(self, spec: Spec, constants: dict[str, Any], remarks: tuple[str, ...], masked: bool = False):

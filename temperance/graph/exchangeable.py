@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax
@@ -13,12 +13,41 @@ from jaxtyping import Array
 from ..families import Beta, Dirichlet
 from ..models._data import Data
 from ..models._model import Posterior
+from ..models._symmetry import Parts, Symmetry
 from .answers import state_shares
 from .scope import selected_plate
 from .spec import Quantity, Spec
 
 if TYPE_CHECKING:
     from .compiled import GraphModel
+
+
+def graph_symmetry(model: GraphModel) -> Symmetry | None:
+    """The values of each exchangeable latent; that whole parts of a graph may change places is not said."""
+    found = tuple(_parts(model, model.spec[name], plate) for name, plate in exchangeable_latents(model).items())
+    return Symmetry(found) if found else None
+
+
+def _parts(model: GraphModel, q: Quantity, plate: str) -> Parts:
+    """Where the values of a latent stand: along the plate that it chooses from, and in its own probabilities."""
+    spec = model.spec
+    axes: dict[str, tuple[int, ...]] = {}
+    for other in spec:
+        if other.latent and plate in other.plates:
+            axes[other.name] = (sorted(other.plates, key=spec.axis).index(plate),)
+    compared = tuple(name for name in axes if name in model.prior)
+    complements: tuple[str, ...] = ()
+    if q.kind == "markov_chain":
+        first, then = spec[q.parent("initial") or ""], spec[q.parent("transition") or ""]
+        axes[first.name] = (len(first.plates),)
+        axes[then.name] = (0, 1) if then.plates else (0,)
+    elif q.kind == "bernoulli":
+        complements = (q.parent("probability") or "",)
+    else:
+        own = spec[q.parent("probabilities") or ""]
+        axes[own.name] = (len(own.plates),)
+    axes[q.name] = (len(q.plates),)
+    return Parts(q.size, tuple(axes.items()), compared=compared, complements=complements)
 
 
 def exchangeable_latents(model: GraphModel) -> dict[str, str]:
@@ -33,9 +62,17 @@ def exchangeable_latents(model: GraphModel) -> dict[str, str]:
             continue
         if sum(name in chosen for chosen in plates.values()) > 1:
             continue  # it chooses from two plates at once
+        if not _own_probabilities(spec, spec[name]):
+            continue
         if _alike_before(model, spec[name], plate) and _alike_after(model, spec[name], plate):
             found[name] = plate
     return found
+
+
+def _own_probabilities(spec: Spec, q: Quantity) -> bool:
+    """Whether nothing but this latent depends on the probabilities of its values, unless they are known numbers."""
+    own = {name for _, name in q.parents if spec[name].random}
+    return not any(name in own for other in spec if other.name != q.name for _, name in other.parents)
 
 
 def _alike_before(model: GraphModel, q: Quantity, plate: str) -> bool:
@@ -106,11 +143,11 @@ def _users(spec: Spec, *plates: str) -> list[str]:
     return [q.name for q in spec if q.random and set(plates) & set(q.plates)]
 
 
-def held(model: GraphModel, q: Posterior, data: Data) -> dict[str, np.ndarray]:
+def held(model: GraphModel, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
     """The expected number of times that each value of each exchangeable latent is taken."""
-    return {
-        name: np.asarray(shares) for name, shares in _held(model, q, data, tuple(exchangeable_latents(model))).items()
-    }
+    names = tuple(exchangeable_latents(model))
+    found = _held(model, q, data, names)
+    return tuple(np.asarray(found[name]) for name in names)
 
 
 @eqx.filter_jit
@@ -121,16 +158,3 @@ def _held(model: GraphModel, q: Posterior, data: Data, names: tuple[str, ...]) -
         each = shares[name].reshape((shares[name].shape[0], -1, shares[name].shape[-1]))
         found[name] = jnp.einsum("n,npk->k", data.weights, each)
     return found
-
-
-def features(model: GraphModel, q: Posterior, plate: str) -> np.ndarray:
-    """What is known of each member of a plate, as a row of numbers that equal members share."""
-    rows: list[Any] = []
-    for name, block in q.blocks.items():
-        plates = sorted(model.spec[name].plates, key=model.spec.axis)
-        if plate in plates:
-            axis = plates.index(plate)
-            for leaf in map(np.asarray, jax.tree.leaves(block)):
-                if leaf.ndim >= len(plates):
-                    rows.append(np.moveaxis(leaf, axis, 0).reshape((leaf.shape[axis], -1)))
-    return np.concatenate(rows, axis=1)

@@ -6,6 +6,8 @@ values, each member of its plates with a draw of its own.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -13,17 +15,18 @@ from jaxtyping import Array, Float
 from ..errors import UnsupportedMethod
 from ..models._data import Data
 from ..models._model import Means, Powers
-from ..models.tempered_volume import MaybeKey, Power, gaussian_volume, gaussians, infinite, log_volume
+from ..models._normaliser import MaybeKey, Power, gaussian_volume, infinite
 from ..numerics.latents import sum_out
 from . import factors
-from .compiled import GraphModel
 from .scope import Scope
 from .spec import Quantity, Spec
 from .tables import Table, reduce
 
+if TYPE_CHECKING:
+    from .compiled import GraphModel
 
-@log_volume.register
-def _(model: GraphModel, m: Means, x: dict[str, Array], power: Power, key: MaybeKey) -> Float[Array, " n"]:
+
+def log_volume(model: GraphModel, m: Means, x: dict[str, Array], power: Power, key: MaybeKey) -> Float[Array, " n"]:
     require_volume(model.spec)
     scope = Scope(model.spec, model.constants, m, x)
     tables = {
@@ -44,8 +47,7 @@ def _(model: GraphModel, m: Means, x: dict[str, Array], power: Power, key: Maybe
     return volume
 
 
-@gaussians.register
-def _(model: GraphModel, data: Data) -> float:
+def known_gaussians(model: GraphModel, data: Data) -> float:
     observed = [q for q in model.spec.observed if q.kind == "normal"]
     count = sum(float(jnp.sum(~jnp.isnan(data.values[q.name]))) for q in observed) if observed else 0.0
     return count * float(data.total_weight) / data.weights.shape[0]

@@ -84,6 +84,7 @@ class Method(ABC):
         "tol": number("a finite number of at least 0", lambda tol: tol >= 0),
     }
     one_mode: ClassVar[bool] = True  # whether its evidence is that of one labelling of the solution, not of all
+    arranges: ClassVar[bool] = False  # whether `arrange` changes the data
     row_by_row: ClassVar[bool] = False  # whether a step goes from datum to datum: then one device has them all
     counts_rows: ClassVar[bool] = False  # whether compiled steps depend on the number of rows, not only on weights
     streams: ClassVar[bool] = False  # whether a step may see another piece of the data than the one before

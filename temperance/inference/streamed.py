@@ -14,6 +14,7 @@ from jaxtyping import Array, Key
 from ..data.stream import Stream
 from ..errors import InvalidData, UnsupportedMethod
 from ..models import Data, Model
+from ..models._answers import Predicting, require
 from ..models._data import gathered, make_data
 
 _SAMPLE = 10_000  # rows that scales, default priors and starts are taken from
@@ -48,7 +49,7 @@ class Streamed:
     def _arrays(self, raw: Any) -> Data:
         if not self.model.independent_rows:
             return self.model.piece(raw, self.stream.slab_rows, self.stream.piece_rows)
-        rows = self.model.new_rows(raw)
+        rows = require(self.model, Predicting).new_rows(raw)
         count, full = jax.tree.leaves(rows)[0].shape[0], self.stream.piece_rows
         weights = np.ones(full)
         if count < full:

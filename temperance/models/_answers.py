@@ -1,26 +1,257 @@
-"""Models whose datum has one discrete latent that can be summed over term by term.
+"""What only some models can answer: abstract bases, by which a fit and a method tell what to ask for.
 
-    log p(x, z = k | θ) = ⟨W_k, t(weights)⟩ + c_k + ⟨T(x), t(θ_k)⟩ + log h(x),
-
-linear in the statistics of each block: what message passing needs.
+`lack` is the sentence, after the model's name, for a user who asks a model for what it cannot answer.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
-from jaxtyping import Array, Float
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
 
+from .._module import Module
+from ..errors import UnsupportedMethod
 from ..families import Pair
-from ._model import Means, Model
+from ._data import Data
+from ._model import Means, Model, Posterior, Powers
+from .mixture.starts import Start
+
+
+class Answer(Module):
+    """Base of all answers."""
+
+    lack: ClassVar[str]
+
+
+A = TypeVar("A", bound=Answer)
+
+
+def require(model: Any, answer: type[A], name: str = "") -> A:
+    """The model, which gives this answer, or the sentence that says what it lacks; `name` is what was asked for."""
+    if not isinstance(model, answer):
+        raise UnsupportedMethod(f"{type(model).__name__} {answer.lack.format(name=name)}")
+    return model
+
+
+class Predicting(Answer):
+    """New data."""
+
+    lack = "has no predictive density for new data"
+
+    @abstractmethod
+    def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
+        """log p(x_new | data) under the posterior, a normalised density."""
+
+    @abstractmethod
+    def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
+        """n new data, in the user's coordinates, each with its own draw of the globals."""
+
+    @abstractmethod
+    def new_rows(self, data: Any) -> Any:
+        """New data as arrays like `Data.values`."""
+
+
+class Regressing(Predicting):
+    """Targets given inputs, which the model does not describe."""
+
+    lack = "has no targets to predict; see fit.log_predictive"
+
+    @abstractmethod
+    def predict(self, q: Any, inputs: Any) -> Any:
+        """Mean and variance of the target at each new input."""
+
+
+class Labelled(Answer):
+    """Discrete latents of each datum."""
+
+    lack = "has no discrete latent for each datum"
+
+    @abstractmethod
+    def responsibilities(self, q: Posterior, x: Any) -> Float[Array, "n k"]:
+        """The probability of each value of its latent (or of each of its latents) for each datum."""
+
+
+class Alignable(Module):
+    """Draws of this model can be brought to one order of its parts (one set of them, see `Symmetry`)."""
+
+    @abstractmethod
+    def traits(self, draws: dict[str, Any], x: Any) -> Float[Array, "r k"]:
+        """A column for each part, by whose inner products the parts of two draws are matched. Where parts are the
+        values of a latent, these are its probabilities for each datum."""
+
+
+class Clustering(Labelled, Alignable):
+    """Every datum (or step) belongs to one of the parts."""
+
+    @abstractmethod
+    def occupancy(self, q: Posterior, data: Data) -> Float[Array, " k"]:
+        """The expected number of data in each part."""
+
+    def occupied(self, q: Posterior, data: Data) -> int:
+        """How many parts hold data: at least half a datum is expected in each."""
+        return int(jnp.sum(_occupancy(self, q, data) >= 0.5))
+
+    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
+        return (np.asarray(_occupancy(self, q, data)),)
+
+
+@eqx.filter_jit
+def _occupancy(model: Clustering, q: Posterior, data: Data) -> Float[Array, " k"]:
+    return model.occupancy(q, data)
+
+
+class Smoothing(Answer):
+    """The states behind a sequence."""
+
+    lack = "has no `{name}`: it is not a model of sequences"
+
+    @abstractmethod
+    def smooth(self, q: Any, x: Any) -> Any:
+        """What is known of the state at each step given its whole sequence."""
+
+
+class Sequential(Smoothing):
+    """Sequences, and how they go on."""
+
+    @abstractmethod
+    def filter(self, q: Any, x: Any) -> Any:
+        """What is known of the state at each step given the steps up to it."""
+
+    @abstractmethod
+    def forecast(self, q: Any, key: Key[Array, ""], x: Any, n: int, draws: int) -> Any:
+        """The next n steps of one sequence."""
+
+    @abstractmethod
+    def fitted_steps(self, state: Any, q: Posterior, x: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The steps of the first sequence in the user's coordinates, and what is expected of each. `state` may be
+        draws whose parts keep their places; `q` are families that match them."""
+
+
+class Decoding(Answer):
+    """Paths of discrete states."""
+
+    lack = "has no `{name}`: it is not a model of sequences with discrete states"
+
+    @abstractmethod
+    def decode(self, q: Posterior, x: Any) -> Any:
+        """The most probable path of states."""
+
+    @abstractmethod
+    def steps_to_user(self, x: Any, sequence: int) -> np.ndarray:
+        """The steps of one of the sequences, in the user's coordinates."""
+
+
+class Decomposing(Answer):
+    """Factors in the shape of a datum."""
+
+    lack = "has no factors; see fit.posterior"
+
+    @abstractmethod
+    def components(self, q: Posterior) -> Float[Array, "k *shape"]:
+        """The expected factors."""
+
+
+class Transforming(Answer):
+    """Continuous latents of each datum."""
+
+    lack = "has no transform; see fit.responsibilities"
+
+    @abstractmethod
+    def transform(self, q: Posterior, data: Any) -> np.ndarray:
+        """The expected local variables of each datum."""
+
+
+class Reconstructing(Transforming):
+    """Data from their latents."""
+
+    lack = "has no inverse_transform; see fit.posterior"
+
+    @abstractmethod
+    def inverse_transform(self, q: Posterior, scores: Any) -> np.ndarray:
+        """The expected data with these local variables."""
+
+
+class Imputing(Answer):
+    """Entries that were not seen."""
+
+    lack = "cannot fill in what is missing; see fit.sample"
+
+    @abstractmethod
+    def impute(self, q: Any, data: Any) -> Any:
+        """Every entry, those that are missing as they are expected."""
+
+
+class Topical(Answer):
+    """Topics with words."""
+
+    lack = "has no topics; see fit.posterior"
+
+    @abstractmethod
+    def topics(self, q: Posterior, n_words: int = 10) -> list[list[tuple[str | int, float]]]:
+        """The most probable words of each topic with their probabilities."""
+
+
+class Drawable(Answer):
+    """A model that was written as a graph."""
+
+    lack = "was not written as a graph"
+
+    @abstractmethod
+    def drawing(self) -> str:
+        """The graph in plate notation, as SVG."""
+
+    @abstractmethod
+    def variables(self) -> list[str]:
+        """The names of its random variables."""
+
+
+class Loading(Decomposing):
+    """Factors with a loading of each column."""
+
+    lack = "has no loadings to draw; tp.FactorAnalysis has"
+
+    @abstractmethod
+    def relative_loadings(self, q: Posterior) -> np.ndarray:
+        """The expected loadings (factors, columns), each column in units of its spread."""
 
 
 class Enumerable(Model):
-    """The global blocks are "components", with a leading axis over z, and "weights" (absent when known)."""
+    """Each datum has one discrete latent that can be summed over term by term,
+
+        log p(x, z = k | θ) = ⟨W_k, t(weights)⟩ + c_k + ⟨T(x), t(θ_k)⟩ + log h(x),
+
+    linear in the statistics of each block: what message passing needs. The global blocks are "components", with a
+    leading axis over z, and "weights" (absent when known).
+    """
 
     pair: eqx.AbstractVar[Pair]  # T and log h
+    n_components: eqx.AbstractVar[int]
+    shift: eqx.AbstractVar[Float[Array, " d"] | None]  # what the user's rows were moved by, where they are numbers
+    start: eqx.AbstractVar[Start]
 
     @abstractmethod
     def log_weights(self, m: Means) -> Float[Array, " k"]:
         """log p(z = k | weights): affine in the statistics of the weights' block."""
+
+    @property
+    def plain_weights(self) -> bool:
+        """Whether `log_weights` is the statistic of a Dirichlet block itself."""
+        return False
+
+    @abstractmethod
+    def mean_log_weights(self, q: Posterior) -> Float[Array, " k"]:
+        """log E[π]."""
+
+    @abstractmethod
+    def log_joint_z(
+        self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
+    ) -> Float[Array, "n k"]:
+        """E log p(x, z = k | θ) for every component."""
+
+    @abstractmethod
+    def starting_labels(self, key: Key[Array, ""], data: Data) -> Any:
+        """A component for each datum, or its share in each."""

@@ -15,7 +15,6 @@ from typing import Any, Self
 import equinox as eqx
 from jaxtyping import Array, ArrayLike, Float, Key
 
-from ..errors import UnsupportedMethod
 from ..families._family import Family
 from . import _derive
 from ._blocks import (
@@ -36,7 +35,9 @@ from ._blocks import (
 )
 from ._data import Data
 from ._gibbs import draw_local
+from ._people import Coordinates, Spoken
 from ._rows import Rows
+from ._symmetry import Exchangeable
 from ._tempering import Tempering
 
 __all__ = [
@@ -58,8 +59,10 @@ __all__ = [
 ]
 
 
-class Model(Rows, Tempering):
-    """Base of every model; how its data may be cut is in `Rows`, what tempering asks of it in `Tempering`."""
+class Model(Rows, Tempering, Coordinates, Exchangeable, Spoken):
+    """Base of every model; how its data may be cut is in `Rows`, what tempering asks of it in `Tempering`, which of its
+    parts can change places in `Exchangeable`, what people call them in `Spoken`, and how its coordinates differ from
+    the user's in `Coordinates`."""
 
     prior: eqx.AbstractVar[dict[str, Family | Conditional]]
 
@@ -134,30 +137,7 @@ class Model(Rows, Tempering):
         """The blocks in better coordinates: a joint change that raises the bound, made after a group's update."""
         return blocks
 
-    # ---- answers ------------------------------------------------------------------------------------------
-
-    def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
-        """log p(x_new | data) under the posterior, a normalised density."""
-        raise UnsupportedMethod(f"{type(self).__name__} has no predictive density for new data")
-
-    def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
-        """n new data, in the user's coordinates, each with its own draw of the globals."""
-        raise UnsupportedMethod(f"{type(self).__name__} cannot sample new data")
-
-    def predict(self, q: Any, inputs: Any) -> Any:
-        """Mean and variance of the target at each new input, for models of targets given inputs."""
-        raise UnsupportedMethod(f"{type(self).__name__} has no targets to predict; see fit.log_predictive")
-
-    def new_rows(self, data: Any) -> Any:
-        """New data as arrays like `Data.values`."""
-        raise UnsupportedMethod(f"{type(self).__name__} has no predictions for new data")
-
-    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
-        """The posterior in the user's coordinates."""
-        return blocks
-
-    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
-        return draws
+    # ---- for people: what only some models can answer is in `_answers.py` -----------------------------------
 
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
         """The columns of the table that `fit.summary()` prints, in the user's coordinates."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 from jaxtyping import Array, Float, Int
 
 from .._module import Module
@@ -36,6 +37,11 @@ class Rows(Module):
         """Whether rows are independent given the parameters: then they may be cut anywhere and drawn one by one."""
         return True
 
+    @property
+    def uses_all_cores(self) -> bool:
+        """Whether its engines use all cores by themselves, and may not be entered twice at a time."""
+        return False
+
     def units(self, data: Data) -> int:
         """How many parts of the data minibatches are drawn from: rows, sequences or partitions."""
         return data.size
@@ -45,6 +51,10 @@ class Rows(Module):
     ) -> Data:
         """The chosen units, weighted to stand for so many rows; the units `ahead` will be asked for next."""
         raise UnsupportedMethod(f"{type(self).__name__} has no minibatches of its own")
+
+    def first_rows(self, data: Data, size: int) -> Data:
+        """The first `size` rows, with their own weights."""
+        return Data(jax.tree.map(lambda leaf: leaf[:size], data.values), data.weights[:size], size)
 
     def piece(self, data: Any, run: int | None = None, size: int | None = None) -> Data:
         """New data as `Data`, padded to `size` rows. With `run`, at most that many consecutive rows belong together,

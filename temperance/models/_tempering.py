@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from .._module import Module
 from ..errors import UnsupportedMethod
@@ -19,6 +19,7 @@ from ._heat import Heat, expected_power
 
 if TYPE_CHECKING:
     from ._model import Model
+    from ._normaliser import Normaliser
 
 
 class Heated(NamedTuple):
@@ -32,6 +33,11 @@ class Heated(NamedTuple):
 
 class Tempering(Module):
     """The part of a model that knows its energy."""
+
+    @property
+    def melts(self) -> bool:
+        """Whether there can be a critical temperature, above which all parts are the same."""
+        return True
 
     def log_base(self, data: Data) -> Float[Array, ""] | None:
         """Σ_n log h(x_n), where E log p(x, z | θ) is linear in all statistics together but for this base measure."""
@@ -62,6 +68,24 @@ class Tempering(Module):
         """What each datum says at its power, and the power it finds, with `ready` the packed statistics that messages
         are for. By derivatives in both powers, for models whose data have one noise whatever their latents are."""
         return by_derivatives(self, ready, m_local, x, power, heat)  # type: ignore[arg-type]
+
+    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        """log C(T) for as many data as these; by sampling where a model has no closed form (`_normaliser.py`)."""
+        from ._normaliser import by_sampling
+
+        return by_sampling(self, temperatures, data, seed)
+
+    def log_volume(self, m: Means, x: Any, power: Float[Array, ""], key: Key[Array, ""] | None) -> Float[Array, " n"]:
+        """log Σ_z ∫ p(x, z | θ)^power dx of each row, in the place of those x that were seen: a missing entry is no
+        datum and has no volume. As in `log_evidence` a key makes of every sum a draw, so that derivatives are the
+        statistics of simulated latents and data."""
+        raise UnsupportedMethod(
+            f"{type(self).__name__} has no tempered normaliser, which tp.VT needs; use tp.Annealed or tp.VB"
+        )
+
+    def known_gaussians(self, data: Data) -> float:
+        """About how many numbers of these data are Gaussian: that part of the volume is known beforehand."""
+        return 0.0
 
     def log_peak(self, m: Means, width: int) -> Float[Array, ""]:
         """E log of a datum's highest density, the same whatever its latents are."""

@@ -8,15 +8,16 @@ import equinox as eqx
 from jaxtyping import Array, ArrayLike, Float, Key
 
 from ..families._family import Family
+from ._answers import Predicting
 from ._data import Data
 from ._model import Conditional, Group, Means, Model, Posterior, Powers, Way
 from ._rows import Stochastic
 
 
-class Wrapped(Model):
+class Wrapped(Model, Predicting):
     """`inner`, with some of it done otherwise. It is complete: its data are prepared already."""
 
-    inner: eqx.AbstractVar[Model]
+    inner: eqx.AbstractVar[Any]
 
     @property  # type: ignore[misc]  # a field of other models
     def prior(self) -> dict[str, Family | Conditional]:  # type: ignore[override]
@@ -67,3 +68,9 @@ class Wrapped(Model):
 
     def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
         return self.inner.log_predictive(q, x)
+
+    def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
+        return self.inner.sample_predictive(key, q, n)
+
+    def new_rows(self, data: Any) -> Any:
+        return self.inner.new_rows(data)

@@ -33,9 +33,13 @@ from ..families import (
 from ..families._family import Family
 from ..numerics.linalg import cholesky, quadratic_form
 from ..numerics.special import LOG_2PI, log_gamma, log_mix, safe_log
+from ._answers import Decomposing, Labelled, Predicting
 from ._data import Data, make_data
 from ._heat import Heat, gaussian_heat
 from ._model import Conditional, Each, Group, Means, Model, Posterior, Powers, means
+from ._normaliser import Normaliser, count, exact, gaussian_volumes, infinite, known_switches, learned_switches
+from ._people import FACTOR, Words
+from ._symmetry import Symmetry, one_set
 from .mixture.finite import check_count
 
 _ENUMERABLE = 10  # up to this many factors the predictive density is the exact sum over all their states
@@ -79,7 +83,7 @@ class Activation(Conditional):
         return jnp.sum(self.natural(m).dot(m["z"]) - self.log_normaliser(m), axis=1)
 
 
-class FactorialMixture(Model):
+class FactorialMixture(Labelled, Decomposing, Predicting, Model):
     """`n_factors` images (or vectors), each present in a datum with its own probability, in Gaussian noise.
 
     `noise` is the variance of the noise, or a `Gamma` prior for its precision (default: weakly informative).
@@ -113,6 +117,27 @@ class FactorialMixture(Model):
         self.prior = {} if beta is None else {"probability": beta}
         self.start = _start(init, self.n_factors)
         self.shape = None
+
+    @property
+    def words(self) -> Words:
+        return FACTOR
+
+    @property
+    def size(self) -> int:
+        return self.n_factors
+
+    @property
+    def symmetry(self) -> Symmetry | None:
+        axes: dict[str, tuple[int, ...]] = {"factors": (0,), "factors.gram": (0, 1), "probability": (0,), "z": (1,)}
+        # The factors' prior is the same for all by construction.
+        known = {"probability": self.prior.get("probability") if self.probability is None else self.probability}
+        return one_set(self.n_factors, axes, known, compared=("factors",))
+
+    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
+        """How often each factor is on."""
+        if "z" not in q.locals:
+            return ()
+        return (np.asarray(data.weights) @ np.asarray(q.locals["z"].mean().indicator),)
 
     # ---- the model ----------------------------------------------------------------------------------------
 
@@ -203,6 +228,18 @@ class FactorialMixture(Model):
 
     def heat(self, data: Data, powers: np.ndarray) -> Heat:
         return gaussian_heat(powers, data.values.shape[1])
+
+    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        """Errata to eq. 22–24: (ND/2) [log T + (1 − 1/T) log 2πσ²] + N Σ_k log{π_k^(1/T) + (1 − π_k)^(1/T)}."""
+        if isinstance(self.noise, Gamma) or self.noise is None:
+            raise infinite("noise")
+        n, d, powers = count(data), data.values.shape[1], 1.0 / temperatures
+        gaussian = n * gaussian_volumes(powers, d, d * np.log(float(self.noise)))
+        if self.probability is not None:
+            return exact(gaussian + known_switches(np.asarray(self.probability), n, powers))
+        prior = self.prior["probability"]
+        assert isinstance(prior, Beta)
+        return exact(gaussian + learned_switches(np.asarray(prior.a), np.asarray(prior.b), n, powers))
 
     def log_peak(self, m: Means, width: int) -> Float[Array, ""]:
         return width * (self._weights(m).dof - 0.5 * jnp.log(2.0 * jnp.pi))

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..errors import UnsupportedMethod
 from ..fit import Fit
-from ..models import Mixture, Posterior
+from ..models import Posterior
+from ..models._answers import Enumerable
 
 
 class Gaussians(NamedTuple):
@@ -27,14 +28,14 @@ def families(fit: Fit) -> Posterior:
 
 def data_of(fit: Fit) -> np.ndarray | None:
     """The rows a mixture was fitted to, as the user gave them; None for other kinds of data."""
-    if not isinstance(fit.model, Mixture):
+    if not isinstance(fit.model, Enumerable):
         return None
     x = np.asarray(fit.data.values, dtype=np.float64)[: fit.data.size]
     return x if fit.model.shift is None else x + np.asarray(fit.model.shift)
 
 
 def is_gaussian(fit: Fit) -> bool:
-    return isinstance(fit.model, Mixture) and fit.model.shift is not None
+    return isinstance(fit.model, Enumerable) and fit.model.shift is not None
 
 
 def gaussians(fit: Fit) -> Gaussians:

@@ -19,8 +19,7 @@ from ..comparison.comparison import Comparison
 from ..comparison.names import sized
 from ..errors import InvalidParameter
 from ..fit import Fit
-from ..graph import GraphModel
-from ..graph.drawing import draw
+from ..models._answers import Decomposing, Drawable, Topical
 from ..summary import _cell
 from . import plots
 from ._facts import data_of, is_gaussian
@@ -152,7 +151,7 @@ def _found(fit: Fit, names: Sequence[str] | None, density: bool = True) -> list[
     """The parts of one fit: figures, then the table."""
     figures = [_figure(*entry) for entry in _fit_figures(fit, names) if density or entry[0] != DENSITY]
     table = fit.table()
-    parts = [_section("The model", [_graph(fit.model)])] if isinstance(fit.model, GraphModel) else []
+    parts = [_section("The model", [_graph(fit.model)])] if isinstance(fit.model, Drawable) else []
     parts += [_section(f"The fit by {fit.method.name}", [_grid(figures)])] if figures else []
     if "component" in table:
         table["component"] = list(range(1, len(table["component"]) + 1))  # as the figures number them
@@ -164,10 +163,10 @@ def _found(fit: Fit, names: Sequence[str] | None, density: bool = True) -> list[
     return parts
 
 
-def _graph(model: GraphModel) -> str:
-    svg = str(draw(model.spec))
+def _graph(model: Drawable) -> str:
+    svg = model.drawing()
     width = svg.split('width="', 1)[1].split('"', 1)[0]
-    words = "The graph in plate notation: " + ", ".join(q.name for q in model.spec if q.random)
+    words = "The graph in plate notation: " + ", ".join(model.variables())
     svg = svg.replace("<svg ", f'<svg aria-label="{_text(words)}" style="max-width: {width}px" ', 1)
     caption = (
         "Circles are variables, grey ones were observed; squares are inputs; a dashed arrow chooses between the "
@@ -200,11 +199,11 @@ def _fit_figures(fit: Fit, names: Sequence[str] | None) -> list[tuple[str, Calla
             found.append(
                 ("Components", lambda: plots.pairs(fit, x, names=names), caption, "Scatter plots of pairs of columns.")
             )
-    if hasattr(fit.model, "topics"):
+    if isinstance(fit.model, Topical):
         found.append(("Topics", lambda: plots.topics(fit), "The most probable words of each topic.",
                       "; ".join(f"topic {k + 1}: {', '.join(str(word) for word, _ in words)}"
                                 for k, words in enumerate(fit.topics(5)))))  # fmt: skip
-    if hasattr(fit.model, "components"):
+    if isinstance(fit.model, Decomposing):
         found.append(("Factors", lambda: plots.factors(fit), "The expected factors.", "Images of the factors."))
     if "weight" in fit.table():
         found.append(("Weights", lambda: plots.weights(fit), "The share of each component; × marks those without data.",
@@ -268,9 +267,9 @@ def _default_code(result: Fit | Comparison) -> str:
         lines += ["methods = {", *(f"    {name!r}: {_call(method)}," for name, method in by.items()), "}"]
         lines += [f"hill = tp.compare(models, x, methods, seed={result.seed!r})", "hill.summary()"]
     else:
-        size = getattr(result.model, "n_components", None)
+        size = result.model.size if result.model.words.parts else None
         model = f"tp.{type(result.model).__name__}({'' if size is None else size})"
-        if isinstance(result.model, GraphModel):
+        if isinstance(result.model, Drawable):
             lines[-1] = "# x: your data, g: the graph above"
             model = "g.model()"
         lines += [f"fit = tp.fit({model}, x, {_call(result.method)}, seed={result.seed!r})", "fit.summary()"]

@@ -9,9 +9,8 @@ import numpy as np
 
 from ..errors import InvalidParameter, UnsupportedMethod
 from ..fit import Fit
-from ..models import HMM, FactorAnalysis, StateSpace
+from ..models._answers import Loading, Sequential, require
 from ._style import GREY, axes_or_new, colour
-from .plots_sequences import expected_steps
 
 _LEVELS = (0.9, 0.5)
 
@@ -21,9 +20,7 @@ def loadings(fit: Fit, names: Sequence[str] | None = None, axes: Any = None) -> 
 
     `names` are those of the columns.
     """
-    if not isinstance(fit.model, FactorAnalysis):
-        raise UnsupportedMethod(f"{type(fit.model).__name__} has no loadings to draw; tp.FactorAnalysis has")
-    found = fit.components / np.asarray(fit.model.scale)
+    found = require(fit.model, Loading).relative_loadings(fit._families())
     if names is not None and len(names) != found.shape[1]:
         raise InvalidParameter(f"names must be {found.shape[1]}, one for each column, got {len(names)}")
     table = fit.table()
@@ -44,7 +41,8 @@ def loadings(fit: Fit, names: Sequence[str] | None = None, axes: Any = None) -> 
 def forecast(fit: Fit, n: int, column: int = 0, axes: Any = None, *, recent: int | None = None, **options: Any) -> Any:
     """The data of one column, what the model makes of them, and a fan of the next n steps: half and nine tenths of
     the probability. `recent` shows only so many of the last steps; `options` are those of `fit.forecast`."""
-    if not isinstance(fit.model, StateSpace | HMM):
+    model = fit.model
+    if not isinstance(model, Sequential):
         raise UnsupportedMethod(
             f"{type(fit.model).__name__} has no fan of forecasts to draw; tp.StateSpace and tp.HMM have"
         )
@@ -52,17 +50,12 @@ def forecast(fit: Fit, n: int, column: int = 0, axes: Any = None, *, recent: int
     d = future.mean.shape[1]
     if not 0 <= column < d:
         raise InvalidParameter(f"column must be one of 0 to {d - 1}, got {column!r}")
-    if isinstance(fit.model, HMM):
-        x, mean = expected_steps(fit)
-        mean = mean[None]
-    else:
-        x = np.asarray(fit.data.values.x)[0] + np.asarray(fit.model.centre)
-        mean, _ = fit.model.signal(fit.state, fit.data.values)
+    x, mean = model.fitted_steps(fit._with_labels(), fit._families(), fit.data.values)
     steps, ahead = np.arange(len(x)), np.arange(len(x) - 1, len(x) + n)
     axes = axes_or_new(axes, 7.0, 3.2)
     first = 0 if recent is None else max(0, len(x) - recent)
     axes.plot(steps[first:], x[first:, column], ".", color=GREY, markersize=4, label="data")
-    signal = np.asarray(mean)[0, :, column]
+    signal = mean[:, column]
     axes.plot(steps[first:], signal[first:], color=colour(0), label="smoothed")
     for level in _LEVELS:
         low, high = (np.append(signal[-1], side[:, column]) for side in future.interval(level))

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import InvalidParameter, UnsupportedMethod
 from ..fit import Fit
-from ..models import HMM
+from ..models._answers import Decoding
 from ._style import GREY, axes_or_new, colour
 
 _STRIP = 0.12  # of the height of the data
@@ -43,25 +43,11 @@ def states(fit: Fit, column: int = 0, sequence: int = 0, axes: Any = None) -> An
 
 def seen_steps(fit: Fit, sequence: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """The steps of one sequence as the user gave them, and the probabilities of their states."""
-    if not isinstance(fit.model, HMM):
+    if not isinstance(fit.model, Decoding):
         raise UnsupportedMethod(f"{type(fit.model).__name__} has no states along a sequence to draw; tp.HMM has")
     steps = fit.data.values
     if not 0 <= sequence < steps.sequences:
         raise InvalidParameter(f"sequence must be one of 0 to {steps.sequences - 1}, got {sequence!r}")
-    begin, length = int(steps.offsets[sequence]), int(steps.lengths[sequence])
-    x = np.asarray(steps.x, dtype=np.float64)[begin : begin + length]
     found = fit.smooth()
     shares = found if steps.sequences == 1 else found[sequence]
-    return (x if fit.model.shift is None else x + np.asarray(fit.model.shift)), shares
-
-
-def expected_steps(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
-    """The steps of the sequence, and what its states lead to expect of each."""
-    from ..families.describe import describe
-
-    x, shares = seen_steps(fit)
-    columns = describe(fit.model.to_user(fit._families().blocks)["emissions"])
-    means = np.asarray(columns.get("mean", columns.get("probability", np.full((shares.shape[1], 1), np.nan))))
-    means = means.reshape(shares.shape[1], -1)
-    expected = shares @ means if means.shape[1] == x.shape[1] else np.full(x.shape, np.nan)
-    return x, expected
+    return fit.model.steps_to_user(steps, sequence), shares

@@ -141,14 +141,15 @@ def fit_sentences(fit: Fit) -> list[str]:
     """What was fitted, how well, and what to think of it."""
     size = size_of(fit.model)
     what = f" with {sized(size[1], size[0])}" if size else ""
-    lines = [f"A {type(fit.model).__name__}{what} was fitted to {fit.data.size:,} data by {fit.method.name}."]
+    name = f"{_capital(fit.model.words.article)} {type(fit.model).__name__}"
+    lines = [f"{name}{what} was fitted to {fit.data.size:,} data by {fit.method.name}."]
     if np.isfinite(fit.log_evidence):
         between = "" if fit.bracket is None else f", between {fit.bracket[0]:.2f} and {fit.bracket[1]:.2f}"
         lines.append(f"The log evidence is {fit.log_evidence:.2f}{between}.")
     table = fit.table()
-    held = len(table.get("component", ()))
+    held = len(table.get(fit.model.words.part, ()))
     if size and 0 < held < size[1]:
-        lines.append(f"{held} of the {size[1]} {size[0]} hold data; the others stayed empty.")
+        lines.append(f"{held} of the {size[1]} {size[0]} {fit.model.words.used}; the others stayed empty.")
     lines.append("The run converged." if fit.converged else "The run did not converge: do not trust the numbers yet.")
     return lines
 

@@ -13,7 +13,7 @@ import temperance as tp
 from temperance.comparison import tasks
 from temperance.comparison.tasks import Task, firsts_first
 from temperance.errors import InvalidParameter, NumericalFailure, UnsupportedMethod
-from temperance.evidence.multiplicity import _group_sizes, log_arrangements, log_multiplicity
+from temperance.evidence.multiplicity import _group_sizes, log_arrangements
 from temperance.inference.progress import TimeLeft
 
 X = np.array([-2.1, -1.7, -1.9, 0.9, 1.4, 1.2, 1.1])[:, None]
@@ -221,9 +221,9 @@ def test_groups_of_components_that_can_be_exchanged():
 def test_no_correction_where_labels_are_told_apart(tiny):
     fit = tiny.fit(2)
     unequal = tp.GaussianMixture(2, prior=PRIOR, concentration=[1.0, 2.0]).prepare(X)[0]
-    assert log_multiplicity(dataclasses.replace(fit, model=unequal)) == 0.0
+    assert dataclasses.replace(fit, model=unequal).label_correction == 0.0
     process = tp.DirichletProcessMixture(2, prior=PRIOR).prepare(X)[0]
-    assert log_multiplicity(dataclasses.replace(fit, model=process)) == 0.0
+    assert dataclasses.replace(fit, model=process).label_correction == 0.0
 
 
 def test_time_left_follows_the_kind_of_fit():

@@ -15,7 +15,6 @@ from temperance.families.categorical import BernoulliDistribution
 from temperance.inference.thermostats import Grid, Own, Step
 from temperance.inference.variational.hot import Stage, with_trace
 from temperance.models import Data, Posterior, Powers
-from temperance.models.renormalised import log_tempered_normaliser
 from tests.inference.steps import stochastic_step, walk_locally
 
 COVARIANCE = np.array([[1.0, 0.3], [0.3, 0.8]])
@@ -88,7 +87,7 @@ def test_variational_tempering(problem: Problem) -> None:
     s = heat @ (1 / T)
     shares = softmax(s * joint, axis=1)
     energy = np.sum(shares * joint)
-    log_c = log_tempered_normaliser(model, T, data).log
+    log_c = model.log_tempered_normaliser(T, data).log
     r = softmax(energy / T - log_c)
     np.testing.assert_allclose(softmax(fresh.heat), r, rtol=1e-10)
     assert r.max() < 0.99  # or there would be no choice
@@ -115,7 +114,7 @@ def test_a_trace_of_the_start_when_tempering_ends(problem: Problem) -> None:
 def test_variational_tempering_by_minibatches(problem: Problem) -> None:
     """The natural parameters of q(T) move with the step size of the other globals."""
     model, data, blocks, joint, _ = problem
-    log_prior = -np.log(3) - log_tempered_normaliser(model, T, data).log
+    log_prior = -np.log(3) - model.log_tempered_normaliser(T, data).log
     grid = Grid(jnp.asarray(4), jnp.asarray(1 / T), jnp.asarray(log_prior))
     heat, rate = np.array([0.1, -0.4, 0.3]), 0.3
 

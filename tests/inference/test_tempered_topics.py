@@ -10,8 +10,6 @@ from scipy.special import digamma, gammaln, logsumexp, roots_jacobi, softmax
 
 import temperance as tp
 from temperance.errors import UnsupportedMethod
-from temperance.models import renormalised
-from temperance.models.renormalised import log_tempered_normaliser
 from temperance.models.topics import normaliser as topics_normaliser
 from temperance.models.topics.heat import topic_costs
 from temperance.models.topics.normaliser import Prior, log_normalisers
@@ -34,10 +32,10 @@ def nodes(a: float, b: float, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_normaliser_by_quadrature(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two documents of two and three words out of three, two topics: five integrals."""
-    monkeypatch.setattr(renormalised, "_TOPICS", 64)
+    monkeypatch.setattr(topics_normaliser, "_TOPICS", 64)
     alpha, eta = 0.7, 0.8
     model, data = tp.LDA(2, document_prior=alpha, topic_prior=eta).prepare(np.array([[1, 1, 0], [0, 1, 2]]))
-    found = log_tempered_normaliser(model, T, data)
+    found = model.log_tempered_normaliser(T, data)
     theta, w_theta = nodes(alpha, alpha, 24)
     first, w_first = nodes(eta, 2 * eta, 16)
     second, w_second = nodes(eta, eta, 16)
@@ -99,7 +97,7 @@ def test_the_temperature_goes_by_the_energy_of_the_means() -> None:
         grid = np.array([1.0, 1.02, 1.2, 2.0, 5.0])
         fit = tp.fit(model, x, tp.VT(grid, method=tp.VB(max_iter=1, local_steps=40), length=2), seed=1)
         complete, data = model.prepare(x)
-        log_c = log_tempered_normaliser(complete, grid, data).log
+        log_c = complete.log_tempered_normaliser(grid, data).log
         key = jax.random.split(jax.random.fold_in(jax.random.key(1), 2), 1)[0]
         topics = np.asarray(complete.initial(key, data).blocks["topics"].concentration)
         gamma = at_power(x, topics, np.full(len(x), np.mean(1 / grid)), 1 / 3)[0]

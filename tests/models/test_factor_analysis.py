@@ -15,9 +15,8 @@ from scipy.stats import multivariate_normal, norm
 
 import temperance as tp
 from temperance.errors import InvalidData, InvalidParameter, UnsupportedMethod
-from temperance.evidence.multiplicity import log_multiplicity
+from temperance.inference.monte_carlo.labels import aligned
 from temperance.models import Data, Powers
-from temperance.models.linear.factor_coordinates import align_factors
 from temperance.numerics.gaussian_latents import gaussian_integral
 from temperance.numerics.latents import integrate_out
 from tests.tiers import with_slow
@@ -175,14 +174,12 @@ def test_tempering_finds_the_exact_evidence() -> None:
 
 def test_tempered_normaliser_of_known_noise() -> None:
     """C(T) = ∫ p(x, z | θ)^(1/T) dx dz is the same for every θ: by quadrature at one, of one row and one column."""
-    from temperance.models.renormalised import log_tempered_normaliser
-
     model, data = tp.FactorAnalysis(1, **(KNOWN | {"noise": 0.5})).prepare(TINY[:1, :1])
     z = np.linspace(-30, 30, 601)
     for temperature in (1.0, 3.0):
         log = norm.logpdf(z)[:, None] + norm(0.7 * z[:, None] + 0.2, np.sqrt(0.5)).logpdf(z[None])
         expected = np.log(simpson(simpson(np.exp(log / temperature), x=z), x=z))
-        found = log_tempered_normaliser(model, np.array([temperature]), data)
+        found = model.log_tempered_normaliser(np.array([temperature]), data)
         np.testing.assert_allclose(found.log, expected, atol=1e-8)
 
 
@@ -285,10 +282,10 @@ def test_predictive_is_a_density_with_the_moments_of_its_samples() -> None:
 def test_orders_and_signs_are_counted_for_factors_in_use() -> None:
     """Two of three factors: 3!/1! orders and 2² signs; none where all rotations are equal, or draws see every mode."""
     fit, _, seen = fitted()
-    assert log_multiplicity(fit) == pytest.approx(np.log(6 * 4))
+    assert fit.label_correction == pytest.approx(np.log(6 * 4))
     turned, _ = tp.FactorAnalysis(3, relevance=2.0, missing="marginalise").prepare(seen)
-    assert log_multiplicity(dataclasses.replace(fit, model=turned)) == 0.0
-    assert log_multiplicity(dataclasses.replace(fit, method=tp.Gibbs())) == 0.0
+    assert dataclasses.replace(fit, model=turned).label_correction == 0.0
+    assert dataclasses.replace(fit, method=tp.Gibbs()).label_correction == 0.0
 
 
 @pytest.mark.slow
@@ -309,7 +306,10 @@ def test_factors_in_any_order_and_with_any_sign_are_brought_together() -> None:
         order, sign = rng.permutation(3), rng.choice([-1.0, 1.0], 3)
         draws["loadings"].append(np.concatenate([sign * one[:, order], one[:, 3:]], axis=1))
         draws["relevance"].append(alpha[order])
-    found = align_factors(draws, 7, np.arange(1.0, 7.0), 3)
+    model = tp.FactorAnalysis(3, scale=np.arange(1.0, 7.0)).prepare(rng.normal(size=(5, 6)))[0]
+    arrays = {name: np.asarray(value) for name, value in draws.items()}
+    (parts,) = model.symmetry.parts  # type: ignore[union-attr]
+    found = aligned(model, parts, arrays, 7, model.prepare(rng.normal(size=(5, 6)))[1])
     for name in ("loadings", "relevance"):
         np.testing.assert_array_equal(found[name], np.broadcast_to(draws[name][7], np.shape(draws[name])))
 

@@ -12,7 +12,6 @@ import pytest
 
 import temperance as tp
 from temperance.errors import InvalidData, InvalidParameter, UnsupportedMethod
-from temperance.evidence.multiplicity import log_multiplicity
 from temperance.models import Data
 from temperance.models._model import means
 from tests.exact import marginals
@@ -87,7 +86,7 @@ def test_comparison_counts_the_labels() -> None:
     model = tp.HMM(2, "diagonal", prior=tp.NormalGamma(**prior))
     fit = tp.fit(model, x, tp.VB(tol=1e-10))
     found = log_evidence([x], lambda rows: marginals.diagonal(rows, **prior), np.ones(2), np.ones((2, 2)))
-    assert fit.log_evidence + log_multiplicity(fit) == pytest.approx(found, abs=1e-4)
+    assert fit.log_evidence + fit.label_correction == pytest.approx(found, abs=1e-4)
 
 
 # ---- minibatches --------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from scipy.special import gammaln, logsumexp
 import temperance as tp
 from temperance.errors import UnsupportedMethod
 from temperance.families import Categorical, Independent, IndependentPair
-from temperance.models.renormalised import Normaliser, by_sampling, log_tempered_normaliser
+from temperance.models._normaliser import Normaliser, by_sampling
 
 T = np.array([1.0, 1.3, 2.5, 9.0])
 INITIAL = np.array([1.0, 2.0])
@@ -55,12 +55,12 @@ def test_sequences_by_a_sum_over_all_paths_and_data() -> None:
                 np.add.at(counts, (np.array(path)[seen], symbols), 1.0)
                 terms.append(own + sum(power_moment(p, row / t) for p, row in zip(EMISSIONS, counts, strict=True)))
         wanted.append(logsumexp(terms))
-    check(log_tempered_normaliser(*with_times(model, x)), np.array(wanted), 0.05)
+    check(normaliser(model, x), np.array(wanted), 0.05)
 
 
-def with_times(model: Any, x: Any) -> tuple[Any, np.ndarray, Any]:
+def normaliser(model: Any, x: Any) -> Normaliser:
     complete, data = model.prepare(x)
-    return complete, T, data
+    return complete.log_tempered_normaliser(T, data)
 
 
 def switches() -> tuple[Any, np.ndarray]:
@@ -86,7 +86,7 @@ def test_graphs_by_a_sum_over_all_values() -> None:
                 # Heads first, as in Beta(0.7, 1.4).
                 terms.append(value + sum(power_moment(np.array([0.7, 1.4]), row[::-1] / t) for row in counts))
         wanted.append(logsumexp(terms))
-    check(log_tempered_normaliser(*with_times(model, x)), np.array(wanted), 0.05)
+    check(normaliser(model, x), np.array(wanted), 0.05)
 
 
 @pytest.mark.slow
@@ -95,7 +95,7 @@ def test_many_data(n: int) -> None:
     """Beside the closed form of a mixture with known covariance; the larger set is extrapolated."""
     model = tp.Mixture(2, tp.KnownCovarianceGaussian([[0.25]]), prior=tp.Normal([0.0], [[10.0]]), concentration=[1, 2])
     complete, _, data = with_times(model, np.random.default_rng(0).normal(size=(n, 1)))
-    wanted = log_tempered_normaliser(complete, T, data)
+    wanted = complete.log_tempered_normaliser(T, data)
     assert (wanted.error == 0).all()
     check(by_sampling(complete, T, data), wanted.log, n / 1000)
 
@@ -114,9 +114,9 @@ def test_what_is_integrated_out_is_exact() -> None:
     def volume(precision: float) -> np.ndarray:
         return 0.5 * ((1 - s) * np.log(2 * np.pi / precision) - np.log(s))
 
-    found = log_tempered_normaliser(*with_times(g.model(), rng.normal(size=(7, 3)))).log
+    found = normaliser(g.model(), rng.normal(size=(7, 3))).log
     np.testing.assert_allclose(found, 21 * volume(3.0) + 14 * volume(1.0), atol=1e-4)
-    found = log_tempered_normaliser(*with_times(walk.model(), rng.normal(size=(2, 4)))).log
+    found = normaliser(walk.model(), rng.normal(size=(2, 4))).log
     np.testing.assert_allclose(found, 8 * volume(5.0) + 2 * volume(1.0) + 6 * volume(2.0), atol=1e-4)
 
 

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 from ...families import Dirichlet, DirichletVector, Family
-from ...models import Mixture
 from ...models._answers import Enumerable
 from ...numerics.linalg import total
 from ...numerics.special import digamma, log_gamma
@@ -156,7 +155,7 @@ def weight_terms(model: Enumerable) -> WeightTerms:
     def log_weights(vector: Any) -> Float[Array, " k"]:
         return model.log_weights({name: vector})
 
-    if isinstance(weights, Dirichlet) and type(model).log_weights is Mixture.log_weights:
+    if model.plain_weights:
         return DirichletWeights()
     return LinearWeights(jax.jacobian(log_weights)(zero), log_weights(zero))
 

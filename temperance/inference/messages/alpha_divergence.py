@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Key
 from ...errors import InvalidData, NumericalFailure, UnsupportedMethod
 from ...families import Family, GaussianWithMissing, Point, SphericalWithMissing
 from ...models import Data, Model, Posterior
-from ...models._answers import Enumerable
+from ...models._answers import Drawable, Enumerable
 from .._checks import Checks, choice, number, whole
 from .._method import Info, Method, Result, Run, state_of
 from ..streamed import Streamed
@@ -245,11 +245,9 @@ def _not_converged(method: MessagePassing, skipped: int, change: float) -> str:
 
 def require_enumerable(name: str, model: Model) -> None:
     """Refuse a model whose factors are not finite sums of conjugate terms."""
-    from ...graph import GraphModel
-
     kind = type(model).__name__
     works = "tp.VB() and tp.Gibbs() work"
-    if isinstance(model, GraphModel):
+    if isinstance(model, Drawable):
         raise UnsupportedMethod(
             f"{name} goes from term to term of a mixture by the names of its parts and their conjugate pair, which a "
             f"graph does not have; the same mixture as tp.Mixture runs, and for a graph {works}"

@@ -46,6 +46,8 @@ class Filtering(Method):
     budget: ClassVar[tuple[str, ...]] = ("restarts", "max_iter")
     streams: ClassVar[bool] = True
 
+    arranges: ClassVar[bool] = True
+
     @property
     def name(self) -> str:
         return "assumed-density filtering"

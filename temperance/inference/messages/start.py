@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from ...models import Data, Mixture
+from ...models import Data
 from ...models._answers import Enumerable
 from ...models.mixture.starts import kmeans_plus_plus
 from .projection import Blocks, Factor
@@ -35,14 +35,13 @@ def wrong_prior(key: Key[Array, ""], model: Enumerable, data: Data, factors: Fac
 
 
 def _seen(key: Key[Array, ""], model: Enumerable, data: Data, factors: Factor, size: int) -> Any:
-    start = model.start if isinstance(model, Mixture) else None
-    if start is not None and start.kind == "means":
+    start = model.start
+    if start.kind == "means":
         return model.pair.statistics(start.values)
-    if start is not None and start.kind == "responsibilities":
-        assert isinstance(model, Mixture)
+    if start.kind == "responsibilities":
         shares = model.starting_labels(key, data) * data.weights[:, None]
         return _average(factors.statistics, shares / jnp.sum(shares, axis=0, keepdims=True))
-    if start is not None and start.kind == "kmeans++":
+    if start.kind == "kmeans++":
         rows = _seeds(key, model, data, size)
     else:
         # With replacement: there may be more components than data.

@@ -18,7 +18,8 @@ from jaxtyping import Array, Float, Int, Key
 from ...errors import UnsupportedMethod
 from ...families import Dirichlet
 from ...families._family import Family
-from ...models import Data, Mixture, Model
+from ...models import Data, Model
+from ...models._answers import Enumerable
 from .._method import Info
 from .gibbs import Gibbs
 from .pinned import has_latents
@@ -47,7 +48,7 @@ class CollapsedGibbs(Gibbs):
 
     def prepare(self, model: Model) -> Model:
         model = super().prepare(model)
-        plain = isinstance(model, Mixture) and isinstance(model.prior.get("weights"), Dirichlet)
+        plain = isinstance(model, Enumerable) and isinstance(model.prior.get("weights"), Dirichlet)
         if not plain or has_latents(model.pair):  # type: ignore[attr-defined]
             raise UnsupportedMethod(
                 f"collapsed Gibbs needs a mixture with Dirichlet weights and no missing values, not this "
@@ -56,14 +57,14 @@ class CollapsedGibbs(Gibbs):
         return model
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Labels:  # type: ignore[override]
-        assert isinstance(model, Mixture)
+        assert isinstance(model, Enumerable)
         key_start, key_labels = jax.random.split(key)
         start = super().init(key_start, model, data)
         logits = model.log_joint_z(model.statistics(start.draws), data.values)
         return count(model, data, jax.random.categorical(key_labels, logits), jnp.ones(()))
 
     def step(self, key: Key[Array, ""], model: Model, state: Labels, data: Data) -> tuple[Labels, Info]:  # type: ignore[override]
-        assert isinstance(model, Mixture)
+        assert isinstance(model, Enumerable)
 
         def one(number: Array, state: Labels) -> Labels:
             return sweep(jax.random.fold_in(key, number), model, state, data, jnp.ones(()))
@@ -73,7 +74,7 @@ class CollapsedGibbs(Gibbs):
         return state, {"draws": draws, "log_joint": model.log_joint(draws, data)}
 
 
-def count(model: Mixture, data: Data, labels: Int[Array, " n"], beta: Float[Array, ""]) -> Labels:
+def count(model: Enumerable, data: Data, labels: Int[Array, " n"], beta: Float[Array, ""]) -> Labels:
     """The statistics of given labels."""
     share = jax.nn.one_hot(labels, model.n_components, dtype=jnp.float64) * data.weights[:, None]
     statistics = jax.tree.map(
@@ -82,7 +83,7 @@ def count(model: Mixture, data: Data, labels: Int[Array, " n"], beta: Float[Arra
     return Labels(labels, jnp.sum(share, axis=0), _components(model).natural + statistics)
 
 
-def sweep(key: Key[Array, ""], model: Mixture, state: Labels, data: Data, beta: Float[Array, ""]) -> Labels:
+def sweep(key: Key[Array, ""], model: Enumerable, state: Labels, data: Data, beta: Float[Array, ""]) -> Labels:
     """Every label in turn, given all others."""
     components, weights = _components(model), model.prior["weights"]
     assert isinstance(weights, Dirichlet)
@@ -113,7 +114,7 @@ def sweep(key: Key[Array, ""], model: Mixture, state: Labels, data: Data, beta: 
     return count(model, data, labels, beta)
 
 
-def draw_globals(key: Key[Array, ""], model: Mixture, state: Labels) -> dict[str, Any]:
+def draw_globals(key: Key[Array, ""], model: Enumerable, state: Labels) -> dict[str, Any]:
     """Weights and component parameters given the labels."""
     key_weights, key_components = jax.random.split(key)
     weights = model.prior["weights"]
@@ -125,7 +126,7 @@ def draw_globals(key: Key[Array, ""], model: Mixture, state: Labels) -> dict[str
     }
 
 
-def _components(model: Mixture) -> Family:
+def _components(model: Enumerable) -> Family:
     family = model.prior["components"]
     assert isinstance(family, Family)
     return family

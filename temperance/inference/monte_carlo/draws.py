@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ...errors import UnsupportedMethod
-from ...models import Conditional, Data, FactorAnalysis, Model, Posterior, StateSpace
-from ...models.linear.factor_coordinates import align_factors
+from ...models import Conditional, Data, Model, Posterior
+from ...models._answers import Alignable, Regressing
 from ...numerics.special import safe_log
-from .labels import align, aligned, exchangeable
+from .labels import aligned
 
 _AT_ONCE = 16  # draws treated side by side in a predictive average
 _MOST = 1000  # draws that a summary looks at
@@ -74,14 +74,14 @@ class Draws(eqx.Module):
         blocks, log_weights = self.flat()
         return _log_average(one, blocks, log_weights)
 
-    def responsibilities(self, model: Any, x: Any) -> Float[Array, "n k"]:
+    def responsibilities(self, model: Model, x: Any) -> Float[Array, "n k"]:
         """The average over draws of p(z | x_new, θ); for this the components must keep their places (`aligned`)."""
-
-        def one(draw: dict[str, Any]) -> Float[Array, "n k"]:
-            return jax.nn.log_softmax(model.log_joint_z(model.statistics(draw), x), axis=-1)
-
-        blocks, log_weights = self.flat()
-        return jnp.exp(_log_average(one, blocks, log_weights))
+        if not isinstance(model, Alignable):
+            raise UnsupportedMethod(
+                "draws of a graph name exchangeable values of its latents in any order, so shares averaged over them "
+                "mean little; use tp.VB"
+            )
+        return self.average(lambda draw: model.traits(draw, x))
 
     def average(self, one: Callable[[dict[str, Any]], Array]) -> Array:
         """The average over draws of something that is not negative."""
@@ -90,7 +90,7 @@ class Draws(eqx.Module):
     def sample(self, key: Key[Array, ""], model: Model, n: int) -> np.ndarray:
         """n new data in the user's coordinates, each with its own draw of the globals; where rows depend on each
         other, all with the same."""
-        if type(model).predict is not Model.predict:
+        if isinstance(model, Regressing):
             raise UnsupportedMethod(
                 f"{type(model).__name__} does not describe its inputs, so it cannot sample new data; "
                 "fit.predict(X) gives the mean and variance of y at inputs of your choice"
@@ -105,7 +105,7 @@ class Draws(eqx.Module):
         picked = jax.tree.map(lambda leaf: jnp.asarray(leaf)[index], model.draws_to_user(blocks))
         rows = _simulate(model, jax.random.split(key_data, n), picked)
         found = jax.tree.map(lambda leaf: np.asarray(leaf)[:, 0], rows)
-        return model.values_to_user(found) if isinstance(model, StateSpace) else found
+        return model.values_to_user(found)
 
     # ---- summaries ----------------------------------------------------------------------------------------
 
@@ -115,16 +115,15 @@ class Draws(eqx.Module):
         Without it an average over a posterior whose components can be exchanged is the same for all of them.
         """
         thin = self.thinned(_MOST)
-        loadings = _loadings(model)
-        if not exchangeable(model) and loadings is None:
+        symmetry = model.symmetry
+        if symmetry is None or not isinstance(model, Alignable):
+            return thin
+        (parts,) = symmetry.parts
+        if not (parts.alike or parts.signs):
             return thin
         blocks, log_weights = thin.flat()
         best = int(jnp.argmax(log_weights + _log_joints(model, blocks, data)))
-        if loadings is not None:
-            renamed = align_factors(blocks, best, *loadings)
-        else:
-            orders = align(model, blocks, jax.tree.map(lambda leaf: leaf[best], blocks), data.values)
-            renamed = aligned(model, blocks, orders)
+        renamed = aligned(model, parts, blocks, best, data)
         shape = thin.shape
         ordered = jax.tree.map(lambda leaf: jnp.asarray(leaf).reshape(shape + leaf.shape[1:]), renamed)
         return Draws(ordered, thin.log_weights)
@@ -138,15 +137,6 @@ class Draws(eqx.Module):
         if model.local_groups:
             here = Draws(jax.tree.map(lambda leaf: leaf[:1], here.blocks))
         return Posterior(_match(model, *here.flat()), {})
-
-
-def _loadings(model: Model) -> tuple[np.ndarray, int, str] | None:
-    """The columns' units, the number of factors and their block, for models whose factors have no order and no sign."""
-    if isinstance(model, FactorAnalysis):
-        return np.asarray(model.scale), model.n_factors, "loadings"
-    if isinstance(model, StateSpace) and "observation" in model.prior:
-        return np.asarray(model.scale), model.n_states, "observation"
-    return None
 
 
 def _log_average(one: Any, blocks: dict[str, Any], log_weights: Float[Array, " draw"]) -> Array:

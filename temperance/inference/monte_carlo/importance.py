@@ -33,7 +33,8 @@ class ImportanceSampling(Method):
 
     `proposal` is a fit by a method with families as its posterior (`tp.VB`, `tp.EP`, …), or such a method, to be run
     first (default: `tp.VB(restarts=10)`). A part `defensive` of the draws comes from the prior instead, so that
-    weights are bounded. For mixtures the labels of the proposal are exchanged (up to ten components).
+    weights are bounded. Where parts of the model can change places the proposal covers all their orders (up to ten
+    components of a mixture, six states of a hidden Markov model).
     """
 
     draws: int = 4096

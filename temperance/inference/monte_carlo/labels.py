@@ -1,8 +1,4 @@
-"""Labels that can be exchanged: for moves between the copies of a mixture's posterior, and for summaries.
-
-With a prior that treats all components alike the posterior has K! copies of every mode. Draws are never altered;
-a summary aligns copies of them.
-"""
+"""Draws of a model whose parts can change places, brought to one order for summaries; they are never altered."""
 
 from __future__ import annotations
 
@@ -12,57 +8,32 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
-from ...families import Dirichlet
-from ...families._family import Family
-from ...models import HMM, Mixture, Model
-
-
-def exchangeable(model: Model) -> bool:
-    """Whether the components of this model can be renamed without changing its joint density."""
-    if isinstance(model, HMM):
-        return model.exchangeable
-    if not isinstance(model, Mixture) or not isinstance(model.prior.get("weights"), Dirichlet):
-        return False
-    return all(isinstance(p, Family) and symmetric(p) for p in model.prior.values())
+from ...models import Data
+from ...models._answers import Alignable
+from ...models._symmetry import Parts
 
 
-def symmetric(family: Family) -> bool:
-    """Whether a block of the mixture is the same for every component."""
-    axis = -1 if isinstance(family, Dirichlet) and family.batch_shape == () else 0
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(family.natural)]
-    return all(bool(np.all(leaf == leaf.take([0], axis=axis))) for leaf in leaves)
+def aligned(model: Alignable, parts: Parts, draws: dict[str, Any], pivot: int, data: Data) -> dict[str, Any]:
+    """Draws (leading axis), each with its parts in the order, and with the signs, that match those of the pivot best.
 
-
-def relabel(model: Model, draws: dict[str, Any], order: Int[Array, " k"]) -> dict[str, Any]:
-    """A draw with its components in another order."""
-    ordered = jax.tree.map(lambda leaf: leaf[order], draws)
-    if isinstance(model, HMM):
-        ordered["transitions"] = ordered["transitions"][:, order]
-    return ordered
-
-
-def align(model: Any, draws: dict[str, Any], pivot: dict[str, Any], x: Any) -> np.ndarray:
-    """For each of the draws (leading axis), the order of components that matches the pivot's best.
-
-    Components match when they are responsible for the same data (as in Stephens, 2000): an assignment problem.
+    Parts match when the inner products of their traits are large, such as those that are responsible for the same data
+    (Stephens, 2000): an assignment problem.
     """
     from scipy.optimize import linear_sum_assignment
 
-    each = np.asarray(_overlaps(model, draws, pivot, x))
-    return np.stack([linear_sum_assignment(overlap, maximize=True)[1] for overlap in each])
+    overlaps = np.asarray(_overlaps(model, draws, jnp.asarray(pivot), data.values))
+    weighed = np.abs(overlaps) if parts.signs else overlaps
+    orders = np.stack([linear_sum_assignment(one, maximize=True)[1] for one in weighed])
+    signs = None
+    if parts.signs:
+        matched = np.take_along_axis(overlaps, orders[:, :, None], axis=2)[:, :, 0]
+        signs = jnp.asarray(np.where(matched < 0.0, -1.0, 1.0))
+    return jax.vmap(parts.rearranged)(jax.tree.map(jnp.asarray, draws), jnp.asarray(orders), signs)
 
 
 @eqx.filter_jit
-def _overlaps(model: Any, draws: dict[str, Any], pivot: dict[str, Any], x: Any) -> Float[Array, "draw k k"]:
-    def responsibilities(draw: dict[str, Any]) -> Float[Array, "n k"]:
-        return jax.nn.softmax(model.log_joint_z(model.statistics(draw), x), axis=-1)
-
-    target = responsibilities(pivot)
-    return jax.lax.map(lambda draw: target.T @ responsibilities(draw), draws, batch_size=16)
-
-
-def aligned(model: Model, draws: dict[str, Any], orders: np.ndarray) -> dict[str, Any]:
-    """Draws (leading axis) with their components reordered, each by its own order."""
-    return jax.vmap(lambda draw, order: relabel(model, draw, order))(jax.tree.map(jnp.asarray, draws), orders)
+def _overlaps(model: Any, draws: dict[str, Any], pivot: Array, x: Any) -> Float[Array, "draw k k"]:
+    target = model.traits(jax.tree.map(lambda leaf: jnp.asarray(leaf)[pivot], draws), x)
+    return jax.lax.map(lambda draw: target.T @ model.traits(draw, x), draws, batch_size=16)

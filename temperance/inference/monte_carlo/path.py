@@ -17,7 +17,7 @@ Data can also be *pinned*: they keep power 1, so that the path starts at their e
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -26,8 +26,8 @@ from jaxtyping import Array, Float, Key
 
 from ...families._family import Family
 from ...models import Data, Model, Powers
+from ...models._symmetry import Symmetry
 from .gibbs import State
-from .labels import relabel
 from .pinned import Pinned
 
 
@@ -45,7 +45,7 @@ class Path(eqx.Module):
 
     reference: dict[str, Family]
     pinned: Pinned | None = None
-    move_labels: bool = eqx.field(static=True, default=False)  # the surrogate tells components apart
+    move_labels: Symmetry | Literal[False] = eqx.field(static=True, default=False)  # of parts the surrogate tells apart
 
     @property
     def log_start(self) -> Float[Array, ""]:
@@ -70,14 +70,13 @@ class Path(eqx.Module):
         backwards: bool = False,
     ) -> State:
         """One Gibbs sweep that leaves p_β unchanged; `backwards`, the same in the opposite order."""
-        prior, draws, local = self._prior_at(model, beta), state.draws, state.local
-        key_labels = jax.random.fold_in(key, 0x1ABE1)
+        prior, key_labels = self._prior_at(model, beta), jax.random.fold_in(key, 0x1ABE1)
         if self.move_labels and backwards:
-            draws = self._exchange_labels(key_labels, model, draws, beta)
-        draws, local = prior.gibbs(key, draws, data, self._powers(beta), local, backwards)
+            state = self._exchange_labels(key_labels, state, beta)
+        state = State(*prior.gibbs(key, state.draws, data, self._powers(beta), state.local, backwards))
         if self.move_labels and not backwards:
-            draws = self._exchange_labels(key_labels, model, draws, beta)
-        return State(draws, local)
+            state = self._exchange_labels(key_labels, state, beta)
+        return state
 
     def potential(self, model: Model, state: State, data: Data, beta: Float[Array, ""]) -> Float[Array, ""]:
         """U(θ, β), up to a term that does not depend on β."""
@@ -106,23 +105,21 @@ class Path(eqx.Module):
         below, above = jax.vmap(potential)(betas[::2])
         return Energies(below, here, above, slope)
 
-    def _exchange_labels(
-        self, key: Key[Array, ""], model: Model, draws: dict[str, Any], beta: Float[Array, ""]
-    ) -> dict[str, Any]:
-        """Propose the components in a random order.
+    def _exchange_labels(self, key: Key[Array, ""], state: State, beta: Float[Array, ""]) -> State:
+        """Propose the parts in a random order.
 
         Everything but the surrogate is symmetric, so the acceptance ratio is (q(proposed)/q(now))^(1−β). Without
         this move a surrogate around one of the K! copies of a mode would never find the others.
         """
+        assert self.move_labels
         key_order, key_accept = jax.random.split(key)
-        size = jax.tree.leaves(draws)[0].shape[0]
-        proposed = relabel(model, draws, jax.random.permutation(key_order, size))
-        gain = sum(
-            (jnp.sum(q.log_prob(proposed[name]) - q.log_prob(draws[name])) for name, q in self.reference.items()),
-            start=jnp.zeros(()),
-        )
+        orders = self.move_labels.random_orders(key_order)
+        proposed = State(*(self.move_labels.rearranged(blocks, orders) for blocks in (state.draws, state.local)))
+        gain = jnp.zeros(())
+        for name, q in self.reference.items():
+            gain = gain + jnp.sum(q.log_prob(proposed.draws[name]) - q.log_prob(state.draws[name]))
         accept = jnp.log(jax.random.uniform(key_accept)) < (1.0 - beta) * gain
-        return jax.tree.map(lambda new, old: jnp.where(accept, new, old), proposed, draws)
+        return jax.tree.map(lambda new, old: jnp.where(accept, new, old), proposed, state)
 
     def _prior_at(self, model: Model, beta: Float[Array, ""]) -> Model:
         """The prior's natural parameters at β are β η_p + (1 − β) η_q: all of thesis 4.43–4.48."""

@@ -14,7 +14,8 @@ from jaxtyping import Array, Bool, Float, Key
 from ...errors import InvalidParameter, UnsupportedMethod
 from ...families import Pair
 from ...families._family import Family
-from ...models import Data, Mixture, Model
+from ...models import Data, Model
+from ...models._answers import Enumerable
 
 MOST = 4096  # assignments that are enumerated
 
@@ -41,7 +42,7 @@ class Pinned(eqx.Module):
 
 def pin(model: Model, data: Data, index: tuple[int, ...]) -> Pinned:
     """Pin the data at `index`."""
-    if not isinstance(model, Mixture) or has_latents(model.pair):
+    if not isinstance(model, Enumerable) or has_latents(model.pair):
         raise UnsupportedMethod(
             f"only mixtures of fully observed data can be tempered from a few data points, not {type(model).__name__}"
         )
@@ -60,7 +61,7 @@ def pin(model: Model, data: Data, index: tuple[int, ...]) -> Pinned:
 
 @eqx.filter_jit
 def _enumerate(
-    model: Mixture, data: Data, index: Array, everyone: Array
+    model: Enumerable, data: Data, index: Array, everyone: Array
 ) -> tuple[dict[str, Family], Float[Array, " a"]]:
     x = jax.tree.map(lambda leaf: leaf[index], data.values)
     prior = {name: p for name, p in model.prior.items() if isinstance(p, Family)}

@@ -1,16 +1,17 @@
 """A density to draw from and to weigh with: a fitted posterior, its labels exchanged, and a part of the prior.
 
-For a mixture whose components can be exchanged the posterior has K! copies of each mode and a fitted posterior knows
-one. Averaged over all K! orders it covers them all: with independent components that average is a permanent,
+Where K parts of a model can change places the posterior has K! copies of each mode and a fitted posterior knows one.
+Averaged over all K! orders it covers them all. With independent parts that average is a permanent,
 
     (1/K!) Σ_σ Π_k q_k(θ_σ(k)) = perm(Q)/K!,      Q_jk = q_k(θ_j),
 
-which a sum over subsets gives exactly in K 2ᴷ steps, all of them positive.
+which a sum over subsets gives exactly in K 2ᴷ steps, all of them positive; else the orders are gone through.
 """
 
 from __future__ import annotations
 
-from math import lgamma
+import itertools
+from math import factorial, lgamma, log, prod
 from typing import Any
 
 import equinox as eqx
@@ -21,10 +22,11 @@ from jaxtyping import Array, Float, Key
 
 from ...families import Dirichlet
 from ...families._family import Family
-from ...models import Mixture, Model
-from .labels import exchangeable, relabel
+from ...models import Model
+from ...models._symmetry import Symmetry
 
-LARGEST = 10  # components whose orders are all summed over
+LARGEST = 10  # independent parts whose orders are all summed over
+ORDERS = 720  # orders that are gone through one by one
 
 
 class Proposal(eqx.Module):
@@ -32,49 +34,84 @@ class Proposal(eqx.Module):
 
     blocks: dict[str, Family]
     defensive: Float[Array, ""]
-    symmetric: bool = eqx.field(static=True, default=False)
+    symmetry: Symmetry | None = eqx.field(static=True, default=None)  # of the parts whose orders are averaged over
 
     def sample(self, key: Key[Array, ""], model: Model) -> dict[str, Any]:
         key_pick, key_prior, key_q, key_order = jax.random.split(key, 4)
         prior = model.sample_prior(key_prior)
         keys = jax.random.split(key_q, len(self.blocks))
         fitted = {name: q.sample(key) for key, (name, q) in zip(keys, self.blocks.items(), strict=True)}
-        if self.symmetric:
-            fitted = relabel(model, fitted, jax.random.permutation(key_order, jax.tree.leaves(fitted)[0].shape[0]))
+        if self.symmetry is not None:
+            fitted = self.symmetry.rearranged(fitted, self.symmetry.random_orders(key_order))
         pick = jax.random.uniform(key_pick) < self.defensive
         return jax.tree.map(lambda a, b: jnp.where(pick, a, b), prior, {name: fitted[name] for name in prior})
 
     def log_prob(self, model: Model, draws: dict[str, Any]) -> Float[Array, ""]:
         prior = model.log_prior(model.statistics(draws))
-        fitted = self._symmetric(draws) if self.symmetric else self._plain(draws)
+        if self.symmetry is None:
+            fitted = self._plain(draws)
+        else:
+            fitted = self._permanent(draws) if independent(self.blocks, self.symmetry) else self._enumerated(draws)
         return jnp.logaddexp(jnp.log1p(-self.defensive) + fitted, jnp.log(self.defensive) + prior)
 
     def _plain(self, draws: dict[str, Any]) -> Float[Array, ""]:
         return sum((jnp.sum(q.log_prob(draws[name])) for name, q in self.blocks.items()), start=jnp.zeros(()))
 
-    def _symmetric(self, draws: dict[str, Any]) -> Float[Array, ""]:
-        weights, components = self.blocks["weights"], self.blocks["components"]
-        assert isinstance(weights, Dirichlet)
-        # log q_k(θ_j) for all pairs, and what the Dirichlet density of the weights adds to each.
-        statistics = components.statistics(draws["components"])
-        pairs = statistics.features() @ components.natural.weights().T - components.log_normaliser()[None]
-        log = weights.statistics(draws["weights"]).log
-        pairs = pairs + log[:, None] * weights.natural.log[None]
-        return log_permanent(pairs) - weights.log_normaliser() - lgamma(pairs.shape[0] + 1)
+    def _permanent(self, draws: dict[str, Any]) -> Float[Array, ""]:
+        """Of one set of independent parts."""
+        assert self.symmetry is not None
+        (parts,) = self.symmetry.parts
+        pairs, rest = jnp.zeros((parts.size, parts.size)), jnp.zeros(())
+        for name, q in self.blocks.items():
+            if name not in dict(parts.axes):
+                rest = rest + jnp.sum(q.log_prob(draws[name]))
+            elif q.batch_shape == ():  # what a Dirichlet density adds to log q_k(θ_j)
+                assert isinstance(q, Dirichlet)
+                pairs = pairs + q.statistics(draws[name]).log[:, None] * q.natural.log[None]
+                rest = rest - q.log_normaliser()
+            else:
+                pairs = pairs + q.statistics(draws[name]).features() @ q.natural.weights().T - q.log_normaliser()[None]
+        return log_permanent(pairs) + rest - lgamma(parts.size + 1)
+
+    def _enumerated(self, draws: dict[str, Any]) -> Float[Array, ""]:
+        assert self.symmetry is not None
+        symmetry = self.symmetry
+        each = itertools.product(*(itertools.permutations(range(parts.size)) for parts in symmetry.parts))
+        orders = [jnp.asarray(rows) for rows in zip(*each, strict=True)]
+        logs = jax.vmap(lambda here: self._plain(symmetry.rearranged(draws, here)))(orders)
+        return jax.nn.logsumexp(logs) - log(logs.shape[0])
+
+
+def independent(blocks: dict[str, Family], symmetry: Symmetry) -> bool:
+    """Whether there is one set of parts, independent of each other but for Dirichlet weights."""
+    first, *others = symmetry.parts
+    axes = dict(first.axes)
+    return (
+        not others
+        and not first.complements
+        and all(
+            axes[name] == (0,)
+            and (q.batch_shape == (first.size,) or (q.batch_shape == () and isinstance(q, Dirichlet)))
+            for name, q in blocks.items()
+            if name in axes
+        )
+    )
 
 
 def propose(model: Model, blocks: dict[str, Family], defensive: float) -> tuple[Proposal, list[str]]:
     """The proposal around a fitted posterior, and what should be known about it."""
-    known = exchangeable(model)
-    k = getattr(model, "n_components", getattr(model, "n_states", 1))
-    symmetric = known and isinstance(model, Mixture) and 1 < k <= LARGEST
+    symmetry = model.symmetry and model.symmetry.alike
     notes = []
-    if known and k > 1 and not symmetric:
-        notes.append(
-            f"the {k}! orders of the components are not summed over: the proposal covers one of them, and the "
-            "evidence may lack as much as their logarithm"
-        )
-    return Proposal(blocks, jnp.asarray(float(defensive)), symmetric), notes
+    if symmetry is not None:
+        sizes = [parts.size for parts in symmetry.parts]
+        few = max(sizes) <= LARGEST if independent(blocks, symmetry) else prod(map(factorial, sizes)) <= ORDERS
+        if not few:
+            notes.append(
+                f"the {' · '.join(f'{k}!' for k in sizes)} orders of the parts are not summed over: the proposal "
+                "covers one of them, and the evidence may lack as much as their logarithm"
+            )
+            symmetry = None
+    return Proposal(blocks, jnp.asarray(float(defensive)), symmetry), notes
 
 
 def log_permanent(logs: Float[Array, "k k"]) -> Float[Array, ""]:

@@ -7,7 +7,7 @@ of its mass where the data are impossible (thesis 4.3).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -15,14 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...errors import InvalidParameter, UnsupportedMethod
-from ...families import Independent
 from ...families._family import Family
 from ...families.normal_wishart import as_drawn
-from ...families.translate import translate, translate_draw
-from ...models import HMM, Data, Mixture, Model
-from ...models.mixture.likelihoods import stack_prior
+from ...models import Data, Model
+from ...models._symmetry import Symmetry
 from .draws import Draws
-from .labels import exchangeable, symmetric
 from .path import Path
 from .pinned import pin
 
@@ -40,13 +37,21 @@ def as_path(reference: Reference, widen: float, model: Model, data: Data) -> Pat
         blocks = {name: _member(model, name, family) for name, family in posterior.items()}
         if posterior is not reference:  # a fit: as close to the prior as it is widened
             blocks = {name: model.prior[name].mix(q, 1.0 / widen) for name, q in blocks.items()}  # type: ignore[union-attr]
-        return Path(blocks, move_labels=exchangeable(model) and not all(map(symmetric, blocks.values())))
+        return Path(blocks, move_labels=_told_apart(model, blocks))
     if isinstance(reference, Sequence | np.ndarray) and not isinstance(reference, str):
         return Path({}, pin(model, data, tuple(reference)))
     raise InvalidParameter(
         'reference must be "narrowed", "prior", a dict of families by block, a fit of tp.VB or tp.EP, or a list of '
         f"rows, got {reference!r}"
     )
+
+
+def _told_apart(model: Model, blocks: dict[str, Family]) -> Symmetry | Literal[False]:
+    """The symmetry of a model whose prior treats its parts alike, where these blocks do not."""
+    symmetry = model.symmetry and model.symmetry.alike
+    if symmetry is None or all(parts.treated_alike(blocks) for parts in symmetry.parts):
+        return False
+    return symmetry
 
 
 def inside(model: Model, posterior: Any, data: Data) -> dict[str, Any]:
@@ -57,10 +62,7 @@ def inside(model: Model, posterior: Any, data: Data) -> dict[str, Any]:
             raise InvalidParameter("posterior must be a fit of the same data")
         return state.equally_weighted().flat()[0]
     if isinstance(posterior, dict) and set(posterior) == set(model.prior):
-        if isinstance(model, Mixture | HMM) and model.shift is not None:
-            block = _moved(model)
-            posterior = posterior | {block: translate_draw(posterior[block], -model.shift)}
-        drawn = {name: as_drawn(draw) for name, draw in posterior.items()}
+        drawn = {name: as_drawn(draw) for name, draw in model.draws_from_user(posterior).items()}
         return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], drawn)
     raise InvalidParameter(
         "posterior must be a fit by a method that draws, such as tp.ParallelTempering, or the draw that the data were "
@@ -83,11 +85,6 @@ def _narrowed(model: Model, data: Data) -> dict[str, Family]:
     return {name: p + messages[name] / data.total_weight for name, p in prior.items()}
 
 
-def _moved(model: Mixture | HMM) -> str:
-    """The block whose coordinates are not the user's."""
-    return "emissions" if isinstance(model, HMM) else "components"
-
-
 def _member(model: Model, name: str, family: Any) -> Family:
     """A surrogate for one block, checked against the prior it replaces."""
     prior = model.prior.get(name)
@@ -98,12 +95,7 @@ def _member(model: Model, name: str, family: Any) -> Family:
         raise UnsupportedMethod(
             f"reference[{name!r}] must be a family such as {type(prior).__name__}, got {type(family).__name__}"
         )
-    if isinstance(model, Mixture | HMM) and name == _moved(model):
-        mixture = model.mixture if isinstance(model, HMM) else model
-        columns = family.batch_shape[-1] if isinstance(family, Independent) else mixture.columns
-        family = stack_prior(family, mixture.pair, mixture.n_components, columns) or family
-        if model.shift is not None:
-            family = translate(family, -model.shift)
+    family = model.block_from_user(name, family)
     structures: set[Any] = {jax.tree.structure(family), jax.tree.structure(prior)}
     if len(structures) > 1 or not eqx.tree_equal(*(jax.tree.map(np.shape, tree) for tree in (family, prior))):
         raise InvalidParameter(

@@ -22,7 +22,7 @@ from ...errors import NumericalFailure, UnsupportedMethod
 from ...families import Point
 from ...families._family import Family
 from ...families.unconstrained import chart, dimension
-from ...models import Conditional, Data, Mixture, Model, Posterior
+from ...models import Conditional, Data, Model, Posterior
 from ...models._model import Means, means
 from ...numerics.linalg import cholesky, log_det, solve_vector, transposed_solve_vector
 from ...numerics.special import LOG_2PI
@@ -264,10 +264,11 @@ def _around(model: Model, state: Search, n: int) -> tuple[dict[str, Any], dict[s
 
 
 def _symmetry(model: Model) -> list[str]:
-    if not (isinstance(model, Mixture) and "weights" in model.prior and model.n_components > 1):
+    symmetry = model.symmetry and model.symmetry.alike
+    if symmetry is None or model.size is None or model.size < 2:
         return []
-    k = model.n_components
+    k = model.size
     return [
-        f"the evidence is that of one mode: if all {k} components are in use and well apart, the posterior has "
-        f"{k}! modes alike, and log_evidence lacks ln {k}! = {math.lgamma(k + 1):.4f}"
+        f"the evidence is that of one mode: if all {k} {model.words.parts} are in use and well apart, the posterior "
+        f"has {k}! modes alike, and log_evidence lacks ln {k}! = {math.lgamma(k + 1):.4f}"
     ]

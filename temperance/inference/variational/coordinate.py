@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from jaxtyping import Array, Key
 
 from ...errors import InvalidParameter, UnsupportedMethod
-from ...models import Data, Mixture, Model, Posterior, Way
+from ...models import Data, Model, Posterior, Way
+from ...models._answers import Enumerable
 from .._method import Again, Info, Method, Result, Run, best_restart
 from .memoised import Parts, pass_over_parts, require_additive, start_parts
 from .moves import KINDS, improve
@@ -64,7 +65,7 @@ class VB(Method):
         return True
 
     def prepare(self, model: Model) -> Model:
-        if self.moves and not isinstance(model, Mixture):
+        if self.moves and not isinstance(model, Enumerable):
             raise UnsupportedMethod(f"moves are for mixtures, not for {type(model).__name__}; use moves=False")
         if self.batches is not None:
             require_additive(model, "VB with batches", "tp.VB() or tp.SVI()")
@@ -92,6 +93,6 @@ class VB(Method):
     def improve(self, key: Key[Array, ""], model: Model, data: Data, result: Result, again: Again) -> Result:
         if not self.moves:
             return result
-        assert isinstance(model, Mixture)
+        assert isinstance(model, Enumerable)
         threshold = 10.0 * self.tol + model.rounding
         return improve(key, model, data, result, again, self._kinds(), threshold, self.max_iter, self.restarts)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from ...models import LDA, Data, Model, Posterior, Powers, Way
+from ...models import Data, Model, Posterior, Powers, Way
 from ._rows import some_rows
 
 _HOT, _HOTTEST = 100.0, 1e6
@@ -36,8 +36,7 @@ class Growth(NamedTuple):
 
 def critical_temperature(model: Model, data: Data, seed: int = 0) -> float | None:
     """T_c, or None where the melted solution is still stable at T = 1, or where it is the local step that is not."""
-    if isinstance(model, LDA):
-        # With α < 1 a document settles on one of many equal topics far above any temperature of the topics.
+    if not model.melts:
         return None
     data = some_rows(data, _ROWS, np.random.default_rng(seed), 1)
     start = _initial(model, jax.random.key(seed), data)

@@ -21,8 +21,9 @@ from ...errors import InvalidParameter, UnsupportedMethod
 from ...families.concentration import Concentration
 from ...families.dirichlet import Dirichlet, DirichletVector
 from ...families.point import Point
-from ...models import LDA, Data, Model, Posterior, Way
+from ...models import Data, Model, Posterior, Way
 from ...models._model import means
+from ...models.topics.collapsible import Collapsible
 from ...models.topics.documents import find_rows
 from ...numerics.place import on_device
 from .._method import Info, Method, Result, Run
@@ -80,6 +81,8 @@ class CVB0(Method):
         "restarts", "max_iter", "tol", "passes", "step_size", "held_out", "patience", "report",
     )  # fmt: skip
 
+    arranges: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         self._stochastic()  # checks what they share
         if self.batch_size is None:
@@ -98,7 +101,7 @@ class CVB0(Method):
         return self.batch_size is not None
 
     def prepare(self, model: Model) -> Model:
-        if not isinstance(model, LDA):
+        if not isinstance(model, Collapsible):
             raise UnsupportedMethod(f"CVB0 is for topic models (tp.LDA), not for {type(model).__name__}")
         if self.batch_size is not None and model.learn:
             raise UnsupportedMethod("the stochastic form of CVB0 learns no priors; leave batch_size out, or learn")
@@ -120,7 +123,7 @@ class CVB0(Method):
         from ...kernels.topics_collapsed import deal
         from ...kernels.topics_documents import padded_rows, rows_of_corpus
 
-        assert isinstance(model, LDA)
+        assert isinstance(model, Collapsible)
         n, x = data.size, data.values
         if x.rows is not None:
             rows = rows_of_corpus(*find_rows(np.asarray(x.rows[:n])), *3 * [np.ones(n)])
@@ -144,7 +147,7 @@ class CVB0(Method):
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Assignments:
         """Documents are added just before the first pass: large arrays are slow to go in and out."""
-        assert isinstance(model, LDA) and isinstance(data, Entries) and data.counts is not None
+        assert isinstance(model, Collapsible) and isinstance(data, Entries) and data.counts is not None
         eta = jnp.broadcast_to(model.eta, (1, model.n_words)) if model.eta.ndim < 2 else model.eta
         phi = jnp.zeros((data.counts.shape[0], model.n_topics), dtype=data.counts.dtype)
         worst = jnp.full((), -jnp.inf, dtype=jnp.float64)
@@ -152,7 +155,7 @@ class CVB0(Method):
 
     def step(self, key: Key[Array, ""], model: Model, state: Assignments, data: Data) -> tuple[Assignments, Info]:
         """The passes from one report to the next."""
-        assert isinstance(model, LDA) and isinstance(data, Entries) and data.plan is not None
+        assert isinstance(model, Collapsible) and isinstance(data, Entries) and data.plan is not None
         passes = jnp.minimum(data.plan[1], data.plan[0] - state.passes)
         weights = data.weights[: data.size].astype(state.phi.dtype)
         given = (*state[:4], state.seed, passes, data.bounds, data.words, data.counts, weights)
@@ -165,7 +168,7 @@ class CVB0(Method):
         return fresh, {"passes": fresh.passes, "log_predictive": score, "done": done}
 
     def result(self, model: Model, data: Data, run: Run) -> Result:
-        assert isinstance(model, LDA) and isinstance(data, Entries)
+        assert isinstance(model, Collapsible) and isinstance(data, Entries)
         scores = np.asarray(run.states.score)
         best = int(np.argmax(scores))
         blocks, gamma = _posterior(model, data, jax.tree.map(lambda leaf: np.asarray(leaf)[best], run.states))
@@ -224,7 +227,7 @@ def _passes_of_one(
     return phi[:, : len(alpha)], alpha, eta, np.asarray(value / max(float(tokens), 1e-300))
 
 
-def _posterior(model: LDA, data: Entries, state: Assignments) -> tuple[dict[str, Any], Float[Array, "n k"]]:
+def _posterior(model: Collapsible, data: Entries, state: Assignments) -> tuple[dict[str, Any], Float[Array, "n k"]]:
     """The topics, and the proportions of each document, as if the expected counts had been seen."""
     from ...kernels import topics_collapsed as kernel
 
@@ -245,7 +248,7 @@ def _posterior(model: LDA, data: Entries, state: Assignments) -> tuple[dict[str,
 
 
 @eqx.filter_jit
-def _bound(model: LDA, blocks: dict[str, Any], data: Data, gamma: Float[Array, "n k"]) -> Float[Array, ""]:
+def _bound(model: Collapsible, blocks: dict[str, Any], data: Data, gamma: Float[Array, "n k"]) -> Float[Array, ""]:
     """The variational bound, documents beginning where collapsed updates left them."""
     local = {"proportions": Dirichlet.from_natural(DirichletVector(gamma - 1.0))}
     walked = model.walk(means(blocks), data, Way(local_steps=_FINAL_LOCAL_STEPS), local)
@@ -268,7 +271,7 @@ class StochasticCVB0(SVI):
         return self._watch(model, state, blocks, steps, data, {"step": steps, "rate": plan.step_size(steps)})
 
     def _minibatches(self, model: Model, state: Walk, last: Int[Array, ""], data: Batches) -> dict[str, Any]:
-        assert isinstance(model, LDA) and model.n_words is not None
+        assert isinstance(model, Collapsible) and model.n_words is not None
         assert self.batch_size is not None and data.plan is not None and data.stands_for is not None
         plan, key, size = data.plan, jax.random.wrap_key_data(state.seed), min(self.batch_size, data.size)
         scale, x = data.stands_for / size, data.values

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax.numpy as jnp
 import numpy as np
@@ -48,6 +48,8 @@ class Regulated(Data):
 @dataclasses.dataclass(frozen=True)
 class Hot(Method):
     """`method` (a `tp.VB` or a `tp.SVI`), with its first steps at temperatures that a thermostat sets."""
+
+    arranges: ClassVar[bool] = True
 
     @property
     @abstractmethod

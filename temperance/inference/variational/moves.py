@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from ...models import Data, Mixture, Posterior
+from ...models import Data, Posterior
+from ...models._answers import Enumerable
 from ...models._data import over_blocks
 from ...models._model import Means, add, means
 from .._method import Again, Result, state_of
@@ -51,7 +52,7 @@ class Study(NamedTuple):
 
 def improve(
     key: Key[Array, ""],
-    model: Mixture,
+    model: Enumerable,
     data: Data,
     result: Result,
     again: Again,
@@ -85,7 +86,7 @@ def improve(
 
 
 def _first_better(
-    model: Mixture,
+    model: Enumerable,
     data: Data,
     best: Posterior,
     goal: float,
@@ -116,7 +117,7 @@ def _repeat(state: Posterior, restarts: int) -> Posterior:
 # ---- what to propose -------------------------------------------------------------------------------------
 
 
-def _proposals(model: Mixture, study: Study, kinds: tuple[str, ...]) -> Iterator[tuple[str, Move]]:
+def _proposals(model: Enumerable, study: Study, kinds: tuple[str, ...]) -> Iterator[tuple[str, Move]]:
     held, k = np.asarray(study.held), model.n_components
     full = [int(i) for i in np.argsort(held) if held[i] >= _HELD]  # the smallest first
     free = [i for i in range(k) if held[i] < _HELD]
@@ -162,7 +163,7 @@ def _merge(k: int, i: int, j: int) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _study(key: Key[Array, ""], model: Mixture, q: Posterior, data: Data) -> Study:
+def _study(key: Key[Array, ""], model: Enumerable, q: Posterior, data: Data) -> Study:
     m = means(q.blocks)
     rows = (data.values, data.weights)
 
@@ -201,7 +202,7 @@ def _study(key: Key[Array, ""], model: Mixture, q: Posterior, data: Data) -> Stu
     return Study(held, products / (norm[:, None] * norm[None, :]), axis, jnp.sum(centre * axis, axis=1))
 
 
-def _share(model: Mixture, m: Means, x: Any) -> Float[Array, "n k"]:
+def _share(model: Enumerable, m: Means, x: Any) -> Float[Array, "n k"]:
     return jax.nn.softmax(model.log_joint_z(m, x), axis=-1)
 
 
@@ -209,7 +210,7 @@ def _share(model: Mixture, m: Means, x: Any) -> Float[Array, "n k"]:
 
 
 @eqx.filter_jit
-def _apply(model: Mixture, q: Posterior, data: Data, study: Study, moves: Move) -> Posterior:
+def _apply(model: Enumerable, q: Posterior, data: Data, study: Study, moves: Move) -> Posterior:
     """The posteriors that the changed responsibilities give, for a stack of moves."""
     m = means(q.blocks)
     prior, direct = jax.grad(model.log_prior)(m), model.groups[0]
@@ -233,7 +234,7 @@ def _apply(model: Mixture, q: Posterior, data: Data, study: Study, moves: Move) 
     return jax.lax.map(one, moves)
 
 
-def _changed(model: Mixture, m: Means, x: Any, study: Study, move: Move) -> Float[Array, "n k"]:
+def _changed(model: Enumerable, m: Means, x: Any, study: Study, move: Move) -> Float[Array, "n k"]:
     logits = jnp.where(move.keep[None] > 0, model.log_joint_z(m, x), -jnp.inf)
     share = jax.nn.softmax(logits, axis=-1) @ move.fold
     along = model.pair.coordinates(x) @ study.axis[move.source] - study.centre[move.source]

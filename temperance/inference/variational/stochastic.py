@@ -21,6 +21,7 @@ from ...errors import InvalidParameter
 from ...families._family import Family
 from ...kernels import Minibatches, TakeSteps, steps_engine
 from ...models import Data, Model, Posterior, Way
+from ...models._answers import Predicting, require
 from ...models._data import make_data, over_blocks
 from ...models._model import entropy, means
 from ...numerics.place import on_device
@@ -79,6 +80,8 @@ class SVI(Method):
     budget: ClassVar[tuple[str, ...]] = (
         "restarts", "max_iter", "tol", "passes", "steps", "step_size", "held_out", "patience", "report",
     )  # fmt: skip
+
+    arranges: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         optional = ("batch_size", "steps", "report", "local_steps")
@@ -175,7 +178,8 @@ class SVI(Method):
             return None
         if not model.independent_rows:
             return model.piece(self.held_out)
-        return make_data(model.new_rows(self.held_out), None, like.block_size, spread=like.is_spread)
+        rows = require(model, Predicting).new_rows(self.held_out)
+        return make_data(rows, None, like.block_size, spread=like.is_spread)
 
     def _plan(self, data: Data, held_out: Data | None, stands_for: int) -> Batches:
         plan = Plan(
@@ -328,11 +332,11 @@ def local_terms(model: Model, blocks: Blocks, data: Data) -> Float[Array, ""]:
 
 
 def mean_log_predictive(model: Model, blocks: Blocks, data: Data) -> Float[Array, ""]:
-    q = Posterior(blocks, {})
+    q, predicting = Posterior(blocks, {}), require(model, Predicting)
 
     def block(part: Any, _: Array) -> tuple[Float[Array, ""], tuple[()]]:
         x, weights = part
-        return jnp.sum(weights * model.log_predictive(q, x)), ()
+        return jnp.sum(weights * predicting.log_predictive(q, x)), ()
 
     return over_blocks(block, (data.values, data.weights), *data.cuts)[0] / data.total_weight
 

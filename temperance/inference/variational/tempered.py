@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...models import Data, Model
-from ...models.renormalised import Normaliser, log_tempered_normaliser
+from ...models._normaliser import Normaliser
 from .._method import Result, Run
 from ..thermostats import Grid, Thermostat, always_cold
 from .coordinate import VB
@@ -70,7 +70,7 @@ class VT(Hot):
 
     def complete(self, model: Model, data: Data) -> Self:
         here, rows = model.at_hand(data)
-        found = log_tempered_normaliser(here, self.grid(), rows)
+        found = here.log_tempered_normaliser(self.grid(), rows)
         method = self.method.complete(model, data)
         hot = tempered_steps(self, self.grid(), model, data, method)
         return dataclasses.replace(self, method=method, found=found, hot=hot)

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from ...errors import InvalidData
+from ...families.describe import describe
 from ...numerics.chains import best_path, filter_states, smooth_states
 from .._model import Means, Posterior, means
 from ..linear.answers import Forecast
@@ -40,6 +41,16 @@ def filtered(model: HMM, state: Any, x: Steps) -> Float[Array, "t k"]:
 @eqx.filter_jit
 def decoded(model: HMM, q: Posterior, x: Steps) -> Int[Array, " t"]:
     return best_path(model.chain(means(q.blocks), x))
+
+
+def expected_steps(model: HMM, shares: Any, q: Posterior, x: Steps) -> tuple[np.ndarray, np.ndarray]:
+    """The steps of the first sequence, and what the probabilities of their states lead to expect of each."""
+    steps = model.steps_to_user(x, 0)
+    shares = np.asarray(shares)[int(x.offsets[0]) :][: len(steps)]
+    columns = describe(model.to_user(q.blocks)["emissions"])
+    means = np.asarray(columns.get("mean", columns.get("probability", np.full((shares.shape[1], 1), np.nan))))
+    means = means.reshape(shares.shape[1], -1)
+    return steps, shares @ means if means.shape[1] == steps.shape[1] else np.full(steps.shape, np.nan)
 
 
 def _average(model: HMM, state: Any, one: Any) -> Any:

@@ -20,9 +20,8 @@ from jaxtyping import Array, ArrayLike, Float, Int, Key
 from ...data import as_weights, checked
 from ...data.sequences import as_sequences
 from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
-from ...families import Dirichlet, DirichletVector, Pair, Point
+from ...families import Dirichlet, Pair, Point
 from ...families._family import Family
-from ...families._parameters import parameters, require_finite_positive
 from ...families.describe import describe
 from ...families.translate import translate, translate_draw
 from ...numerics.chains import (
@@ -37,20 +36,25 @@ from ...numerics.chains import (
 )
 from ...numerics.place import on_device
 from ...numerics.special import safe_log
+from .._answers import Clustering, Decoding, Predicting, Sequential
 from .._data import Data, over_blocks
 from .._model import Conditional, Means, Model, Posterior, Powers, column
+from .._people import STATE, Words
 from .._rows import Stochastic
+from .._symmetry import Symmetry, one_set
 from ..linear.answers import Forecast
 from ..mixture.finite import Mixture, check_choice, check_count, pair_log_base
-from .answers import by_sequence, decoded, filtered, forecast, smoothed
-from .steps import Steps, as_steps, one_sequence, some_sequences, some_windows
+from ..mixture.heat import pair_volume, seen_numbers
+from .answers import by_sequence, decoded, expected_steps, filtered, forecast, smoothed
+from .priors import as_concentration, as_transitions
+from .steps import Steps, as_steps, first_steps, label_messages, one_sequence, some_sequences, some_windows
 
 _ENGINES = ("auto", "host", "device", "parallel", "autodiff")
 _WINDOW = 1000  # steps of a window of a long sequence
 _BURN_IN = 50
 
 
-class HMM(Model):
+class HMM(Clustering, Sequential, Decoding, Predicting, Model):
     """A hidden Markov model with `n_states` states.
 
     `emission` says what is seen in a state: a name ("gaussian", "diagonal", "spherical", "poisson", "bernoulli",
@@ -99,8 +103,8 @@ class HMM(Model):
             self.n_states, emission, prior=prior, weights=equal, init=init, missing=missing, columns=columns
         )
         self.prior = {
-            "initial": Dirichlet(_concentration("initial_concentration", initial_concentration, (self.n_states,))),
-            "transitions": Dirichlet(_transitions(concentration, sticky, self.n_states)),
+            "initial": Dirichlet(as_concentration("initial_concentration", initial_concentration, (self.n_states,))),
+            "transitions": Dirichlet(as_transitions(concentration, sticky, self.n_states)),
         }
         if "components" in self.mixture.prior:
             self.prior["emissions"] = self.mixture.prior["components"]
@@ -120,13 +124,17 @@ class HMM(Model):
         return False
 
     @property
-    def exchangeable(self) -> bool:
-        """Whether the prior is the same however the states are numbered."""
-        initial, transitions = (np.asarray(self.prior[name].concentration) for name in ("initial", "transitions"))  # type: ignore[union-attr]
-        others = transitions[~np.eye(self.n_states, dtype=bool)]
-        alike = [initial, transitions.diagonal(), others]
-        alike += [np.asarray(leaf) for leaf in jax.tree.leaves(self.prior["emissions"])]
-        return all(bool((leaf == leaf[:1]).all()) for leaf in alike)
+    def words(self) -> Words:
+        return STATE._replace(article="an")
+
+    @property
+    def size(self) -> int:
+        return self.n_states
+
+    @property
+    def symmetry(self) -> Symmetry | None:
+        axes = {"initial": (0,), "transitions": (0, 1), "emissions": (0,)}
+        return one_set(self.n_states, axes, self.prior, compared=("emissions", "initial"))
 
     def log_evidence(
         self, m: Means, x: Steps, powers: Powers = Powers(), key: Key[Array, ""] | None = None
@@ -175,27 +183,30 @@ class HMM(Model):
         if self.mixture.start.kind == "prior":
             messages = self.walk(self.statistics(self.sample_prior(key_prior)), data).messages
         else:
-            messages = self._label_messages(data, self.mixture.starting_labels(key_labels, _rows(data)))
+            labels = self.mixture.starting_labels(key_labels, _rows(data))
+            prior_mean = {"components": prior["emissions"].mean()}
+            emissions = self.mixture._label_messages(prior_mean, _rows(data), labels)["components"]
+            messages = label_messages(data, labels, self.n_states) | {"emissions": emissions}
         return Posterior({name: p + messages[name] for name, p in prior.items()}, {})
-
-    def _label_messages(self, data: Data, labels: Any) -> Means:
-        """The statistics of fixed labels (or shares) of the steps."""
-        prior = {"components": self.prior["emissions"].mean()}  # type: ignore[union-attr]
-        emissions = self.mixture._label_messages(prior, _rows(data), labels)["components"]
-        share = labels if labels.ndim == 2 else jax.nn.one_hot(labels, self.n_states, dtype=jnp.float64)
-        starts, weights = data.values.starts, data.weights
-        initial = jnp.where(starts == FIRST, weights, 0.0) @ share
-        pairs = (jnp.where(starts == ON, weights, 0.0)[1:, None] * share[:-1]).T @ share[1:]
-        return {
-            "initial": DirichletVector(initial),
-            "transitions": DirichletVector(pairs),
-            "emissions": emissions,
-        }
 
     def log_base(self, data: Data) -> Float[Array, ""] | None:
         return pair_log_base(self.pair, _rows(data))
 
+    def log_volume(self, m: Means, x: Steps, power: Float[Array, ""], key: Key[Array, ""] | None) -> Float[Array, " t"]:
+        key_pair, key_path = (None, None) if key is None else jax.random.split(key)
+        each = pair_volume(self.pair, m["emissions"], x.x, power, key_pair)
+        chain = Chain(power * m["initial"].log, power * m["transitions"].log, each, x.starts)
+        # Many short chains of draws side by side: a call to the host for each would cost more than it saves.
+        return sum_paths(chain, key_path, "device")
+
+    def known_gaussians(self, data: Data) -> float:
+        return seen_numbers(self.pair, data.values.x, data.weights)
+
     # ---- minibatches ----------------------------------------------------------------------------------------
+
+    def first_rows(self, data: Data, size: int) -> Data:
+        part = first_steps(data, size)
+        return eqx.tree_at(lambda part: part.weights, part, data.weights[:size])
 
     @property
     def stochastic(self) -> Stochastic:
@@ -277,6 +288,14 @@ class HMM(Model):
             return draws
         return draws | {"emissions": translate_draw(draws["emissions"], self.shift)}
 
+    def block_from_user(self, name: str, family: Family) -> Family:
+        return self.mixture.block_from_user("components", family) if name == "emissions" else family
+
+    def draws_from_user(self, draws: dict[str, Any]) -> dict[str, Any]:
+        if self.shift is None:
+            return draws
+        return draws | {"emissions": translate_draw(draws["emissions"], -self.shift)}
+
     def log_predictive(self, q: Posterior, x: Steps) -> Float[Array, " t"]:
         """log p(x_t | x_1 … x_(t−1)) of new sequences, one step ahead: transitions at their posterior mean, each
         emission averaged over its posterior."""
@@ -298,9 +317,8 @@ class HMM(Model):
         """The engine of the recursions along these sequences."""
         return choose_engine("device" if self.engine == "autodiff" else self.engine, x.starts.shape[0], self.n_states)
 
-    def log_joint_z(self, m: Means, x: Steps) -> Float[Array, "t k"]:
-        """log p(z_t | its whole sequence)."""
-        return safe_log(smooth_states(self.chain(m, x), self.recursion(x)))
+    def traits(self, draws: dict[str, Any], x: Steps) -> Float[Array, "t k"]:
+        return smooth_states(self.chain(self.statistics(draws), x), self.recursion(x))
 
     def responsibilities(self, q: Posterior, x: Steps) -> Float[Array, "t k"]:
         """q(z_t), given the whole sequence."""
@@ -322,6 +340,14 @@ class HMM(Model):
     def forecast(self, state: Any, key: Key[Array, ""], x: Steps, n: int, draws: int) -> Forecast:
         return forecast(self, state, key, x, n, draws)
 
+    def fitted_steps(self, state: Any, q: Posterior, x: Steps) -> tuple[np.ndarray, np.ndarray]:
+        return expected_steps(self, smoothed(self, state, x), q, x)
+
+    def steps_to_user(self, x: Steps, sequence: int) -> np.ndarray:
+        begin, length = int(x.offsets[sequence]), int(x.lengths[sequence])
+        steps = np.asarray(x.x, dtype=np.float64)[begin : begin + length]
+        return steps if self.shift is None else steps + np.asarray(self.shift)
+
     @eqx.filter_jit
     def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
         """One new sequence of n steps, with one draw of the parameters."""
@@ -337,13 +363,9 @@ class HMM(Model):
         """The expected number of steps in each state."""
         return data.weights @ self.responsibilities(q, data.values)
 
-    def occupied(self, q: Posterior, data: Data) -> int:
-        """How many states are used: at least half a step is expected in each."""
-        return int(jnp.sum(_occupancy(self, q, data) >= 0.5))
-
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
         """The states in use, that of most steps first; `duration` is the mean number of steps of a visit."""
-        counts = np.asarray(_occupancy(self, q, data))
+        (counts,) = self.held(q, data)
         order = [k for k in np.argsort(-counts) if counts[k] >= 0.5]
         stay = np.exp(np.asarray(log_mean(q.blocks["transitions"]))).diagonal()
         columns = {name: np.asarray(value) for name, value in describe(self.to_user(q.blocks)["emissions"]).items()}
@@ -358,11 +380,6 @@ class HMM(Model):
         if self.n_states > data.size:
             return [f"there are more states ({self.n_states}) than steps ({data.size}): some must stay unused"]
         return []
-
-
-@eqx.filter_jit
-def _occupancy(model: HMM, q: Posterior, data: Data) -> Float[Array, " k"]:
-    return model.occupancy(q, data)
 
 
 def log_mean(block: Any) -> Float[Array, "*b k"]:
@@ -384,18 +401,3 @@ def common_power(power: ArrayLike) -> Array:
     if power.ndim > 0:
         raise UnsupportedMethod("the steps of a sequence must have one temperature; use tp.Annealed, not tp.LVT")
     return power
-
-
-def _concentration(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    delta = parameters(**{name: (value, 0)})[0]
-    require_finite_positive(**{name: delta})
-    if delta.shape not in ((), shape):
-        raise InvalidParameter(f"{name} must be one number or an array of shape {shape}, got shape {delta.shape}")
-    return np.broadcast_to(delta, shape)
-
-
-def _transitions(concentration: Any, sticky: Any, size: int) -> np.ndarray:
-    delta = _concentration("concentration", concentration, (size, size))
-    if isinstance(sticky, bool) or not isinstance(sticky, int | float | np.number) or not 0 <= sticky < np.inf:
-        raise InvalidParameter(f"sticky must be a finite number of at least 0, got {sticky!r}")
-    return delta + float(sticky) * np.eye(size)

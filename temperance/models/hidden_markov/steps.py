@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Int8
 
 from ..._module import Module
+from ...families import DirichletVector
 from ...numerics.chains import CUT, FIRST, ON
 from .._data import Data
 
@@ -94,3 +98,12 @@ def _gather(data: Data, rows: Array, seen: Array, counted: Array, scale: Float[A
     nothing = jnp.zeros(0, dtype=jnp.int64)
     values = Steps(jnp.take(steps.x, index, axis=0), starts, nothing, nothing, rows.shape[1], blocks)
     return Data(values, weights, index.shape[0], 1)
+
+
+def label_messages(data: Data, labels: Any, size: int) -> dict[str, DirichletVector]:
+    """The statistics of fixed labels (or shares) of the steps: first states, and pairs of neighbours."""
+    share = labels if labels.ndim == 2 else jax.nn.one_hot(labels, size, dtype=jnp.float64)
+    starts, weights = data.values.starts, data.weights
+    initial = jnp.where(starts == FIRST, weights, 0.0) @ share
+    pairs = (jnp.where(starts == ON, weights, 0.0)[1:, None] * share[:-1]).T @ share[1:]
+    return {"initial": DirichletVector(initial), "transitions": DirichletVector(pairs)}

@@ -24,6 +24,7 @@ from ...numerics.gaussian_latents import gaussian_integral
 from ...numerics.linalg import outer, symmetrise
 from ...numerics.place import on_device
 from ...numerics.special import LOG_2PI
+from .._answers import Alignable, Imputing, Loading, Predicting, Reconstructing
 from .._blocks import is_cold
 from .._data import Data, make_data
 from .._model import (
@@ -39,11 +40,16 @@ from .._model import (
     draw_posterior,
     means,
 )
+from .._normaliser import Normaliser
+from .._people import FACTOR, Words
+from .._symmetry import Symmetry
 from ..mixture.finite import check_choice, check_count
 from . import answers
 from .answers import Prediction
 from .factor_coordinates import Scores, Sizes, principal_loadings, rotate
 from .priors import LoadingsPrior, each, finite, gamma_or_positive, known_loadings_prior, positive, stack
+from .symmetry import factor_symmetry, factors_in_use, scaled_loadings
+from .tempering import factors_normaliser
 
 _DRAWS = 64  # of the posterior, over which a predictive density is averaged
 _METRIC, _PULL = "metric of the scores", "pull on the scores"
@@ -57,7 +63,7 @@ class Local(NamedTuple):
     precision: Float[Array, "*n k k"]
 
 
-class FactorAnalysis(Model):
+class FactorAnalysis(Alignable, Loading, Reconstructing, Imputing, Predicting, Model):
     """`n_factors` hidden scores for each row, mixed by loadings, with a mean and noise for each column.
 
     `noise` is "diagonal" (one variance for each column, the default), "isotropic" (one for all: probabilistic PCA),
@@ -101,6 +107,27 @@ class FactorAnalysis(Model):
         self.centre = None if centre is None else finite("centre", centre)
         self.scale = None if scale is None else positive("scale", scale)
         self.prior = {}
+
+    @property
+    def words(self) -> Words:
+        return FACTOR
+
+    @property
+    def size(self) -> int:
+        return self.n_factors
+
+    @property
+    def symmetry(self) -> Symmetry | None:
+        return factor_symmetry(self.n_factors, "loadings", dict(self.prior))
+
+    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
+        return (factors_in_use(q.blocks["loadings"], self.n_factors, self.scale),)
+
+    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        return factors_normaliser(self, temperatures, data)
+
+    def traits(self, draws: dict[str, Any], x: Any) -> Float[Array, "d k"]:
+        return scaled_loadings(draws["loadings"], self.n_factors, self.scale)
 
     # ---- the model ----------------------------------------------------------------------------------------
 
@@ -269,6 +296,9 @@ class FactorAnalysis(Model):
     def components(self, q: Posterior) -> Float[Array, "k d"]:
         """The expected loadings, one row for each factor."""
         return q.blocks["loadings"].mode()[:, :-1].T
+
+    def relative_loadings(self, q: Posterior) -> np.ndarray:
+        return np.asarray(self.components(q)) / np.asarray(self.scale)
 
     def transform(self, q: Posterior, data: Any) -> np.ndarray:
         """The expected scores of each row."""

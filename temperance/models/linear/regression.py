@@ -21,11 +21,14 @@ from ...families import Gamma, GammaVector, Normal, Point
 from ...families._family import Family, as_float, require_finite_positive
 from ...numerics.linalg import cholesky, explicit_inverse
 from ...numerics.special import LOG_2PI, log_gamma
+from .._answers import Regressing
 from .._data import Data, make_data
 from .._model import Conditional, Means, Model, Posterior, Powers, add
+from .._people import DEGREE, Words
 from .answers import Prediction
 from .features import (
     Features,
+    Polynomial,
     Rows,
     Standardised,
     as_features,
@@ -63,7 +66,7 @@ class Location(NamedTuple):
         return self.square * jnp.where(self.dof > 2.0, self.dof / jnp.maximum(self.dof - 2.0, 1e-300), jnp.inf)
 
 
-class LinearRegression(Model):
+class LinearRegression(Regressing, Model):
     """Bayesian linear regression; the data are a pair (X, y).
 
     `features` is `tp.Polynomial(degree)`, a function of X, or None for the columns of X. `intercept` adds a
@@ -104,6 +107,14 @@ class LinearRegression(Model):
         self.prior, self.coordinates, self.columns = {}, None, None
 
     # ---- the model ----------------------------------------------------------------------------------------
+
+    @property
+    def words(self) -> Words:
+        return DEGREE
+
+    @property
+    def size(self) -> int | None:
+        return self.features.degree if isinstance(self.features, Polynomial) else None
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:

@@ -24,14 +24,20 @@ from ...families._family import Family, as_float
 from ...numerics.gaussian_chains import chain_integral
 from ...numerics.linalg import outer, symmetrise
 from ...numerics.place import on_device
+from .._answers import Alignable, Decomposing, Imputing, Predicting, Sequential
 from .._data import Data, make_data
 from .._model import Conditional, Group, Means, Model, Posterior, Powers, draw_posterior, means
+from .._normaliser import Normaliser
+from .._people import STATE, Words
+from .._symmetry import Symmetry
 from ..mixture.finite import check_choice, check_count
 from . import answers
 from .answers import Prediction
 from .factor_coordinates import principal_start
 from .priors import LoadingsPrior, each, finite, gamma_or_positive, known_loadings_prior, positive, stack
 from .series import LinearMap, Potentials, Series, as_future, as_series, potentials
+from .symmetry import factor_symmetry, factors_in_use, scaled_loadings
+from .tempering import states_normaliser
 
 _DRAWS = 64  # of the posterior, over which a predictive density is averaged
 
@@ -45,7 +51,7 @@ class Known(NamedTuple):
     start_share: Float[Array, " k"]  # variance of the first state, over the data's variance
 
 
-class StateSpace(Model):
+class StateSpace(Alignable, Decomposing, Sequential, Imputing, Predicting, Model):
     """`n_states` hidden states behind one or several series; the data are a table (steps, columns) or a list of them.
 
     All matrices are learnt, and the states' noise is 1, which fixes their unit; `tp.StateSpace.local_level()` and
@@ -107,6 +113,30 @@ class StateSpace(Model):
         return cls(2, known=_known([[1.0, 1.0], [0.0, 1.0]], [[1.0, 0.0]], [0.01, 0.0001], [100.0, 1.0]), **options)
 
     # ---- the model ----------------------------------------------------------------------------------------
+
+    @property
+    def words(self) -> Words:
+        return STATE
+
+    @property
+    def size(self) -> int:
+        return self.n_states
+
+    @property
+    def symmetry(self) -> Symmetry | None:
+        if "observation" not in self.prior:
+            return None  # known matrices give every state its meaning
+        known = {"start": self.start, "state_noise": self.state_noise}
+        return factor_symmetry(self.n_states, "observation", known | self.prior)
+
+    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
+        return (factors_in_use(q.blocks["observation"], self.n_states, self.scale),)
+
+    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        return states_normaliser(self, temperatures, data)
+
+    def traits(self, draws: dict[str, Any], x: Any) -> Float[Array, "d k"]:
+        return scaled_loadings(draws["observation"], self.n_states, self.scale)
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -316,6 +346,9 @@ class StateSpace(Model):
         if x.real.shape[0] != 1:
             raise InvalidData(f"a forecast goes on after one series, got {x.real.shape[0]}: name it as x_new")
         return answers.forecast(self, q, key, x, as_future(controls, n, self.n_controls), draws)
+
+    def fitted_steps(self, state: Any, q: Posterior, x: Series) -> tuple[np.ndarray, np.ndarray]:
+        return np.asarray(x.x)[0] + np.asarray(self.centre), np.asarray(self.signal(state, x).mean)[0]
 
     def impute(self, q: Any, data: Any) -> Any:
         """Every entry with its variance: observed ones as they are (variance 0), missing ones by their expectation."""

@@ -92,6 +92,11 @@ class DirichletProcessMixture(Mixture):
     def apart(self) -> tuple[str, ...]:
         return ("concentration",)
 
+    @property
+    def symmetry(self) -> None:
+        """Sticks are broken one after the other: their order counts."""
+        return None
+
     def log_weights(self, m: Means) -> Float[Array, " k"]:
         return _break(m["sticks"].log, m["sticks"].log_complement)
 

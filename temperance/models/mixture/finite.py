@@ -17,7 +17,7 @@ from jaxtyping import Array, ArrayLike, Float, Key
 
 from ...data import as_matrix, as_weights, checked, column_moments
 from ...errors import InvalidData, InvalidParameter
-from ...families import Dirichlet, GaussianWithMissing, Pair, Point
+from ...families import Dirichlet, GaussianWithMissing, Independent, Pair, Point
 from ...families._family import Family
 from ...families._parameters import parameters, require_concentration
 from ...families.describe import describe
@@ -25,17 +25,22 @@ from ...families.translate import location_width, translate, translate_draw
 from ...numerics.latents import sum_out
 from ...numerics.place import on_device
 from ...numerics.special import log_mix, safe_log
-from .._answers import Enumerable
+from .._answers import Clustering, Enumerable, Predicting
+from .._checks import check_choice as check_choice
+from .._checks import check_count as check_count
 from .._data import Data, make_data, over_blocks
 from .._heat import Heat, gaussian_heat
 from .._model import Conditional, Means, Posterior, Powers, column
+from .._normaliser import Normaliser
+from .._people import COMPONENT, Words
+from .._symmetry import Symmetry, one_set
 from .._tempering import Heated
-from .heat import GAUSSIAN, heated_mixture, one_pair
-from .likelihoods import as_pair, require_conjugate, stack_prior
-from .starts import Start, as_start, match_start, start_labels
+from .heat import GAUSSIAN, heated_mixture, mixture_normaliser, one_pair, pair_volume, seen_numbers
+from .likelihoods import as_pair, log_known_weights, require_conjugate, stack_prior
+from .starts import Start, as_start, label_messages, match_start, start_labels
 
 
-class Mixture(Enumerable):
+class Mixture(Clustering, Predicting, Enumerable):
     """A mixture of `n_components` distributions of one kind.
 
     `likelihood` is a name ("gaussian", "diagonal", "spherical", "poisson", "bernoulli", "categorical",
@@ -118,6 +123,29 @@ class Mixture(Enumerable):
     def packed(self, m: Means) -> Means:
         return m | {"components": self.pair.packed(m["components"])}
 
+    @property
+    def words(self) -> Words:
+        return COMPONENT
+
+    @property
+    def size(self) -> int:
+        return self.n_components
+
+    @property
+    def plain_weights(self) -> bool:
+        return isinstance(self.prior.get("weights"), Dirichlet)
+
+    # ---- exchangeable components ----------------------------------------------------------------------------
+
+    @property
+    def symmetry(self) -> Symmetry | None:
+        axes = {name: (0,) for name in ("weights", "components", "known")}
+        compared = tuple(name for name in ("weights", "components") if name in self.prior)
+        return one_set(self.n_components, axes, self.prior | {"known": self.known}, compared=compared)
+
+    def traits(self, draws: dict[str, Any], x: Any) -> Float[Array, "n k"]:
+        return jax.nn.softmax(self.log_joint_z(self.statistics(draws), x), axis=-1)
+
     # ---- at a temperature -----------------------------------------------------------------------------------
 
     def log_base(self, data: Data) -> Float[Array, ""] | None:
@@ -135,6 +163,17 @@ class Mixture(Enumerable):
 
     def heated(self, m: Means, ready: Means, m_local: Means, x: Array, power: Float[Array, " n"], heat: Heat) -> Heated:
         return heated_mixture(self, m, ready, x, power, heat)
+
+    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        return mixture_normaliser(self, temperatures, data, seed)
+
+    def log_volume(self, m: Means, x: Any, power: Float[Array, ""], key: Key[Array, ""] | None) -> Float[Array, " n"]:
+        key_pair, key_sum = (None, None) if key is None else jax.random.split(key)
+        each = pair_volume(self.pair, m["components"], x, power, key_pair)
+        return sum_out(power * self.log_weights(m)[None] + each, key_sum)
+
+    def known_gaussians(self, data: Data) -> float:
+        return seen_numbers(self.pair, data.values, data.weights)
 
     # ---- draws and starts -----------------------------------------------------------------------------------
 
@@ -177,18 +216,7 @@ class Mixture(Enumerable):
         return start_labels(key, start, self.pair.coordinates(data.values), data, self.n_components)
 
     def _label_messages(self, m: Means, data: Data, labels: Any) -> Means:
-        """The statistics that fixed responsibilities (or labels) give to each block."""
-
-        def block(part: Any, _: Array) -> tuple[Means, tuple[()]]:
-            x, weights, here = part
-            share = here if here.ndim == 2 else jax.nn.one_hot(here, self.n_components, dtype=jnp.float64)
-
-            def total(m: Means) -> Float[Array, ""]:
-                return jnp.sum(weights[:, None] * share * self.log_joint_z(m, x))
-
-            return jax.grad(total)(m), ()
-
-        return over_blocks(block, (data.values, data.weights, labels), *data.cuts)[0]
+        return label_messages(self, m, data, labels)
 
     # ---- data in, answers out -----------------------------------------------------------------------------
 
@@ -265,6 +293,18 @@ class Mixture(Enumerable):
             return draws
         return draws | {"components": translate_draw(draws["components"], self.shift)}
 
+    def block_from_user(self, name: str, family: Family) -> Family:
+        if name != "components":
+            return family
+        columns = family.batch_shape[-1] if isinstance(family, Independent) else self.columns
+        family = stack_prior(family, self.pair, self.n_components, columns) or family
+        return family if self.shift is None else translate(family, -self.shift)
+
+    def draws_from_user(self, draws: dict[str, Any]) -> dict[str, Any]:
+        if self.shift is None:
+            return draws
+        return draws | {"components": translate_draw(draws["components"], -self.shift)}
+
     def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
         """log Σ_k E[π_k] ∫ p(x | θ_k) q(θ_k) dθ_k: a mixture of Student-t densities for Gaussians."""
         components = q.blocks["components"]
@@ -318,7 +358,7 @@ class Mixture(Enumerable):
 
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
         """The components that hold data, the heaviest first."""
-        counts = np.asarray(_occupancy(self, q, data))
+        (counts,) = self.held(q, data)
         order = [k for k in np.argsort(-counts) if counts[k] >= 0.5]
         weights = np.exp(np.asarray(self.mean_log_weights(q)))
         columns = {name: np.asarray(value) for name, value in describe(self.to_user(q.blocks)["components"]).items()}
@@ -328,10 +368,6 @@ class Mixture(Enumerable):
             "weight": [float(weights[k]) for k in order],
         }
         return table | {name: [value[k] for k in order] for name, value in columns.items()}
-
-    def occupied(self, q: Posterior, data: Data) -> int:
-        """How many components hold data: at least half a datum is expected in each."""
-        return int(jnp.sum(_occupancy(self, q, data) >= 0.5))
 
     @property
     def rounding(self) -> float:
@@ -357,11 +393,6 @@ class Mixture(Enumerable):
         return families | {name: p.family(p.natural(m)) for name, p in children.items()}
 
 
-@eqx.filter_jit
-def _occupancy(model: Mixture, q: Posterior, data: Data) -> Float[Array, " k"]:
-    return model.occupancy(q, data)
-
-
 def pair_log_base(pair: Pair, data: Data) -> Float[Array, ""] | None:
     """Σ_n log h(x_n), unless the pair has latents of its own: then E log p(x, z | θ) is not linear."""
     if pair.has_latents:
@@ -372,27 +403,3 @@ def pair_log_base(pair: Pair, data: Data) -> Float[Array, ""] | None:
         return jnp.sum(weights * pair.log_base(rows)), ()
 
     return over_blocks(base, (data.values, data.weights), *data.cuts)[0]
-
-
-def log_known_weights(weights: Any, size: int) -> Float[Array, " k"]:
-    values = np.asarray(parameters(weights=(weights, 1))[0])
-    if values.shape != (size,) or (values < 0).any() or abs(values.sum() - 1.0) > 1e-8:
-        raise InvalidParameter(
-            f"weights must be 'dirichlet', 'point' or {size} numbers from 0 that sum to one, got {weights!r}"
-        )
-    with np.errstate(divide="ignore"):
-        return on_device(np.log(values))
-
-
-def check_count(name: str, value: Any) -> int:
-    whole = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not whole or not np.isfinite(value) or int(value) != value or value < 1:
-        raise InvalidParameter(f"{name} must be a whole number of at least 1, got {value!r}")
-    return int(value)
-
-
-def check_choice(name: str, value: Any, options: dict[Any, Any]) -> Any:
-    if not isinstance(value, str | None) or value not in options:
-        accepted = ", ".join(repr(option) for option in options)
-        raise InvalidParameter(f"{name} must be one of {accepted}, got {value!r}")
-    return options[value]

@@ -1,4 +1,4 @@
-"""A temperature for each datum of a Gaussian mixture.
+"""Mixtures at a temperature. First, one for each datum of a Gaussian mixture:
 
     x_n ~ p(x | z_n, θ)^(1/T_n) / c_n(1/T_n),      c(s) = ∫ p(x | z_n, θ)^s dx ∝ |Λ_{z_n}|^((s − 1)/2) s^(−d/2)
 
@@ -8,23 +8,45 @@ The tempered density is a Gaussian of covariance T Σ: this is a mixture over sc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import singledispatch
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
+from scipy.special import gammaln, logsumexp
 
+from ...errors import UnsupportedMethod
 from ...families import (
+    Bernoulli,
+    Categorical,
+    Dirichlet,
     Gaussian,
     IndependentPair,
     KnownCovarianceGaussian,
+    Multinomial,
     Pair,
+    Poisson,
     ScalarGaussian,
     SphericalGaussian,
 )
+from ...numerics.latents import sum_out
 from ...numerics.linalg import cholesky, log_det
 from .._blocks import Means
+from .._data import Data
 from .._heat import Heat, expected_power
+from .._normaliser import (
+    MaybeKey,
+    Normaliser,
+    Power,
+    by_sampling,
+    count,
+    exact,
+    gaussian_volume,
+    gaussian_volumes,
+    infinite,
+)
 from .._tempering import Heated
 
 if TYPE_CHECKING:
@@ -77,3 +99,87 @@ def _sums(*arrays: Float[Array, "k n"]) -> list[Float[Array, " n"]]:
         return tuple(one + other for one, other in zip(sums, others, strict=True))
 
     return jax.lax.reduce(arrays, tuple(jnp.zeros((), array.dtype) for array in arrays), add, (0,))
+
+
+# ---- one temperature for all: the normaliser -----------------------------------------------------------------------
+
+
+def mixture_normaliser(model: Mixture, temperatures: np.ndarray, data: Data, seed: int) -> Normaliser:
+    """log C(T): exact for components of known covariance, whose tempered densities all have the same volume."""
+    weights = model.prior.get("weights")
+    if not isinstance(weights, Dirichlet):
+        raise UnsupportedMethod("tp.VT needs weights with a Dirichlet prior; use tp.Annealed")
+    powers, n, delta = 1.0 / temperatures, count(data), np.asarray(weights.concentration)
+    if isinstance(model.pair, KnownCovarianceGaussian) and not model.missing:
+        covariance = np.atleast_2d(np.asarray(model.pair.covariance))
+        gaussian = gaussian_volumes(powers, len(covariance), np.linalg.slogdet(covariance)[1])
+        return exact(n * gaussian + np.array([_log_shares(delta, n, s) for s in powers]))
+    return by_sampling(model, temperatures, data, seed)
+
+
+def seen_numbers(pair: Pair, x: Array, weights: Float[Array, " n"]) -> float:
+    """How many numbers were seen, if they are Gaussian with a known covariance."""
+    return float(jnp.sum(weights[:, None] * ~jnp.isnan(x))) if isinstance(pair, KnownCovarianceGaussian) else 0.0
+
+
+@singledispatch
+def pair_volume(pair: Any, m: Any, x: Any, power: Power, key: MaybeKey) -> Float[Array, "n k"]:
+    """log ∫ p(x | θ_k)^power dx for the seen entries of each row."""
+    raise infinite("covariances")
+
+
+@pair_volume.register
+def _(pair: KnownCovarianceGaussian, m: Any, x: Any, power: Power, key: MaybeKey) -> Float[Array, "n k"]:
+    seen, factor = pair._seen(x)
+    each = (1.0 - power) * 0.5 * log_det(factor) + jnp.sum(seen, axis=-1) * gaussian_volume(power)
+    return jnp.broadcast_to(each[:, None], (x.shape[0], m.linear.shape[0]))
+
+
+@pair_volume.register
+def _(pair: IndependentPair, m: Any, x: Any, power: Power, key: MaybeKey) -> Float[Array, "n k"]:
+    if isinstance(pair.inner, Bernoulli):
+        log = jnp.stack([m.inner.log_complement, m.inner.log], axis=-1)
+    elif isinstance(pair.inner, Categorical):
+        log = m.inner.log
+    else:
+        return pair_volume(pair.inner, m.inner, x, power, key)
+    seen = ~jnp.isnan(x)
+    # Every entry has a draw of its own, for every component it may come from.
+    each = sum_out(jnp.broadcast_to(power * log[None], (*x.shape[:1], *log.shape)), key)
+    return jnp.sum(jnp.where(seen[:, None], each, 0.0), axis=-1)
+
+
+@pair_volume.register(Poisson)
+@pair_volume.register(Multinomial)
+def _(pair: Any, m: Any, x: Any, power: Power, key: MaybeKey) -> Float[Array, "n k"]:
+    raise UnsupportedMethod(
+        f"tp.VT needs data of known noise or of few values: the tempered normaliser of {type(pair).__name__} counts is "
+        "led by counts far above any data; use tp.Annealed"
+    )
+
+
+def _log_shares(delta: np.ndarray, n: int, power: float) -> float:
+    """log E(Σ_k π_k^s)^n under Dirichlet(δ).
+
+    By the multinomial theorem it is n! Γ(Σδ)/Γ(Σδ + sn) times the coefficient of xⁿ in Π_k Σ_i x^i Γ(δ_k + si) /
+    (Γ(δ_k) i!). With x tilted so that the coefficients, read as distributions, have means that add up to n, it is
+    the probability of a sum of independent counts, which a Fourier transform gives to full precision.
+    """
+    i = np.arange(n + 1)
+    concentrations, times = np.unique(delta, return_counts=True)  # components that are alike are counted together
+    terms = gammaln(concentrations[:, None] + power * i) - gammaln(concentrations)[:, None] - gammaln(i + 1)
+
+    def tilted(log_x: float) -> tuple[np.ndarray, np.ndarray]:
+        logits = terms + log_x * i
+        top = logsumexp(logits, axis=1)
+        return np.exp(logits - top[:, None]), top
+
+    low, high = -50.0, 50.0
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if times @ (tilted(middle)[0] @ i) < n else (low, middle)
+    shares, top = tilted(low)
+    size = 1 << int(np.ceil(np.log2(len(delta) * n + 1)))
+    product = np.prod(np.fft.rfft(shares, size, axis=1) ** times[:, None], axis=0)
+    coefficient = np.log(np.fft.irfft(product, size)[n]) + times @ top - low * n
+    return float(gammaln(n + 1) + gammaln(delta.sum()) - gammaln(delta.sum() + power * n) + coefficient)

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from ...errors import InvalidParameter
 from ...families import (
@@ -25,6 +26,8 @@ from ...families import (
     SphericalGaussian,
     SphericalWithMissing,
 )
+from ...families._parameters import parameters
+from ...numerics.special import safe_log
 
 # name → (the pair, the pair that takes missing values)
 _PAIRS: dict[str, tuple[Callable[[], Pair], Callable[[], Pair]]] = {
@@ -46,6 +49,15 @@ def as_pair(likelihood: str | Pair, missing: bool = False) -> Pair:
         accepted = ", ".join(repr(name) for name in _PAIRS)
         raise InvalidParameter(f"likelihood must be a Pair or one of {accepted}, got {likelihood!r}")
     return _PAIRS[likelihood][missing]()
+
+
+def log_known_weights(weights: Any, size: int) -> Float[Array, " k"]:
+    values = np.asarray(parameters(weights=(weights, 1))[0])
+    if values.shape != (size,) or (values < 0).any() or abs(values.sum() - 1.0) > 1e-8:
+        raise InvalidParameter(
+            f"weights must be 'dirichlet', 'point' or {size} numbers from 0 that sum to one, got {weights!r}"
+        )
+    return safe_log(jnp.asarray(values))
 
 
 def stack_prior(prior: Family, pair: Pair, size: int, columns: int | None) -> Family | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -13,7 +13,11 @@ from jaxtyping import Array, Float, Int, Key
 from ..._module import Module
 from ...errors import InvalidParameter
 from ...families._parameters import show
+from .._blocks import Means
 from .._data import Cuts, Data, over_blocks
+
+if TYPE_CHECKING:
+    from .finite import Mixture
 
 _KINDS = ("kmeans++", "random", "prior")
 
@@ -87,6 +91,21 @@ def start_labels(
         return _nearest(rows, start.values, unit, data.cuts)
     # No k-means after the seeds: it would bring many restarts to the same place.
     return _nearest(rows, kmeans_plus_plus(key, rows, data.weights, size, unit), unit, data.cuts)
+
+
+def label_messages(model: Mixture, m: Means, data: Data, labels: Any) -> Means:
+    """The statistics that fixed responsibilities (or labels) give to each block."""
+
+    def block(part: Any, _: Array) -> tuple[Means, tuple[()]]:
+        x, weights, here = part
+        share = here if here.ndim == 2 else jax.nn.one_hot(here, model.n_components, dtype=jnp.float64)
+
+        def total(m: Means) -> Float[Array, ""]:
+            return jnp.sum(weights[:, None] * share * model.log_joint_z(m, x))
+
+        return jax.grad(total)(m), ()
+
+    return over_blocks(block, (data.values, data.weights, labels), *data.cuts)[0]
 
 
 def _inverse_deviation(rows: Float[Array, "n c"], data: Data) -> Float[Array, "1 c"]:

@@ -28,6 +28,7 @@ from ...numerics.linalg import cholesky, outer, symmetrise, transpose, transpose
 from ...numerics.special import log_mix, safe_log
 from .._data import Data
 from .._model import Means, Posterior, Powers, column
+from .._symmetry import Symmetry, one_set
 from .dirichlet_process import DirichletProcessMixture
 from .finite import Mixture
 from .starts import match_start
@@ -44,6 +45,13 @@ class TiedMixture(Mixture):
         observed = x @ tied.cross + jnp.diagonal(tied.inputs)[None] + shared[:, None]
         latent, observation = jnp.asarray(column(powers.latent)), jnp.asarray(column(powers.observation))
         return latent * self.log_weights(m)[None] + observation * observed
+
+    @property
+    def symmetry(self) -> Symmetry | None:
+        axes: dict[str, tuple[int, ...]] = {"weights": (0,), "known": (0,)}
+        axes |= {"components.cross": (1,), "components.inputs": (0, 1), "components.weights": (1,)}
+        compared = tuple(name for name in ("weights", "components") if name in self.prior)
+        return one_set(self.n_components, axes, self.prior | {"known": self.known}, compared=compared)
 
     def packed(self, m: Means) -> Means:
         return m
@@ -117,6 +125,10 @@ class TiedMixture(Mixture):
 
 class TiedProcessMixture(TiedMixture, DirichletProcessMixture):
     """The same with the weights of a Dirichlet process."""
+
+    @property
+    def symmetry(self) -> None:
+        return None
 
 
 def _spread(one: NormalWishart, size: int) -> MatrixNormalWishart:

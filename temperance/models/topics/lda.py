@@ -27,14 +27,20 @@ from ...families.dirichlet import Dirichlet, DirichletVector
 from ...families.point import Point
 from ...numerics.engines import default_engine
 from ...numerics.place import on_device
+from .._answers import Predicting, Topical, Transforming
 from .._data import Data, make_data
 from .._heat import Heat
-from .._model import Conditional, Means, Model, Posterior, Powers, Walked
+from .._model import Conditional, Means, Posterior, Powers, Walked
+from .._normaliser import Normaliser
+from .._people import TOPIC, Words
 from .._rows import Stochastic
+from .._symmetry import Symmetry, one_set
 from ..mixture.finite import check_choice, check_count
+from .collapsible import Collapsible
 from .documents import Documents, as_documents, given_documents
 from .heat import topic_heat, with_costs
 from .local import Local, local_step
+from .normaliser import topics_normaliser
 from .report import proportions, top_words
 from .walk import document_terms, mean_energy
 
@@ -71,7 +77,7 @@ class Vocabulary:
         return hash((len(self.words), self.words[:1], self.words[-1:]))
 
 
-class LDA(Model):
+class LDA(Topical, Transforming, Predicting, Collapsible):
     """`n_topics` topics over `n_words` words (by default those of the data).
 
     `document_prior` is the concentration α of a document's proportions (one number or one a topic),
@@ -218,11 +224,39 @@ class LDA(Model):
         m = {name: blocks[name].mean() for name in blocks if name != "topics"}
         return Posterior(blocks, self.initial_local(m, data.values))
 
+    @property
+    def words(self) -> Words:
+        return TOPIC._replace(article="an")
+
+    @property
+    def size(self) -> int:
+        return self.n_topics
+
+    # ---- exchangeable topics ----------------------------------------------------------------------------
+
+    @property
+    def symmetry(self) -> Symmetry | None:
+        axes = {"topics": (0,), "document_prior": (0,), "proportions": (1,)}
+        # Where α is learned its start may tell topics apart, but nothing else does.
+        known = {"topics": self.eta if self.eta.ndim == 2 else None}
+        known |= {} if "document_prior" in self.learn else {"document_prior": self.alpha}
+        return one_set(self.n_topics, axes, known, compared=("topics",))
+
+    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
+        """The tokens of each topic."""
+        topics = np.asarray(q.blocks["topics"].concentration)  # type: ignore[attr-defined]
+        return ((topics - np.asarray(self.eta)).sum(axis=1),)
+
     # ---- at a temperature -------------------------------------------------------------------------------
 
     def acting_energy(self, blocks: dict[str, Any], walked: Walked, data: Data) -> Float[Array, ""]:
         """The energy of the mean parameters: it does not temper the topics of tokens twice (errata to B.1)."""
         return mean_energy(self, blocks["topics"].concentration, walked.local["proportions"].concentration, data)
+
+    @property
+    def melts(self) -> bool:
+        """With α < 1 a document settles on one of many equal topics far above any temperature of the topics."""
+        return False
 
     def heat(self, data: Data, powers: np.ndarray) -> Heat:
         return topic_heat(powers)
@@ -230,12 +264,19 @@ class LDA(Model):
     def priced(self, heat: Heat, blocks: dict[str, Any]) -> Heat:
         return with_costs(heat, blocks["topics"].concentration, self.on_host)
 
+    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        return topics_normaliser(self, temperatures, data, seed)
+
     # ---- engines ----------------------------------------------------------------------------------------
 
     @property
     def stochastic(self) -> Stochastic:
         """Batches and step sizes as usual for topic models; few local steps are better than many."""
         return Stochastic(batch_size=256, passes=10.0, step_size=(10.0, 0.7), local_steps=20)
+
+    @property
+    def uses_all_cores(self) -> bool:
+        return True
 
     @property
     def on_host(self) -> bool:

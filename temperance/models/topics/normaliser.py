@@ -11,13 +11,20 @@ the result does not depend on how many there are.
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from ...errors import UnsupportedMethod
 from ...numerics.threads import in_threads, one_blas_thread
+from .._data import Data
+from .._normaliser import STABLE, Normaliser, exact, moved, shift
 
+if TYPE_CHECKING:
+    from .lda import LDA
+
+_TOPICS, _MOST_TOPICS = 16, 64  # draws of topics, fewer if there are many words
 _PROPORTIONS = 256  # draws for each draw of the topics
 _LEVELS = 8  # of concentration
 _LENGTHS = 32  # of documents; between them log E f^N, smooth and convex in N, is interpolated
@@ -33,6 +40,37 @@ class Prior(NamedTuple):
     topics: np.ndarray  # η, (1 or topics, words)
     lengths: np.ndarray  # of each document
     weights: np.ndarray  # how many documents each stands for
+
+
+def topics_normaliser(model: LDA, temperatures: np.ndarray, data: Data, seed: int) -> Normaliser:
+    """log C(T), until the temperature that it implies is stable."""
+    if model.learn:
+        raise UnsupportedMethod("tp.VT needs topics with fixed priors (learn=()); use tp.Annealed")
+    powers = 1.0 / temperatures
+    if len(powers) == 1:
+        return exact(np.zeros(1))
+    eta = np.broadcast_to(np.asarray(model.eta), (model.n_topics if model.eta.ndim == 2 else 1, model.n_words or 1))
+    prior = Prior(np.asarray(model.alpha), eta, np.asarray(data.values.lengths), np.asarray(data.weights))
+    samples = _TOPICS
+    most = _MOST_TOPICS if eta.shape[1] > 1000 else 4 * _MOST_TOPICS
+    while True:
+        logs = log_normalisers(prior, powers, samples, seed)
+        (value, error), (half, _) = (_over_topics(part) for part in (logs, logs[:, : samples // 2]))
+        # With few data the temperature is spread over the grid, with many it is a point between two of its entries.
+        if min(shift(powers, value, half), moved(powers, value, half)) <= STABLE or samples >= most:
+            return Normaliser(value, error, samples)
+        samples *= 4
+
+
+def _over_topics(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The log of the mean over draws, and its error. Many data make the mean that of the largest draw alone, which
+    says nothing; then it is Jensen's bound, the mean of the logs."""
+    samples = logs.shape[1]
+    top = logsumexp(logs, axis=1)
+    if np.exp(2.0 * top - logsumexp(2.0 * logs, axis=1)).min() < 0.25 * samples:
+        return logs.mean(axis=1), logs.std(axis=1, ddof=1) / np.sqrt(samples)
+    value = top - np.log(samples)
+    return value, np.exp(logs - value[:, None]).std(axis=1) / np.sqrt(samples)
 
 
 def log_normalisers(prior: Prior, powers: np.ndarray, samples: int, seed: int) -> np.ndarray:

@@ -8,11 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import betaln
 
 import temperance as tp
 from temperance.errors import InvalidParameter, UnsupportedMethod
 from temperance.evidence.weights import upwards
 from temperance.inference.monte_carlo.proposal import log_permanent
+from tests.exact import enumeration, marginals
 from tests.inference.monte_carlo import tiny
 
 
@@ -122,3 +124,41 @@ def test_bad_arguments(defensive: Any) -> None:
 def test_bad_proposals(attempt: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         attempt()
+
+
+APART = np.array([-5.0, -4.8, -5.3, 4.6, 5.2, 4.9, 5.1])[:, None]  # two clusters far from each other
+WIDE = {"mean": [0.0], "pseudo_count": 0.01, "dof": 2.0, "scatter": [[0.22]]}
+
+
+def graph() -> Any:
+    g = tp.Graph()
+    weights = g.dirichlet("weights", np.ones(2))
+    both = g.normal_gamma("both", 0.0, 0.01, 2.0, 0.22, plates=g.plate("k", 2))
+    g.normal("x", both[g.categorical("z", weights, plates="n")], observed=True)
+    return g.model()
+
+
+def of_paths() -> float:
+    """log p(APART) of two hidden states, from the sum over all paths: first state ½, rows of the matrix uniform."""
+    logs = []
+    for path in itertools.product((0, 1), repeat=len(APART)):
+        counts = np.zeros((2, 2))
+        for before, after in itertools.pairwise(path):
+            counts[before, after] += 1
+        steps = sum(betaln(a + 1, b + 1) for a, b in counts)
+        rows = [APART[np.array(path) == k] for k in (0, 1)]
+        logs.append(np.log(0.5) + steps + sum(marginals.gaussian(x, **WIDE) for x in rows if len(x)))
+    return float(np.logaddexp.reduce(logs))
+
+
+@pytest.mark.parametrize("name", ["graph", "hidden Markov"])
+def test_every_order_of_exchangeable_parts_is_covered(name: str) -> None:
+    """A proposal that knew one order of the two clusters would be low by ln 2."""
+    if name == "graph":
+        model, data = graph(), APART[:, 0]
+        exact = enumeration.log_evidence(APART, lambda x: marginals.gaussian(x, **WIDE), np.ones(2))
+    else:
+        model, data, exact = tp.HMM(2, prior=tp.NormalWishart(**WIDE)), APART, of_paths()
+    fit = tp.fit(model, data, tp.ImportanceSampling(draws=4096), seed=0)
+    assert 0.0 < fit.standard_error < 0.1
+    assert fit.log_evidence == pytest.approx(exact, abs=4 * fit.standard_error)

@@ -1,0 +1,240 @@
+"""The normaliser of a tempered joint, C(T) = ∫ p(θ) Π_n [Σ_z ∫ p(x, z | θ)^(1/T) dx] dθ, for variational tempering.
+
+Exact where the integral over θ factorises (a model then says so in `log_tempered_normaliser`), else by thermodynamic
+integration over the power, for any model that knows its volume log Σ_z ∫ p(x, z | θ)^s dx (`log_volume`):
+
+    d log C / ds = E[d/ds log Σ_z ∫ p(x, z | θ)^s dx],   θ ~ p(θ) Π_n Σ_z ∫ p(x_n, z | θ)^s dx / C,   log C = 0 at s = 1
+
+Means over chains of Gibbs sampling at a row of powers, all with the same random numbers. Draws from the prior would not
+do: a volume to the power N is led by θ that the prior hardly ever gives. What many data add is in the end proportional
+to their number: beyond `_ROWS` rows it is extrapolated from half of them and all. A variance with a prior of its own
+makes C infinite, because tempered tails add up without end.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+from scipy.interpolate import PchipInterpolator
+from scipy.special import betaln, gammaln, logsumexp
+
+from ..errors import UnsupportedMethod
+from ..numerics.special import LOG_2PI
+from ._data import Data, gathered
+from ._model import Means, Model, Powers
+from ._wrapped import Wrapped
+
+_SWEEPS, _MOST = 100, 1600  # of Gibbs sampling
+STABLE = 0.02  # how far the implied temperature may move when the samples are halved
+_NODES = 16  # powers
+_CHAINS = 8  # at each of them
+_STARTS = 64  # draws from the prior, the best of which a chain begins at
+_ENOUGH = 0.3  # the share of draws from the prior that must count, for them to say what C is
+_ROWS = 1024
+_NUMBERS = 2**24  # that all chains may hold
+
+Power = Float[Array, ""]
+MaybeKey = Key[Array, ""] | None
+
+
+class Normaliser(NamedTuple):
+    """log C at each temperature, its standard error (0 where it is exact), and the samples it took."""
+
+    log: np.ndarray
+    error: np.ndarray
+    samples: int = 0
+
+
+# ---- closed forms --------------------------------------------------------------------------------------------------
+
+
+def exact(log: np.ndarray) -> Normaliser:
+    return Normaliser(log, np.zeros(len(log)))
+
+
+def infinite(what: str) -> UnsupportedMethod:
+    return UnsupportedMethod(
+        f"tp.VT needs known {what}: with a prior on a variance the tempered normaliser is infinite; use tp.Annealed"
+    )
+
+
+def gaussian_volume(power: Power) -> Float[Array, ""]:
+    """log ∫ N(x | μ, 1)^power dx."""
+    return 0.5 * ((1.0 - power) * LOG_2PI - jnp.log(power))
+
+
+def count(data: Data) -> int:
+    return round(float(data.total_weight))
+
+
+def gaussian_volumes(powers: np.ndarray, d: int, log_determinant: float) -> np.ndarray:
+    """log ∫ N(x | μ, Σ)^s dx."""
+    return 0.5 * ((1.0 - powers) * (d * np.log(2.0 * np.pi) + log_determinant) - d * np.log(powers))
+
+
+def known_switches(p: np.ndarray, n: int, powers: np.ndarray) -> np.ndarray:
+    """n Σ_k log(π_k^s + (1 − π_k)^s)."""
+    return n * np.logaddexp(powers[:, None] * np.log(p), powers[:, None] * np.log1p(-p)).sum(axis=1)
+
+
+def learned_switches(a: np.ndarray, b: np.ndarray, n: int, powers: np.ndarray) -> np.ndarray:
+    """Σ_k log E(π_k^s + (1 − π_k)^s)^n under Beta(a_k, b_k), by the binomial theorem."""
+    on = np.arange(n + 1)
+    choose = gammaln(n + 1) - gammaln(on + 1) - gammaln(n - on + 1)
+
+    def at(power: float) -> float:
+        moments = betaln(a[:, None] + power * on, b[:, None] + power * (n - on)) - betaln(a, b)[:, None]
+        return float(logsumexp(choose + moments, axis=1).sum())
+
+    return np.array([at(power) for power in powers])
+
+
+# ---- by Monte Carlo ------------------------------------------------------------------------------------------------
+
+
+class Unseen(Wrapped):
+    """The model without its data: only their shape, and which entries are missing, still matters."""
+
+    inner: Model
+
+    def __init__(self, inner: Model):
+        self.inner = inner
+
+    def log_evidence(self, m: Means, x: Any, powers: Powers = Powers(), key: MaybeKey = None) -> Float[Array, " n"]:
+        return self.inner.log_volume(m, x, jnp.asarray(powers.latent), key)
+
+
+def by_sampling(model: Any, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+    """Of any model with a volume, until the temperature that it implies is stable."""
+    powers, sweeps = 1.0 / temperatures, _SWEEPS
+    if len(powers) == 1:
+        return exact(np.zeros(1))
+    while True:
+        logs = _sampled_logs(model, powers, data, seed, sweeps)
+        chains = logs.shape[1]
+        value, half = logs.mean(axis=1), logs[:, : chains // 2].mean(axis=1)
+        apart = max(shift(powers, value, half), _step(powers, value, half))
+        if min(apart, moved(powers, value, half)) <= STABLE or sweeps >= _MOST:
+            return Normaliser(value, logs.std(axis=1, ddof=1) / np.sqrt(chains), chains * sweeps)
+        sweeps *= 4
+
+
+def _sampled_logs(model: Model, powers: np.ndarray, data: Data, seed: int, sweeps: int) -> np.ndarray:
+    """log C of each chain, (powers, chains)."""
+    data = gathered(data)
+    width = sum(int(np.prod(leaf.shape[1:])) for leaf in jax.tree.leaves((data.values, model.prior)))
+    most = int(np.clip(_NUMBERS // (_NODES * _CHAINS * width), 32, _ROWS))
+    total = float(data.total_weight)
+    if data.size <= most:
+        return _logs(model, powers, model.first_rows(data, data.size), seed, sweeps)
+    one, two = (model.first_rows(data, size) for size in (most // 2, most))
+    less, more = (_logs(model, powers, part, seed, sweeps) for part in (one, two))
+    n, m = float(one.total_weight), float(two.total_weight)
+    return more + (total - m) / (m - n) * (more - less)
+
+
+def _logs(model: Model, powers: np.ndarray, data: Data, seed: int, sweeps: int) -> np.ndarray:
+    # Close together near T = 1, where θ goes from its prior to what leads C within log T of about 1/N.
+    log_t = -np.log(powers.min()) * np.linspace(0.0, 1.0, _NODES) ** 3
+    nodes, count = jnp.exp(-jnp.asarray(log_t)), model.known_gaussians(data)
+    found = _slopes(Unseen(model), data, nodes, jax.random.key(seed), jnp.asarray(sweeps))
+    slopes, volumes = (np.asarray(part) for part in found)
+    slopes = slopes - count * np.asarray(jax.vmap(jax.grad(gaussian_volume))(nodes))[:, None]
+    near, last = _near_one(volumes - count * np.asarray(jax.vmap(gaussian_volume)(nodes)), slopes.shape[1])
+    # d log C / d log T = −s d log C / ds
+    curve = PchipInterpolator(log_t, -np.asarray(nodes)[:, None] * slopes, axis=0).antiderivative()
+    at = -np.log(powers)
+    rest = near[last] + curve(at) - curve(log_t[last])
+    if last:
+        close = at < log_t[last]
+        rest[close] = PchipInterpolator(log_t[: last + 1], near[: last + 1], axis=0)(at[close])
+    return rest + count * np.asarray(jax.vmap(gaussian_volume)(jnp.asarray(powers)))[:, None]
+
+
+def _near_one(volumes: np.ndarray, chains: int) -> tuple[np.ndarray, int]:
+    """log C at the first powers, from draws of the prior alone, and the last of the powers at which these will do:
+    close to T = 1, where chains are slow. By leaving out the draws of each chain in turn (the jackknife), so that
+    the spread over chains is its error."""
+    draws = len(volumes)
+    top = logsumexp(volumes, axis=0)
+    enough = np.exp(2.0 * top - logsumexp(2.0 * volumes, axis=0)) >= _ENOUGH * draws
+    last = int(np.argmin(enough)) - 1 if not enough.all() else len(enough) - 1
+    parts = logsumexp(volumes.reshape((chains, -1, volumes.shape[1])), axis=1)
+    others = top + np.log1p(-np.exp(np.minimum(parts - top, -1e-12))) - np.log(draws * (1.0 - 1.0 / chains))
+    return (chains * (top - np.log(draws)) - (chains - 1) * others).T, last
+
+
+@eqx.filter_jit
+def _slopes(
+    model: Unseen, data: Data, nodes: Float[Array, " j"], key: Key[Array, ""], sweeps: Array
+) -> tuple[Float[Array, "j c"], Float[Array, "i j"]]:
+    """The mean of d/ds log volume for each power and chain; as many sweeps go before those that count. And the log
+    volume at each power of draws from the prior, at the best of which chains begin."""
+
+    def slope(draws: Any, local: Any, power: Float[Array, ""]) -> Float[Array, ""]:
+        return jax.grad(lambda s: model.log_likelihood(draws, data, Powers(s, s), local))(power)
+
+    def start(key: Key[Array, ""]) -> tuple[Any, Any, Float[Array, " j"]]:
+        draws = model.sample_prior(key)
+        local = model.sample_local_prior(jax.random.fold_in(key, 1), data.values, draws)
+        each = jax.vmap(lambda s: model.log_likelihood(draws, data, Powers(s, s), local))(nodes)
+        return draws, local, each
+
+    def chain(number: Int[Array, ""], node: Int[Array, ""]) -> Float[Array, ""]:
+        power, key_sweeps = nodes[node], jax.random.fold_in(key, number)
+        # One of its starts, by their volumes: far from T = 1 the prior is far from where a chain will go.
+        noise = jax.random.gumbel(jax.random.fold_in(key_sweeps, 0), (_STARTS,))
+        best = number * _STARTS + jnp.argmax(
+            jax.lax.dynamic_slice_in_dim(volumes[:, node], number * _STARTS, _STARTS) + noise
+        )
+        draws, local = jax.tree.map(lambda leaf: leaf[best], begin)
+
+        def body(i: Array, carry: tuple[Any, Any, Array]) -> tuple[Any, Any, Array]:
+            draws, local, total = carry
+            draws, local = model.gibbs(jax.random.fold_in(key_sweeps, 1 + i), draws, data, Powers(power, power), local)
+            return draws, local, total + jnp.where(i >= sweeps, slope(draws, local, power), 0.0)
+
+        return jax.lax.fori_loop(0, 2 * sweeps, body, (draws, local, jnp.zeros(())))[2] / sweeps
+
+    *begin, volumes = jax.lax.map(start, jax.random.split(key, _CHAINS * _STARTS), batch_size=_STARTS)
+    # The same keys at every power: common random numbers. One flat axis compiles faster than two.
+    numbers, places = jnp.tile(jnp.arange(_CHAINS), len(nodes)), jnp.repeat(jnp.arange(len(nodes)), _CHAINS)
+    return jax.vmap(chain)(numbers, places).reshape((len(nodes), _CHAINS)), volumes
+
+
+# ---- whether samples are enough ------------------------------------------------------------------------------------
+
+
+def moved(powers: np.ndarray, one: np.ndarray, other: np.ndarray) -> float:
+    """The largest relative change of E[T], over energies for which each temperature in turn is the best."""
+    energies = np.gradient(one, powers)
+
+    def implied(log_c: np.ndarray) -> np.ndarray:
+        logits = energies[:, None] * powers[None] - log_c[None]
+        r = np.exp(logits - logsumexp(logits, axis=1)[:, None])
+        return r @ (1.0 / powers)
+
+    return float(np.max(np.abs(implied(other) / implied(one) - 1.0)))
+
+
+def shift(powers: np.ndarray, one: np.ndarray, other: np.ndarray) -> float:
+    """The same for a best temperature between those of the grid: how far the slopes of log C are apart, by how fast
+    they change."""
+    if len(powers) < 3:
+        return moved(powers, one, other)
+    slope = np.gradient(one, powers)
+    apart = (np.gradient(other, powers) - slope) / np.gradient(slope, powers) / powers
+    return float(np.max(np.abs(apart[1:-1])))
+
+
+def _step(powers: np.ndarray, one: np.ndarray, other: np.ndarray) -> float:
+    """How far from T = 1 a difference of log C to that at T = 1 can move a temperature that should be 1."""
+    if len(powers) < 3:
+        return 0.0
+    curvature = np.gradient(np.gradient(one, powers), powers)[1]
+    return float(np.sqrt(2.0 * np.max(np.abs(other - one)) / max(curvature, 1e-300)))

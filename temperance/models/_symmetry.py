@@ -1,0 +1,146 @@
+"""The symmetry of a model: parts that can change places without any change of the likelihood.
+
+Components, states, topics and factors have no order (and factors no sign): with a prior that treats them alike the
+posterior has a copy of every mode for each order. A model says which axes of which blocks run over its parts; label
+moves, alignment, proposals and the correction of the evidence follow from that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from .._module import Module
+from ..families._family import Family
+
+if TYPE_CHECKING:
+    from ._blocks import Posterior
+    from ._data import Data
+
+Axes = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+class Parts(NamedTuple):
+    """Parts that can change places.
+
+    `axes` names blocks, global and local, each with the axes of its arrays (of draws and of natural parameters) that
+    run over the parts; "block.field" is for a field with other axes than its block. Entries beyond `size` stay where
+    they are, and an array without the axis is shared by all parts. Along the axes in `signs` the sign of a part is
+    free. `complements` are blocks that hold the probability of the second of two parts.
+    """
+
+    size: int
+    axes: Axes
+    alike: bool = True  # whether the prior is the same for every order of the parts, and each order a mode by itself
+    compared: tuple[str, ...] = ()  # the blocks in which equal parts are equal; none: parts that hold data all differ
+    signs: Axes = ()
+    complements: tuple[str, ...] = ()
+
+    def features(self, blocks: dict[str, Any]) -> np.ndarray | None:
+        """A row of numbers for each part that equal parts share."""
+        rows = []
+        for name in self.compared:
+            for path, leaf in jax.tree_util.tree_leaves_with_path(blocks[name]):
+                axes = _found(self.axes, name, path)
+                if len(axes) == 1 and np.ndim(leaf) > axes[0]:
+                    rows.append(np.moveaxis(np.asarray(leaf), axes[0], 0)[: self.size].reshape((self.size, -1)))
+        return np.concatenate(rows, axis=1) if rows else None
+
+    def treated_alike(self, blocks: dict[str, Any], rtol: float = 0.0) -> bool:
+        """Whether these families (or arrays), such as those of a prior, are the same for every order of the parts."""
+        for name, block in blocks.items():
+            for path, leaf in jax.tree_util.tree_leaves_with_path(block):
+                axes, array = _found(self.axes, name, path), np.asarray(leaf)
+                if axes and array.ndim > max(axes) and not _constant(array, axes, rtol):
+                    return False
+        return True
+
+    def rearranged(
+        self, draws: dict[str, Any], order: Int[Array, " k"], signs: Float[Array, " k"] | None = None
+    ) -> dict[str, Any]:
+        """A draw with its parts in another order, and then with other signs."""
+
+        def move(name: str, path: Any, leaf: Any) -> Any:
+            for axis in _found(self.axes, name, path):
+                if leaf.ndim > axis:
+                    whole = jnp.concatenate([order, jnp.arange(self.size, leaf.shape[axis])])
+                    leaf = jnp.take(leaf, whole, axis=axis)
+            for axis in _found(self.signs, name, path) if signs is not None else ():
+                assert signs is not None
+                whole = jnp.concatenate([signs, jnp.ones(leaf.shape[axis] - self.size)])
+                leaf = leaf * jnp.expand_dims(whole, tuple(i for i in range(leaf.ndim) if i != axis))
+            if name in self.complements:
+                leaf = jnp.where(order[0] == 0, leaf, 1.0 - leaf)
+            return leaf
+
+        return {
+            name: jax.tree_util.tree_map_with_path(lambda path, leaf, name=name: move(name, path, leaf), block)
+            for name, block in draws.items()
+        }
+
+
+class Symmetry(NamedTuple):
+    """One or more sets of parts, each of which can be put in any order by itself."""
+
+    parts: tuple[Parts, ...]
+
+    @property
+    def alike(self) -> Symmetry | None:
+        """The parts that the prior treats alike, if there are any."""
+        found = tuple(part for part in self.parts if part.alike)
+        return Symmetry(found) if found else None
+
+    def random_orders(self, key: Key[Array, ""]) -> list[Int[Array, " k"]]:
+        """An order of each set of parts, all orders with the same probability."""
+        keys = [key, *(jax.random.fold_in(key, number) for number in range(1, len(self.parts)))]
+        return [jax.random.permutation(one, parts.size) for one, parts in zip(keys, self.parts, strict=True)]
+
+    def rearranged(self, draws: dict[str, Any], orders: Sequence[Int[Array, " k"]]) -> dict[str, Any]:
+        """A draw with the parts of each set in another order."""
+        for part, order in zip(self.parts, orders, strict=True):
+            draws = part.rearranged(draws, order)
+        return draws
+
+
+class Exchangeable(Module):
+    """The part of a model that knows its symmetry. It is asked outside of compiled functions: it looks at numbers."""
+
+    @property
+    def symmetry(self) -> Symmetry | None:
+        """The parts that can change places, if there are any."""
+        return None
+
+    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
+        """For each set of parts, the expected number of data (tokens, appearances) in each; none where it is not
+        known."""
+        return ()
+
+
+def one_set(size: int, axes: Mapping[str, tuple[int, ...]], known: Mapping[str, Any], **fields: Any) -> Symmetry:
+    """The symmetry of a model with one set of parts; `known` holds its priors and known numbers over parts, by block.
+
+    A prior that depends on other blocks treats parts alike where those do."""
+    parts = Parts(size, tuple(axes.items()), **fields)
+    families = {name: block for name, block in known.items() if isinstance(block, Family | jax.Array | np.ndarray)}
+    return Symmetry((parts._replace(alike=parts.alike and parts.treated_alike(families)),))
+
+
+def _found(axes: Axes, name: str, path: Any) -> tuple[int, ...]:
+    """The axes of a field, or else of its block."""
+    table = dict(axes)
+    fields = [key.name for key in path if isinstance(key, jax.tree_util.GetAttrKey)]
+    return next((table[f"{name}.{field}"] for field in fields if f"{name}.{field}" in table), table.get(name, ()))
+
+
+def _constant(array: np.ndarray, axes: tuple[int, ...], rtol: float) -> bool:
+    """Whether an array is the same for every order of its entries along an axis, or along two axes together."""
+    if len(axes) == 1:
+        return np.allclose(array, array.take([0], axis=axes[0]), rtol=rtol, atol=0.0)
+    square = np.moveaxis(array, axes, (0, 1))
+    own = np.eye(*square.shape[:2]) > 0.0
+    return all(np.allclose(part, part[:1], rtol=rtol, atol=0.0) for part in (square[own], square[~own]))

@@ -1,0 +1,44 @@
+"""Models by the names that people use."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import temperance as tp
+from temperance.comparison.names import size_of, sized
+from temperance.models._people import counted
+from temperance.report.words import fit_sentences
+
+ROWS = np.random.default_rng(0).normal(size=(12, 2))
+
+
+def test_numbers_go_with_the_singular_or_the_plural() -> None:
+    assert [counted(1, "classes"), counted(3, "classes")] == ["1 class", "3 classes"]
+    assert sized(1, "topics") == "1 topic" and sized(2, "states") == "2 states"
+    assert sized(2, "degree") == "degree 2" and sized("mine", "model") == "mine"
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (tp.GaussianMixture(3), ("components", 3)),
+        (tp.DirichletProcessMixture(4), ("components", 4)),
+        (tp.HMM(2), ("states", 2)),
+        (tp.StateSpace(2), ("states", 2)),
+        (tp.LDA(5), ("topics", 5)),
+        (tp.FactorAnalysis(2), ("factors", 2)),
+        (tp.FactorialMixture(3), ("factors", 3)),
+        (tp.LinearRegression(tp.Polynomial(2)), ("degree", 2)),
+        (tp.LinearRegression(), None),
+    ],
+)
+def test_what_the_size_of_a_model_counts(model: Any, expected: Any) -> None:
+    assert size_of(model) == expected
+
+
+def test_articles() -> None:
+    documents = tp.fit(tp.LDA(2, engine="device"), [[0, 1, 1], [2, 3], [0, 3]], tp.VB(max_iter=2))
+    assert fit_sentences(documents)[0].startswith("An LDA with 2 topics was fitted to 3 data")
+    mixture = tp.fit(tp.GaussianMixture(1), ROWS, tp.VB(max_iter=2))
+    assert fit_sentences(mixture)[0].startswith("A GaussianMixture with 1 component was fitted")
