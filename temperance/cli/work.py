@@ -144,8 +144,10 @@ def _predictions(result: Any, source: str, reading: Reading) -> dict[str, list[A
     if kind == "inputs and targets":
         found = fitted.predict(table)
         return {"mean": found.mean.tolist(), "variance": found.variance.tolist()}
+    from ..models._answers import Labelled
+
     rows: dict[str, list[Any]] = {"log_density": result.log_predictive(table).tolist()}
-    if hasattr(fitted.model, "responsibilities"):
+    if isinstance(fitted.model, Labelled):
         shares = fitted.responsibilities(table)
         rows["component"] = shares.argmax(axis=1).tolist()
         rows["probability"] = shares.max(axis=1).tolist()

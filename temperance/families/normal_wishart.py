@@ -63,7 +63,7 @@ class MeanAndPrecision(NamedTuple):
     """
 
     mean: Float[Array, "*b d"]
-    precision: Float[Array, "*b d d"]
+    precision: Float[Array, "*b d d"] | Float[Array, "*b d"]  # a matrix, or one for each column
     before: BeforeRounding | None = None
 
 
@@ -260,5 +260,7 @@ def default_spread(x: Float[Array, "n d"], size: int) -> Float[Array, " d"]:
     """
     variance = np.nanvar(x, axis=0)
     rounding = 8.0 * np.finfo(np.float64).eps * np.nanmax(np.abs(x), axis=0)
-    variance = np.where(np.sqrt(variance) > rounding, variance, 1.0)
+    # A variance below the normal numbers is nothing to a compiled sum.
+    varies = (np.sqrt(variance) > rounding) & (variance >= np.finfo(np.float64).tiny)
+    variance = np.where(varies, variance, 1.0)
     return variance * float(size) ** (-2.0 / x.shape[-1])

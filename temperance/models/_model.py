@@ -36,7 +36,7 @@ from ._blocks import (
 from ._data import Data
 from ._gibbs import draw_local
 from ._people import Coordinates, Spoken
-from ._rows import Rows
+from ._rows import RowAccess
 from ._symmetry import Exchangeable
 from ._tempering import Tempering
 
@@ -59,10 +59,13 @@ __all__ = [
 ]
 
 
-class Model(Rows, Tempering, Coordinates, Exchangeable, Spoken):
-    """Base of every model; how its data may be cut is in `Rows`, what tempering asks of it in `Tempering`, which of its
-    parts can change places in `Exchangeable`, what people call them in `Spoken`, and how its coordinates differ from
-    the user's in `Coordinates`."""
+class Model(RowAccess, Tempering, Coordinates, Exchangeable, Spoken):
+    """Base of every model.
+
+    How its data may be cut is in `RowAccess`, what tempering asks of it in `Tempering`, which of its parts can change
+    places in `Exchangeable`, what people call them in `Spoken`, and how its coordinates differ from the user's in
+    `Coordinates`.
+    """
 
     prior: eqx.AbstractVar[dict[str, Family | Conditional]]
 

@@ -24,7 +24,7 @@ class Stochastic(NamedTuple):
     local_steps: int = 10
 
 
-class Rows(Module):
+class RowAccess(Module):
     """The part of a model that knows how its data may be cut."""
 
     @property

@@ -67,8 +67,8 @@ def test_bound_with_z_known_is_the_exact_evidence(kind: str) -> None:
         z = jnp.asarray(STATES[number])
         pinned = {"z": tp.BernoulliDistribution(logit=jnp.where(z > 0, jnp.inf, -jnp.inf))}
         q = model.initial(jax.random.key(0), data)
-        terms, _ = model.terms(means(q.blocks), data, Way(local_steps=0), pinned)
-        blocks = {name: p.with_natural(p.natural + terms.messages[name]) for name, p in model.prior.items()}
+        walked = model.walk(means(q.blocks), data, Way(local_steps=0), pinned)
+        blocks = {name: p.with_natural(p.natural + walked.messages[name]) for name, p in model.prior.items()}
         bound = model.bound(Posterior(blocks, pinned), data)
         np.testing.assert_allclose(bound, log_joints(kind)[number], rtol=1e-10)
 

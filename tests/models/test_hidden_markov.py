@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 import temperance as tp
 from temperance.models import Data, Model, Posterior, Powers, Way
+from temperance.models._derive import derived_walk
 from temperance.models._model import means
 from tests.exact import marginals
 from tests.exact.paths import log_evidence
@@ -103,8 +104,8 @@ def test_closed_walk_equals_the_derivative(kind: str, holes: bool) -> None:
     padded = Data(blocks, jnp.append(data.weights, 0.0), data.size)
     m = eqx.filter_jit(lambda q: means(q.blocks))(start(model, data))
     powers = Powers(0.3, 0.7)
-    derived = eqx.filter_jit(model.terms)(m, data, Way(powers))[0]
-    closed = eqx.filter_jit(model.walk)(m, padded, Way(powers))[0]
+    derived = eqx.filter_jit(derived_walk)(model, m, data, Way(powers))
+    closed = eqx.filter_jit(model.walk)(m, padded, Way(powers))
     assert float(closed.value) == pytest.approx(float(derived.value), rel=1e-12)
     for name in m:
         for here, there in zip(*(jax.tree.leaves(terms.messages[name]) for terms in (closed, derived)), strict=True):

@@ -19,8 +19,9 @@ def average(beta: np.ndarray) -> np.ndarray:
     model, data = galaxy(1)
     model, arrays = model.prepare(data)
     prior = model.prior["components"]
-    total = model.pair.statistics(arrays.values).sum()
-    base = float(model.pair.log_base(arrays.values).sum())
+    rows = arrays.values[: arrays.size]  # without the padding
+    total = model.pair.statistics(rows).sum()
+    base = float(model.pair.log_base(rows).sum())
     slope = jax.jit(jax.vmap(lambda b: total.dot((prior + total.expand(0) * b).mean()[0])))
     return base + np.asarray(slope(jnp.asarray(beta)))
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _PRODUCTS = 4  # enough to come near the axes; from there a sweep is the better step
 _SHAKE = 0.1
-_ONE_EACH = ("relevance", "state_noise")  # blocks with one number for each factor
 
 
 # ---- starts -----------------------------------------------------------------------------------------------
@@ -168,33 +167,3 @@ def _log_prior(square: Float[Array, "k+1 k+1"], sizes: Sizes) -> Float[Array, ""
         shape, rate = sizes.relevance.shape + 0.5 * sizes.scale.shape[0], sizes.relevance.rate
         return value - jnp.sum(shape * jnp.log(rate + 0.5 * each[:-1]))
     return value - 0.5 * jnp.sum(sizes.relevance * each[:-1])
-
-
-# ---- order and signs --------------------------------------------------------------------------------------
-
-
-def align_factors(
-    draws: dict[str, Any], pivot: int, scale: np.ndarray, size: int, loadings: str = "loadings"
-) -> dict[str, Any]:
-    """The draws (leading axis) with the factors of each in the order, and with the signs, that match the pivot's best.
-
-    Factors match when their loadings, the first `size` entries of each column's row, have a large inner product in
-    units of the columns: an assignment problem.
-    """
-    from scipy.optimize import linear_sum_assignment
-
-    found = dict(draws) | {name: np.array(draws[name]) for name in (*_ONE_EACH, loadings, "dynamics") if name in draws}
-    columns = found[loadings][..., :size] / scale[:, None]
-    overlaps = np.einsum("di,sdj->sij", columns[pivot], columns)
-    for index, overlap in enumerate(overlaps):
-        rows, order = linear_sum_assignment(np.abs(overlap), maximize=True)
-        sign = np.where(overlap[rows, order] < 0.0, -1.0, 1.0)
-        found[loadings][index, :, :size] = sign * found[loadings][index][:, order]
-        if "dynamics" in found:
-            moved = sign[:, None] * found["dynamics"][index][order]
-            moved[:, :size] = sign * moved[:, order]
-            found["dynamics"][index] = moved
-        for name in _ONE_EACH:
-            if name in found:
-                found[name][index] = found[name][index, order]
-    return found
