@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from ..errors import BoundDecreased, NumericalFailure
 from ..models import Data, Model
 from ..numerics.threads import one_blas_thread
+from ..programs import program
 from ._method import Method, Run
 from .checkpoint import Checkpoint, join
 from .interruption import Interruption
@@ -131,7 +132,7 @@ def _closing(pieces: Any) -> Iterator[None]:
         getattr(pieces, "close", lambda: None)()
 
 
-@eqx.filter_jit
+@program
 def _start(method: Method, model: Model, data: Data, keys: Key[Array, " r"]) -> Carry:
     states = jax.vmap(lambda key: method.init(key, model, data))(keys)
     return _carry(states, keys.shape[0])
@@ -143,7 +144,7 @@ def _carry(states: PyTree, restarts: int) -> Carry:
     return Carry(states, recent, jnp.zeros(restarts, dtype=bool), jnp.asarray(0))
 
 
-@eqx.filter_jit
+@program
 def _chunk(
     method: Method,
     model: Model,
