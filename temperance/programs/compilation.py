@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import math
 import pickle
 import re
 import threading
@@ -18,6 +19,7 @@ import numpy as np
 
 # Fewer passes of the compiler: a third of the time to compile, 4 to 6 times the time to run.
 CHEAP: Mapping[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0}
+LONG = 2**24  # numbers read and written in one call: with more, whole optimisation pays even in the first run
 _REJECTED: set[str] = set()  # options that this version of JAX does not know
 _CALLS = re.compile(r'custom_call\s*@"?([\w.$]+)|call_target_name\s*=\s*"([^"]+)"')
 
@@ -83,12 +85,13 @@ def build(
     arrays: Sequence[Any],
     leaves: Sequence[Any],
     tree: Any,
-    options: Mapping[str, Any],
+    cheap: bool | None,
     to_keep: bool = False,
 ) -> Executable:
     """Trace, lower and compile `fun`; `leaves` of its arguments are static, or `Traced` and found in `arrays`.
 
-    What is `to_keep` is not written to JAX's own cache: XLA cannot serialise again what it has read from there.
+    With `cheap` None, compilation is cheap unless the function turns out to work for long. What is `to_keep` is not
+    written to JAX's own cache: XLA cannot serialise again what it has read from there.
     """
     results: list[Any] = []
 
@@ -102,11 +105,32 @@ def build(
         return [array for array, place in pairs if isinstance(place, Traced)]
 
     flat.__name__, flat.__qualname__ = fun.__name__, fun.__qualname__
-    lowered = jax.jit(flat).lower(*arrays)
+    traced = jax.jit(flat).trace(*arrays)
+    options = CHEAP if (work(traced.jaxpr) < LONG if cheap is None else cheap) else {}
+    lowered = traced.lower()
     targets = frozenset(first or second for first, second in _CALLS.findall(lowered.as_text()))
     with _Watch() as watch, _unwritten() if to_keep else contextlib.nullcontext():
         compiled = _compile(lowered, options)
     return Executable(compiled, results[-1], targets, "JAX" if watch.hit else "compiled")
+
+
+def work(jaxpr: Any) -> int:
+    """The numbers that a function reads and writes, loops of unknown length counted as one pass."""
+    total = 0
+    for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+        inner = [work(part) for value in equation.params.values() for part in _functions(value)]
+        atoms = [*equation.invars, *equation.outvars]
+        total += sum(inner) * equation.params.get("length", 1) if inner else sum(_size(atom.aval) for atom in atoms)
+    return total
+
+
+def _functions(value: Any) -> list[Any]:
+    values = value if isinstance(value, tuple | list) else [value]
+    return [part for part in values if hasattr(getattr(part, "jaxpr", part), "eqns")]
+
+
+def _size(aval: Any) -> int:
+    return math.prod(getattr(aval, "shape", ()))
 
 
 class _Watch:

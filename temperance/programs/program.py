@@ -8,7 +8,7 @@ import hashlib
 import inspect
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple, overload
 
@@ -16,7 +16,7 @@ import equinox as eqx
 import jax
 
 from . import store
-from .compilation import CHEAP, Executable, Traced, build, pack, unpack, unwrap
+from .compilation import Executable, Traced, build, pack, unpack, unwrap
 from .environment import context, describe_context, describe_process
 from .identity import NoIdentity, describe, name_of
 
@@ -68,14 +68,14 @@ class Program:
         call = _take_apart((bound.args, bound.kwargs))
         if call is None or getattr(jax.config, "jax_disable_jit", False):
             return self.plain(*args, **kwargs)
-        options = self._options(call)
+        cheap = self._cheap(call)
         types = tuple(type(leaf) for leaf in call.leaves)  # 1, 1.0 and True are equal
-        key = (self.fun, call.leaves, types, call.tree, call.shapes, call.places, bool(options), context())
+        key = (self.fun, call.leaves, types, call.tree, call.shapes, call.places, cheap, context())
         try:
             hash(key)
         except TypeError:  # in the words of Equinox
             return self.plain(*args, **kwargs)
-        found = _find(key, lambda: self._make(call, options))
+        found = _find(key, lambda: self._make(call, cheap))
         if found.origin != "disk":
             return found(call.arrays)
         try:
@@ -84,39 +84,39 @@ class Program:
             return result
         except Exception:  # loaded, but cannot run: as without
             _forget(key, found)
-            return _find(key, lambda: self._make(call, options, anew=True))(call.arrays)
+            return _find(key, lambda: self._make(call, cheap, anew=True))(call.arrays)
 
     def __get__(self, instance: Any, owner: Any) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
-    def _options(self, call: _Call) -> Mapping[str, Any]:
-        """The options for XLA: those that save time to compile where there is little to do."""
+    def _cheap(self, call: _Call) -> bool | None:
+        """Whether to save time to compile; None if that depends on how long the function works."""
         if any(platform != "cpu" for platform in _platforms(call)):
-            return {}
+            return False
         effort = _EFFORT.get()
-        if effort is None and callable(self.small):
-            effort = not self.small(*call.value[0], **call.value[1])
-        elif effort is None:
-            effort = sum(array.size for array in call.arrays) >= self.small
-        return {} if effort else CHEAP
+        if effort is not None:
+            return not effort
+        if callable(self.small):
+            return self.small(*call.value[0], **call.value[1])
+        return None if sum(array.size for array in call.arrays) < self.small else False
 
-    def _make(self, call: _Call, options: Mapping[str, Any], anew: bool = False) -> Executable:
+    def _make(self, call: _Call, cheap: bool | None, anew: bool = False) -> Executable:
         """The executable from the disk (unless `anew`), or a new one that is kept there if it can be."""
         name = self.fun.__name__.strip("_<>")
-        digest = self._digest(call, options)
+        digest = self._digest(call, cheap)
         kept = None if digest is None or anew else store.read(name, digest)
         if digest is not None and kept is not None:
             try:
                 return unpack(kept)
             except Exception:  # from a version of XLA that names itself alike, or a class that has moved
                 store.discard(name, digest)
-        made = build(self.fun, call.arrays, call.leaves, call.tree, options, digest is not None)
+        made = build(self.fun, call.arrays, call.leaves, call.tree, cheap, digest is not None)
         content = None if digest is None else pack(made)
         if digest is not None and content is not None:
             store.write(name, digest, content)
         return made
 
-    def _digest(self, call: _Call, options: Mapping[str, Any]) -> str | None:
+    def _digest(self, call: _Call, cheap: bool | None) -> str | None:
         """The name of the executable on disk, or None where it cannot be kept: away from the CPU, on several devices,
         or of a function whose code or static arguments another process cannot be sure of."""
         if any(place is not None for place in call.places) or jax.default_backend() != "cpu" or store.folder() is None:
@@ -127,7 +127,7 @@ class Program:
             shapes = [
                 f"{shape.str_short()} {shape.weak_type} {leaf}" for shape, leaf in zip(*_dynamic(call), strict=True)
             ]
-            parts = [describe_process(), describe_context(context()), function, repr(sorted(options)), described]
+            parts = [describe_process(), describe_context(context()), function, repr(cheap), described]
         except NoIdentity:
             return None
         return hashlib.sha256("\n".join([*parts, *shapes]).encode()).hexdigest()
@@ -198,6 +198,6 @@ def program(fun: Callable[..., Any] | None = None, /, *, small: int | Callable[.
     """Compile a function of pytrees: arrays (NumPy's too) are traced, everything else is static.
 
     Work is small, and compiled with few optimisations on a CPU, if the array arguments hold fewer than `small` numbers
-    together, or if `small`, a function of the same arguments, says so.
+    together and the function has no long loops, or if `small`, a function of the same arguments, says so.
     """
     return functools.partial(Program, small=small) if fun is None else Program(fun, small)
