@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# Fewer passes of the compiler: a third of the time to compile, 4 to 6 times the time to run.
+# Fewer passes of the compiler: faster to compile, up to several times slower to run.
 CHEAP: Mapping[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0}
 LONG = 2**24  # numbers read and written in one call: with more, whole optimisation pays even in the first run
 _REJECTED: set[str] = set()  # options that this version of JAX does not know
