@@ -12,6 +12,9 @@ CACHE = Path(__file__).resolve().parents[1] / ".cache"
 jax.config.update("jax_compilation_cache_dir", str(CACHE / "jax"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
 
+# Tests replace functions that executables on disk know nothing of: nothing is kept there but where a test asks for it.
+os.environ["TEMPERANCE_CACHE"] = ""
+
 # Problems here are tiny: code that runs a little slower but compiles in half the time is the better bargain.
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # for the processes that tests start
 jax.config.update("jax_disable_most_optimizations", True)

@@ -8,10 +8,10 @@ ROOT = Path(__file__).resolve().parents[1] / "temperance"
 
 # What everybody may use comes first; modules of one layer may import each other.
 LAYERS = (
-    ("errors", "_configure", "_module", "_saved", "storage"),
+    ("errors", "_configure", "_module", "programs"),
     ("numerics",),
     ("families",),
-    ("data", "datasets"),
+    ("data", "datasets", "_saved", "storage"),
     ("models",),
     ("graph",),
     ("kernels",),

@@ -19,6 +19,7 @@ from ..models import Data, Model
 from ..numerics.keys import split
 from ..numerics.place import on_device
 from ..numerics.threads import one_blas_thread
+from ..programs import program
 from ._method import Method, Run
 from .checkpoint import Checkpoint, join
 from .interruption import Interruption
@@ -136,7 +137,7 @@ def _closing(pieces: Any) -> Iterator[None]:
         getattr(pieces, "close", lambda: None)()
 
 
-@eqx.filter_jit
+@program
 def _start(method: Method, model: Model, data: Data, keys: Key[Array, " r"]) -> Carry:
     states = jax.vmap(lambda key: method.init(key, model, data))(keys)
     return _carry(states, keys.shape[0])
@@ -148,7 +149,7 @@ def _carry(states: PyTree, restarts: int) -> Carry:
     return Carry(states, recent, jnp.zeros(restarts, dtype=bool), jnp.asarray(0))
 
 
-@eqx.filter_jit
+@program
 def _chunk(
     method: Method,
     model: Model,

@@ -1,0 +1,209 @@
+"""From a function of pytrees to an executable, and from there to bytes and back."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import math
+import pickle
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+# Fewer passes of the compiler: faster to compile, up to several times slower to run.
+CHEAP: Mapping[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0}
+LONG = 2**24  # numbers read and written in one call: with more, whole optimisation pays even in the first run
+_REJECTED: set[str] = set()  # options that this version of JAX does not know
+_CALLS = re.compile(r'custom_call\s*@"?([\w.$]+)|call_target_name\s*=\s*"([^"]+)"')
+
+
+@dataclasses.dataclass(frozen=True)
+class Traced:
+    """The place of an array among the leaves of a tree; of random keys, with the name of their generator."""
+
+    generator: str | None = None
+
+
+class Executable:
+    """A compiled function of the arrays among its arguments."""
+
+    def __init__(self, compiled: Any, result: Any, targets: frozenset[str], origin: str):
+        self.compiled = compiled
+        self.result = result  # the returned tree, `Traced` in place of arrays
+        self.targets = targets  # names of the functions outside XLA that it calls
+        self.origin = origin  # "compiled", "JAX" (from its cache) or "disk" (from ours, and not yet run)
+        self.leaves, self.tree = jax.tree.flatten(result)
+
+    @property
+    def calls_python(self) -> bool:
+        return any("callback" in target for target in self.targets)
+
+    def __call__(self, arrays: Sequence[Any]) -> Any:
+        if self.calls_python:
+            with _Quiet():
+                found = jax.block_until_ready(self.compiled(*arrays))
+        else:
+            found = self.compiled(*arrays)
+        values = iter(found)
+        filled = [wrap(next(values), leaf) if isinstance(leaf, Traced) else leaf for leaf in self.leaves]
+        return jax.tree.unflatten(self.tree, filled)
+
+
+class _Quiet:
+    """No line in the log for a callback that raises: the error itself reaches the caller (as in Equinox)."""
+
+    def __enter__(self) -> None:
+        logging.getLogger("jax._src.callback").addFilter(self)
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("jax._src.callback").removeFilter(self)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.getMessage() != "jax.pure_callback failed"
+
+
+def unwrap(array: Any) -> tuple[Any, Traced]:
+    """Random keys as the integers that an executable takes; other arrays as they are."""
+    if isinstance(array, jax.Array) and jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+        return jax.random.key_data(array), Traced(str(jax.random.key_impl(array)))
+    return array, Traced()
+
+
+def wrap(array: Any, place: Traced) -> Any:
+    return array if place.generator is None else jax.random.wrap_key_data(array, impl=place.generator)
+
+
+def build(
+    fun: Callable[..., Any],
+    arrays: Sequence[Any],
+    leaves: Sequence[Any],
+    tree: Any,
+    cheap: bool | None,
+    to_keep: bool = False,
+) -> Executable:
+    """Trace, lower and compile `fun`; `leaves` of its arguments are static, or `Traced` and found in `arrays`.
+
+    With `cheap` None, compilation is cheap unless the function turns out to work for long. What is `to_keep` is not
+    written to JAX's own cache: XLA cannot serialise again what it has read from there.
+    """
+    results: list[Any] = []
+
+    def flat(*arrays: Any) -> list[Any]:
+        values = iter(arrays)
+        given = [wrap(next(values), leaf) if isinstance(leaf, Traced) else leaf for leaf in leaves]
+        args, kwargs = jax.tree.unflatten(tree, given)
+        found, structure = jax.tree.flatten(fun(*args, **kwargs))
+        pairs = [unwrap(leaf) if eqx.is_array(leaf) else (None, leaf) for leaf in found]
+        results.append(jax.tree.unflatten(structure, [place for _, place in pairs]))
+        return [array for array, place in pairs if isinstance(place, Traced)]
+
+    flat.__name__, flat.__qualname__ = fun.__name__, fun.__qualname__
+    traced = jax.jit(flat).trace(*arrays)
+    options = CHEAP if (work(traced.jaxpr) < LONG if cheap is None else cheap) else {}
+    lowered = traced.lower()
+    targets = frozenset(first or second for first, second in _CALLS.findall(lowered.as_text()))
+    with _Watch() as watch, _unwritten() if to_keep else contextlib.nullcontext():
+        compiled = _compile(lowered, options)
+    return Executable(compiled, results[-1], targets, "JAX" if watch.hit else "compiled")
+
+
+def work(jaxpr: Any) -> int:
+    """The numbers that a function reads and writes, loops of unknown length counted as one pass."""
+    total = 0
+    for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+        inner = [work(part) for value in equation.params.values() for part in _functions(value)]
+        atoms = [*equation.invars, *equation.outvars]
+        total += sum(inner) * equation.params.get("length", 1) if inner else sum(_size(atom.aval) for atom in atoms)
+    return total
+
+
+def _functions(value: Any) -> list[Any]:
+    values = value if isinstance(value, tuple | list) else [value]
+    return [part for part in values if hasattr(getattr(part, "jaxpr", part), "eqns")]
+
+
+def _size(aval: Any) -> int:
+    return math.prod(getattr(aval, "shape", ()))
+
+
+class _Watch:
+    """Whether JAX took what this thread compiles from its own cache."""
+
+    def __enter__(self) -> _Watch:
+        self.hit, self.thread = False, threading.get_ident()
+        jax.monitoring.register_event_listener(self._listen)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        jax.monitoring.unregister_event_listener(self._listen)
+
+    def _listen(self, event: str, **_: Any) -> None:
+        if event == "/jax/compilation_cache/cache_hits" and threading.get_ident() == self.thread:
+            self.hit = True
+
+
+def _unwritten() -> Any:
+    """Nothing that this thread compiles inside goes to JAX's cache; in a version without the setting it does."""
+    try:
+        from jax._src.config import persistent_cache_min_compile_time_secs as threshold
+
+        return threshold(float("inf"))
+    except (ImportError, TypeError):
+        return contextlib.nullcontext()
+
+
+def _compile(lowered: Any, options: Mapping[str, Any]) -> Any:
+    """Compile with those of the options that this version of JAX knows."""
+    while True:
+        options = {name: value for name, value in options.items() if name not in _REJECTED}
+        try:
+            return lowered.compile(compiler_options=options or None)
+        except Exception as error:
+            unknown = {name for name in options if name in str(error)}
+            if not unknown:
+                raise
+            _REJECTED.update(unknown)
+
+
+def pack(executable: Executable) -> bytes | None:
+    """The executable as bytes, or None if another process could not use it."""
+    from jax.experimental.serialize_executable import serialize
+
+    if executable.origin != "compiled" or not all(target.startswith("lapack_") for target in executable.targets):
+        return None
+    try:
+        payload, structure, _ = serialize(executable.compiled)
+        result = pickle.dumps(executable.result)
+        leaves, tree = jax.tree.flatten(pickle.loads(result))
+    except Exception:  # what cannot be pickled says so in many ways
+        return None
+    if (leaves, tree) != (executable.leaves, executable.tree):  # a static part that is equal only to itself
+        return None
+    return pickle.dumps((payload, structure.num_leaves, result, executable.targets))
+
+
+def unpack(content: bytes) -> Executable:
+    """The executable from bytes that `pack` wrote on a machine of the same kind."""
+    from jax.experimental.serialize_executable import deserialize_and_load
+
+    payload, count, result, targets = pickle.loads(content)
+    if targets:
+        from jaxlib import lapack
+
+        lapack.prepare_lapack_call("potrf_ffi", np.dtype("float64"))  # else its functions would be null pointers
+    returned = pickle.loads(result)
+    outputs = sum(isinstance(leaf, Traced) for leaf in jax.tree.leaves(returned))
+    compiled = deserialize_and_load(
+        payload,
+        jax.tree.structure((tuple(range(count)), {})),
+        jax.tree.structure(list(range(outputs))),
+        execution_devices=jax.local_devices()[:1],
+    )
+    return Executable(compiled, returned, targets, "disk")
