@@ -28,12 +28,6 @@ ALLOWED = {
     "temperance.fit -> temperance.cluster.partitions",
     "temperance.kernels.gaussian_messages -> temperance.inference.messages._weights",
     "temperance.kernels.gaussian_messages -> temperance.inference.messages.projection",
-    "temperance.kernels.gaussian_replicas -> temperance.inference.monte_carlo.gibbs",
-    "temperance.kernels.gaussian_replicas -> temperance.inference.monte_carlo.path",
-    "temperance.kernels.gaussian_replicas -> temperance.inference.monte_carlo.replicas",
-    "temperance.kernels.gaussian_replicas_swaps -> temperance.inference.schedules",
-    "temperance.models.mixture.finite -> temperance.kernels.gaussian_walk",
-    "temperance.models.topics.lda -> temperance.kernels.topics_steps",
 }
 
 
