@@ -53,13 +53,15 @@ class Proposal(eqx.Module):
         return sum((jnp.sum(q.log_prob(draws[name])) for name, q in self.blocks.items()), start=jnp.zeros(()))
 
     def _symmetric(self, draws: dict[str, Any]) -> Float[Array, ""]:
-        weights, components = self.blocks["weights"], self.blocks["components"]
+        weights = self.blocks["weights"]
         assert isinstance(weights, Dirichlet)
-        # log q_k(θ_j) for all pairs, and what the Dirichlet density of the weights adds to each.
-        statistics = components.statistics(draws["components"])
-        pairs = statistics.features() @ components.natural.weights().T - components.log_normaliser()[None]
         log = weights.statistics(draws["weights"]).log
-        pairs = pairs + log[:, None] * weights.natural.log[None]
+        pairs = log[:, None] * weights.natural.log[None]
+        # log q_k(θ_j) for all pairs, from every block that has an element for each component.
+        for name, block in self.blocks.items():
+            if name != "weights":
+                features = block.statistics(draws[name]).features()
+                pairs = pairs + features @ block.natural.weights().T - block.log_normaliser()[None]
         return log_permanent(pairs) - weights.log_normaliser() - lgamma(pairs.shape[0] + 1)
 
 
