@@ -59,6 +59,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .models.mixture.dirichlet_process import DirichletProcessMixture as DirichletProcessMixture
     from .models.mixture.finite import Mixture as Mixture
     from .models.mixture.gaussian import GaussianMixture as GaussianMixture
+    from .models.mixture.student import StudentMixture as StudentMixture
     from .models.topics.lda import LDA as LDA
     from .models.topics.report import Completion as Completion
     from .models.topics.report import document_completion as document_completion

@@ -110,6 +110,12 @@ _MODELS = (
         ("vb", "annealed", "lvt", *_MESSAGES, *_SUMMED),
         flags=_PRIOR | {"covariance": _COVARIANCE}, estimator="DirichletProcessMixture",
     ),
+    ModelEntry(
+        "StudentMixture", "student-mixture", "models.mixture.student",
+        "groups of points with outliers, each a Student-t", "table", "component",
+        ("vb", "annealed", "svi", "em", "pt", "ais", "importance", "gibbs"),
+        flags={"prior": Flag("prior"), "concentration": Flag("concentration")},
+    ),
     *(
         ModelEntry(
             "Mixture", f"{likelihood}-mixture", "models.mixture.finite", about, data, "component", methods,

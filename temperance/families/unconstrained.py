@@ -267,7 +267,7 @@ def chart(family: Family) -> Chart:
     if isinstance(family, Point):
         return chart(family.inner)
     if type(family) not in _CHARTS:
-        raise UnsupportedMethod(f"{type(family).__name__} has no unconstrained coordinates")
+        raise UnsupportedMethod(f"{type(family).__name__} has no unconstrained coordinates; use tp.VB or tp.Gibbs")
     return _CHARTS[type(family)](family)
 
 

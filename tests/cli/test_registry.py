@@ -29,6 +29,7 @@ TABLES = {
     "polynomial": np.stack([np.linspace(-1, 1, 9), np.linspace(-1, 1, 9) ** 2], axis=1),
 }
 TABLES["regression"] = TABLES["polynomial"]
+TABLES["student-mixture"] = TABLES["mixture"]
 
 
 def test_every_name_in_the_table_is_known():

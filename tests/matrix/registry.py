@@ -56,6 +56,12 @@ def process(rng: np.random.Generator) -> tuple[tp.models.Model, Any]:
     return model, rng.integers(2, size=(ROWS, 2))
 
 
+def outliers(rng: np.random.Generator) -> tuple[tp.models.Model, Any]:
+    # Enough degrees of freedom for fourth moments, as the test of the joint needs them.
+    prior = tp.NormalWishart(rng.normal(size=1), rng.uniform(0.5, 2), rng.uniform(12, 16), [[rng.uniform(5, 15)]])
+    return tp.StudentMixture(2, degrees=(10.0, 30.0), prior=prior), rng.normal(size=(ROWS, 1)) * 3
+
+
 def factors(rng: np.random.Generator) -> tuple[tp.models.Model, Any]:
     # Shapes of at least five: the test of the joint needs the loadings' fourth moments.
     relevance, noise = (tp.Gamma(rng.uniform(5, 8, size), rng.uniform(2, 6)) for size in (2, 3))
@@ -116,6 +122,7 @@ ENTRIES = [
     *map(mixture, PAIRS),
     *map(regression, (False, True)),
     Entry("Dirichlet process, a prior on the concentration", process),
+    Entry("mixture with outliers", outliers, rare=True),
     Entry("factor analysis with holes", factors),
     Entry("state space", states),
     Entry("hidden Markov model with holes", chain, weighted=False),

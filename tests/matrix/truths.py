@@ -67,6 +67,24 @@ def sticks(x: np.ndarray, alpha: float = 1.5, size: int = 3) -> float:
     return float(logsumexp(given - dirichlet + broken))
 
 
+DEGREES = (2.0, 10.0)
+
+
+def student(x: np.ndarray) -> float:
+    """One component with outliers: the mean and the log precision on a grid, the scales in closed form."""
+    s, t = np.linspace(-6, 6, 241), np.linspace(-11, 5, 121)
+    mean, precision = np.meshgrid(np.sinh(s), np.exp(t), indexing="ij")
+    prior = norm(0.0, 1 / np.sqrt(0.1 * precision)).logpdf(mean) + gamma(1.5, scale=4.0).logpdf(precision)
+    volume = np.log((s[1] - s[0]) * np.cosh(s)[:, None] * (t[1] - t[0]) * precision)
+    squares = (x[:, 0, None, None] - mean) ** 2 * precision
+    each = []
+    for nu in DEGREES:
+        peak = gammaln(0.5 * (nu + 1)) - gammaln(0.5 * nu) + 0.5 * np.log(precision / (np.pi * nu))
+        likelihood = len(x) * peak - 0.5 * (nu + 1) * np.log1p(squares / nu).sum(axis=0)
+        each.append(logsumexp(prior + volume + likelihood))
+    return float(logsumexp(each) - np.log(len(DEGREES)))
+
+
 def graph_of_a_mixture() -> Any:
     g = tp.Graph()
     weights = g.dirichlet("weights", np.ones(2))
@@ -189,6 +207,10 @@ PROBLEMS: dict[str, Problem] = {
     "DirichletProcessMixture": Problem(
         lambda: tp.DirichletProcessMixture(3, prior=tp.NormalWishart(**PRIOR), concentration=1.5), LINE,
         sticks, 3.5, MORE_LINE, MORE_LINE[-1:],
+    ),
+    "StudentMixture": Problem(
+        lambda: tp.StudentMixture(2, degrees=DEGREES, prior=tp.NormalWishart(**PRIOR)), LINE,
+        lambda x: enumeration.log_evidence(x, student, np.ones(2)), 1.5, MORE_LINE, MORE_LINE[-1:],
     ),
     "HMM": Problem(
         lambda: tp.HMM(

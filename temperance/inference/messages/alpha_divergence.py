@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from ...errors import InvalidData, NumericalFailure, UnsupportedMethod
-from ...families import Family, GaussianWithMissing, Point, SphericalWithMissing
+from ...families import Family, Point
 from ...models import Data, Model, Posterior
 from ...models._answers import Drawable, Enumerable
 from .._checks import Checks, choice, number, whole
@@ -254,8 +254,10 @@ def require_enumerable(name: str, model: Model) -> None:
         )
     if not isinstance(model, Enumerable):
         raise UnsupportedMethod(f"{name} is for mixtures of conjugate pairs, and {kind} is not one; {works}")
-    if isinstance(model.pair, GaussianWithMissing | SphericalWithMissing):
-        raise UnsupportedMethod(f"{name} cannot integrate over missing columns of {kind}; {works}")
+    if model.pair.has_latents:
+        raise UnsupportedMethod(
+            f"{name} cannot integrate over further latents of {kind}, such as missing columns or scales; {works}"
+        )
     for block, prior in model.prior.items():
         if not isinstance(prior, Family) or isinstance(prior, Point):
             raise UnsupportedMethod(

@@ -41,8 +41,7 @@ def require_additive(model: Model, method: str, instead: str) -> None:
             f"{method} takes rows one by one, but those of {type(model).__name__} depend on each other; use {instead}"
         )
     walks = [group for group in model.groups if isinstance(group, Each) or not set(group) <= set(model.apart)]
-    together = len(walks) == 1 and not isinstance(walks[0], Each)
-    if not together:
+    if len(walks) > 1 or isinstance(walks[0], Each):
         raise UnsupportedMethod(
             f"{method} needs parameters that are independent given the latents, and those of "
             f"{type(model).__name__} are not; use {instead}"

@@ -139,9 +139,8 @@ class Mixture(Clustering, Predicting, Enumerable):
 
     @property
     def symmetry(self) -> Symmetry | None:
-        axes = {name: (0,) for name in ("weights", "components", "known")}
-        compared = tuple(name for name in ("weights", "components") if name in self.prior)
-        return one_set(self.n_components, axes, self.prior | {"known": self.known}, compared=compared)
+        axes = {name: (0,) for name in (*self.prior, "known")}
+        return one_set(self.n_components, axes, self.prior | {"known": self.known}, compared=tuple(self.prior))
 
     def traits(self, draws: dict[str, Any], x: Any) -> Float[Array, "n k"]:
         return jax.nn.softmax(self.log_joint_z(self.statistics(draws), x), axis=-1)
