@@ -106,9 +106,9 @@ def _constant(leaf: Any) -> bool:
 def _held(model: Model, q: Posterior, data: Any) -> np.ndarray | None:
     """The expected number of data (tokens, appearances) in each part."""
     if isinstance(model, Mixture):
-        from ..models.mixture.finite import _occupancy
+        from ..models.mixture.finite import occupancy
 
-        return np.asarray(_occupancy(model, q, data))
+        return occupancy(model, q, data)
     if isinstance(model, HMM):
         from ..models.hidden_markov.model import _occupancy as in_states
 

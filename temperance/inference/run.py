@@ -53,13 +53,20 @@ def run(
     Every step on a stream sees another piece of it. `start` holds the states to begin from, one for each restart,
     if they are not the method's own. With a `checkpoint` the run goes on from what an earlier one kept there.
     """
+    from ..kernels import run_engine
+
     began = time.perf_counter()
+    engine = run_engine(method, model, data) if start is None and checkpoint is None else None
+    steps = _chunk if engine is None else engine.chunk
     budget = getattr(method, "max_iter", 1)
     tol = on_device(np.float64(getattr(method, "tol", 0.0)))
     compiled = method.compiled()
     keys = split(key, getattr(method, "restarts", 1), which)
     first = data.sample if isinstance(data, Streamed) else data
-    carry = _start(compiled, model, first, keys) if start is None else _carry(start, len(keys))
+    if engine is not None:
+        carry = _host_carry(engine.start(compiled, model, data, keys), len(keys))
+    else:
+        carry = _start(compiled, model, first, keys) if start is None else _carry(start, len(keys))
     history: list[dict[str, np.ndarray]] = []
     if checkpoint is not None:
         carry, history = _resume(checkpoint, compiled, model, data, keys, carry, tol)
@@ -74,7 +81,7 @@ def run(
                 clock = time.perf_counter()
                 before = int(carry.steps)
                 limit = on_device(np.int64(min(before + (1 if isinstance(data, Streamed) else chunk), budget)))
-                carry, infos = _chunk(compiled, model, next(pieces), keys, carry, limit, tol, on_device(np.False_))
+                carry, infos = steps(compiled, model, next(pieces), keys, carry, limit, tol, on_device(np.False_))
                 taken = int(carry.steps) - before
             except KeyboardInterrupt:
                 interrupted = True
@@ -95,14 +102,15 @@ def run(
     if method.exact and not np.asarray(carry.done).all():
         # The budget ran out: one more look at the bound of where each restart stands.
         after = on_device(np.int64(int(carry.steps) + 1))
-        carry, infos = _chunk(compiled, model, first, keys, carry, after, tol, on_device(np.True_))
+        carry, infos = steps(compiled, model, first, keys, carry, after, tol, on_device(np.True_))
         last = jax.tree.map(lambda value: np.asarray(value)[:1], infos)
         if which == slice(None) or not method.may_fail:
             check(method, model, last, history[-1] if history else None, int(carry.steps) - 1)
     joined = join(history)
     bounds = np.asarray(carry.recent)[:, -1]
     converged = np.asarray(carry.done) & ~np.isnan(bounds)
-    return Run(carry.states, bounds, joined, converged, time.perf_counter() - began, interrupted)
+    seconds = time.perf_counter() - began
+    return Run(carry.states, bounds, joined, converged, seconds, interrupted, engine.name if engine else "plain")
 
 
 def _resume(
@@ -144,6 +152,10 @@ def _carry(states: PyTree, restarts: int) -> Carry:
     # With a type of its own: a weak one would become strong in the first chunk, and the second compile again.
     recent = jnp.full((restarts, 3), -jnp.inf, dtype=jnp.float64)
     return Carry(states, recent, jnp.zeros(restarts, dtype=bool), jnp.asarray(0))
+
+
+def _host_carry(states: PyTree, restarts: int) -> Any:
+    return Carry(states, np.full((restarts, 3), -np.inf), np.zeros(restarts, dtype=bool), np.asarray(0))  # type: ignore[arg-type]
 
 
 @eqx.filter_jit

@@ -325,7 +325,7 @@ class Mixture(Enumerable):
 
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
         """The components that hold data, the heaviest first."""
-        counts = np.asarray(_occupancy(self, q, data))
+        counts = occupancy(self, q, data)
         order = [k for k in np.argsort(-counts) if counts[k] >= 0.5]
         weights = np.exp(np.asarray(self.mean_log_weights(q)))
         columns = {name: np.asarray(value) for name, value in describe(self.to_user(q.blocks)["components"]).items()}
@@ -338,7 +338,7 @@ class Mixture(Enumerable):
 
     def occupied(self, q: Posterior, data: Data) -> int:
         """How many components hold data: at least half a datum is expected in each."""
-        return int(jnp.sum(_occupancy(self, q, data) >= 0.5))
+        return int(np.sum(occupancy(self, q, data) >= 0.5))
 
     @property
     def rounding(self) -> float:
@@ -362,6 +362,17 @@ class Mixture(Enumerable):
         children = {name: p for name, p in self.prior.items() if isinstance(p, Conditional)}
         m = {name: family.mean() for name, family in families.items()} if children else {}
         return families | {name: p.family(p.natural(m)) for name, p in children.items()}
+
+
+def occupancy(model: Mixture, q: Posterior, data: Data) -> np.ndarray:
+    """`Mixture.occupancy`, without a compilation where the data are few."""
+    if type(model).__name__ in ("Mixture", "GaussianMixture"):
+        from ...kernels import small_mixture
+
+        structures: set[Any] = {jax.tree.structure(q.blocks), jax.tree.structure(model.prior)}
+        if len(structures) == 1 and small_mixture.suits(model, data):
+            return small_mixture.occupancy(model, q, data)
+    return np.asarray(_occupancy(model, q, data))
 
 
 @eqx.filter_jit
