@@ -369,8 +369,11 @@ def occupancy(model: Mixture, q: Posterior, data: Data) -> np.ndarray:
     if type(model).__name__ in ("Mixture", "GaussianMixture"):
         from ...kernels import small_mixture
 
-        structures: set[Any] = {jax.tree.structure(q.blocks), jax.tree.structure(model.prior)}
-        if len(structures) == 1 and small_mixture.suits(model, data):
+        def shapes(blocks: Any) -> tuple[Any, list[tuple[int, ...]]]:
+            return jax.tree.structure(blocks), [leaf.shape for leaf in jax.tree.leaves(blocks)]
+
+        # Other methods have posteriors of other families; those of a damaged file may not fit the prior.
+        if shapes(q.blocks) == shapes(model.prior) and small_mixture.suits(model, data):
             return small_mixture.occupancy(model, q, data)
     return np.asarray(_occupancy(model, q, data))
 
