@@ -94,6 +94,7 @@ def join_runs(runs: list[Run]) -> Run:
         np.concatenate([run.converged for run in runs]),
         max(run.seconds for run in runs),
         any(run.interrupted for run in runs),
+        runs[0].engine,
     )
 
 

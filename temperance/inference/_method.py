@@ -32,6 +32,7 @@ class Run(NamedTuple):
     converged: np.ndarray  # one for each restart
     seconds: float
     interrupted: bool
+    engine: str = "plain"  # what took the steps
 
 
 Again = Callable[[Any, int], Run]  # a run of so many steps from the given states, one for each restart
@@ -151,7 +152,7 @@ class Method(ABC):
         # A geometric tail: with ratio r = change/before, what is still to come is change · r/(1 − r).
         remaining = change * change / (before - change)
         small = tol * abs(new)
-        return (jnp.abs(change) <= small) & (((before > change) & (remaining <= small)) | (before <= 0))
+        return (abs(change) <= small) & (((before > change) & (remaining <= small)) | (before <= 0))
 
     def compiled(self) -> Self:
         """The method without its budget: what a compiled function depends on."""

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from ..errors import BoundDecreased, NumericalFailure
-from ..models import Data, Model
+from ..models import Data, Model, Way
 from ..numerics.keys import split
 from ..numerics.place import on_device
 from ..numerics.threads import one_blas_thread
@@ -54,7 +54,11 @@ def run(
     Every step on a stream sees another piece of it. `start` holds the states to begin from, one for each restart,
     if they are not the method's own. With a `checkpoint` the run goes on from what an earlier one kept there.
     """
+    from ..kernels import run_engine, walk_engine
+
     began = time.perf_counter()
+    engine = run_engine(method, model, data) if start is None and checkpoint is None else None
+    steps = _chunk if engine is None else engine.chunk
     if not isinstance(data, Streamed) and not method.counts_rows:
         data = data.uncounted()
     budget = getattr(method, "max_iter", 1)
@@ -62,7 +66,7 @@ def run(
     compiled = method.compiled()
     keys = split(key, getattr(method, "restarts", 1), which)
     first = data.sample if isinstance(data, Streamed) else data
-    carry = _start(compiled, model, first, keys) if start is None else _carry(start, len(keys))
+    carry = _first_carry(engine, compiled, model, first, keys, start)
     history: list[dict[str, np.ndarray]] = []
     if checkpoint is not None:
         carry, history = _resume(checkpoint, compiled, model, data, keys, carry, tol)
@@ -77,7 +81,7 @@ def run(
                 clock = time.perf_counter()
                 before = int(carry.steps)
                 limit = on_device(np.int64(min(before + (1 if isinstance(data, Streamed) else chunk), budget)))
-                carry, infos = _chunk(compiled, model, next(pieces), keys, carry, limit, tol, on_device(np.False_))
+                carry, infos = steps(compiled, model, next(pieces), keys, carry, limit, tol, on_device(np.False_))
                 taken = int(carry.steps) - before
             except KeyboardInterrupt:
                 interrupted = True
@@ -98,14 +102,22 @@ def run(
     if method.exact and not np.asarray(carry.done).all():
         # The budget ran out: one more look at the bound of where each restart stands.
         after = on_device(np.int64(int(carry.steps) + 1))
-        carry, infos = _chunk(compiled, model, first, keys, carry, after, tol, on_device(np.True_))
+        carry, infos = steps(compiled, model, first, keys, carry, after, tol, on_device(np.True_))
         last = jax.tree.map(lambda value: np.asarray(value)[:1], infos)
         if which == slice(None) or not method.may_fail:
             check(method, model, last, history[-1] if history else None, int(carry.steps) - 1)
-    joined = join(history)
     bounds = np.asarray(carry.recent)[:, -1]
     converged = np.asarray(carry.done) & ~np.isnan(bounds)
-    return Run(carry.states, bounds, joined, converged, time.perf_counter() - began, interrupted)
+    name = walk_engine(model, first, Way()).name if engine is None else engine.name
+    seconds = time.perf_counter() - began
+    return Run(carry.states, bounds, join(history), converged, seconds, interrupted, name)
+
+
+def _first_carry(engine: Any, method: Method, model: Model, data: Data, keys: Key[Array, " r"], start: PyTree) -> Carry:
+    """Where all restarts begin: at given states, or at the method's own (compiled, or by an engine)."""
+    if engine is not None:
+        return _host_carry(engine.start(method, model, data, keys), len(keys))
+    return _start(method, model, data, keys) if start is None else _carry(start, len(keys))
 
 
 def _resume(
@@ -147,6 +159,10 @@ def _carry(states: PyTree, restarts: int) -> Carry:
     # With a type of its own: a weak one would become strong in the first chunk, and the second compile again.
     recent = jnp.full((restarts, 3), -jnp.inf, dtype=jnp.float64)
     return Carry(states, recent, jnp.zeros(restarts, dtype=bool), jnp.asarray(0))
+
+
+def _host_carry(states: PyTree, restarts: int) -> Any:
+    return Carry(states, np.full((restarts, 3), -np.inf), np.zeros(restarts, dtype=bool), np.asarray(0))  # type: ignore[arg-type]
 
 
 @program

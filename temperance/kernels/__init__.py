@@ -70,6 +70,25 @@ def walk_engine(model: Model, data: Data, way: Way) -> Engine:
     return plain()
 
 
+class RunEngine(NamedTuple):
+    """What takes the place of the compiled programs in the loop of `inference/run.py`."""
+
+    name: str
+    start: Callable[..., Any]  # (method, model, data, keys) → the states of all restarts
+    chunk: Callable[..., tuple[Any, dict[str, Any]]]  # as `_chunk` there
+
+
+def run_engine(method: Any, model: Any, data: Any) -> RunEngine | None:
+    """What runs a whole fit without XLA, if anything does."""
+    if type(model).__name__ not in ("Mixture", "GaussianMixture"):
+        return None
+    from . import small_mixture
+
+    if not small_mixture.when(method, model, data):
+        return None
+    return RunEngine("small mixture (numpy)", small_mixture.start, small_mixture.chunk)
+
+
 class Minibatches(NamedTuple):
     """Minibatch steps, one after the other; a rate of 0 is no step."""
 

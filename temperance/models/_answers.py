@@ -9,7 +9,6 @@ from abc import abstractmethod
 from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
@@ -93,14 +92,14 @@ class Clustering(Labelled, Alignable):
 
     def occupied(self, q: Posterior, data: Data) -> int:
         """How many parts hold data: at least half a datum is expected in each."""
-        return int(jnp.sum(_occupancy(self, q, data) >= 0.5))
+        return int(np.sum(self.held(q, data)[0] >= 0.5))
 
     def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
-        return (np.asarray(_occupancy(self, q, data)),)
+        return (np.asarray(compiled_occupancy(self, q, data)),)
 
 
 @eqx.filter_jit
-def _occupancy(model: Clustering, q: Posterior, data: Data) -> Float[Array, " k"]:
+def compiled_occupancy(model: Clustering, q: Posterior, data: Data) -> Float[Array, " k"]:
     return model.occupancy(q, data)
 
 

@@ -5,6 +5,9 @@ Threefry-2x32 (Salmon et al., 2011) is a few additions and rotations, for which 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import jax
 import numpy as np
 from jaxtyping import Array, Key
@@ -35,6 +38,25 @@ def split(key: Key[Array, ""], count: int, which: slice = slice(None)) -> Key[Ar
     return _wrap(np.stack(_threefry(_data(key), np.zeros_like(low), low), axis=-1)[which])
 
 
+def is_host() -> bool:
+    """Whether `hashes` and `uniforms` give what `jax.random` does, as it is configured."""
+    config: Any = jax.config
+    return _is_threefry() and config.jax_threefry_partitionable and not config.jax_high_dynamic_range_gumbel
+
+
+def hashes(keys: np.ndarray, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Keys (r, n, 2) from keys (r, 2), as NumPy arrays: `fold_in` of each number, or `split` for numbers 0, 1, …"""
+    low = np.asarray(numbers, dtype=np.uint32)
+    return np.stack(_threefry((keys[:, :1], keys[:, 1:]), np.zeros_like(low), low), axis=-1)
+
+
+def uniforms(keys: np.ndarray, count: int) -> np.ndarray:
+    """`jax.random.uniform(key, (count,))` of each of the keys (r, 2), a row each."""
+    bits = hashes(keys, np.arange(count)).astype(np.uint64)
+    mantissa = (bits[..., 0] << np.uint64(20)) | (bits[..., 1] >> np.uint64(12))
+    return (mantissa | np.uint64(0x3FF0000000000000)).view(np.float64) - 1.0
+
+
 def _is_threefry(key: Key[Array, ""] | None = None) -> bool:
     if key is None:
         return jax.config.jax_default_prng_impl == "threefry2x32"  # type: ignore[attr-defined]
@@ -53,7 +75,9 @@ def _seed(seed: int) -> np.ndarray:
     return np.array([(seed >> 32) & 0xFFFFFFFF, seed & 0xFFFFFFFF], dtype=np.uint32)
 
 
-def _threefry(key: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _threefry(
+    key: Sequence[np.ndarray] | np.ndarray, first: np.ndarray, second: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Twenty rounds, with a part of the key added after every four."""
     keys = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
     with np.errstate(over="ignore"):

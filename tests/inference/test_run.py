@@ -58,7 +58,8 @@ def test_a_tighter_tolerance_goes_on():
     assert tight.log_evidence - loose.log_evidence < 10 * 1e-4 * abs(tight.log_evidence)
 
 
-def test_only_new_shapes_are_compiled():
+def test_only_new_shapes_are_compiled(monkeypatch):
+    monkeypatch.setenv("TEMPERANCE_ENGINE", "plain")
     fit()
     compiled = []
     jax.monitoring.register_event_duration_secs_listener(
@@ -94,6 +95,7 @@ def test_a_bound_that_falls_is_a_named_error():
 def test_interruption_returns_the_best_so_far(monkeypatch):
     from temperance.inference import run
 
+    monkeypatch.setenv("TEMPERANCE_ENGINE", "plain")
     calls = []
     step = run._chunk
 

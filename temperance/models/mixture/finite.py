@@ -25,7 +25,7 @@ from ...families.translate import location_width, translate, translate_draw
 from ...numerics.latents import sum_out
 from ...numerics.place import on_device
 from ...numerics.special import log_mix, safe_log
-from .._answers import Clustering, Enumerable, Predicting
+from .._answers import Clustering, Enumerable, Predicting, compiled_occupancy
 from .._checks import check_choice as check_choice
 from .._checks import check_count as check_count
 from .._data import Data, make_data, over_blocks
@@ -355,6 +355,9 @@ class Mixture(Clustering, Predicting, Enumerable):
 
         return over_blocks(block, (data.values, data.weights), *data.cuts)[0]
 
+    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
+        return (occupancy(self, q, data),)
+
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
         """The components that hold data, the heaviest first."""
         (counts,) = self.held(q, data)
@@ -390,6 +393,20 @@ class Mixture(Clustering, Predicting, Enumerable):
         children = {name: p for name, p in self.prior.items() if isinstance(p, Conditional)}
         m = {name: family.mean() for name, family in families.items()} if children else {}
         return families | {name: p.family(p.natural(m)) for name, p in children.items()}
+
+
+def occupancy(model: Mixture, q: Posterior, data: Data) -> np.ndarray:
+    """`Mixture.occupancy`, without a compilation where the data are few."""
+    if type(model).__name__ in ("Mixture", "GaussianMixture"):
+        from ...kernels import small_mixture
+
+        def shapes(blocks: Any) -> tuple[Any, list[tuple[int, ...]]]:
+            return jax.tree.structure(blocks), [leaf.shape for leaf in jax.tree.leaves(blocks)]
+
+        # Other methods have posteriors of other families; those of a damaged file may not fit the prior.
+        if shapes(q.blocks) == shapes(model.prior) and small_mixture.suits(model, data):
+            return small_mixture.occupancy(model, q, data)
+    return np.asarray(compiled_occupancy(model, q, data))
 
 
 def pair_log_base(pair: Pair, data: Data) -> Float[Array, ""] | None:
