@@ -23,9 +23,11 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .compare import compare as compare
     from .comparison.agreement import bracket as bracket
     from .comparison.comparison import Comparison as Comparison
+    from .data import Corpus as Corpus
     from .data import Schema as Schema
     from .data import Table as Table
     from .data import read_table as read_table
+    from .data import read_texts as read_texts
     from .data.stream import Stream as Stream
     from .diagnostics.coherence import coherence as coherence
     from .families import *  # noqa: F403

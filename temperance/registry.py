@@ -241,7 +241,7 @@ _OTHERS = {
     "compare": ("compare",),
     "comparison.agreement": ("bracket",),
     "comparison.comparison": ("Comparison",),
-    "data": ("Schema", "Table", "read_table"),
+    "data": ("Corpus", "Schema", "Table", "read_table", "read_texts"),
     "data.stream": ("Stream",),
     "diagnostics.coherence": ("coherence",),
     "families": (

@@ -110,6 +110,25 @@ def compare(
     compare_sizes(problem, data, numbers, chosen, budget, output, workers, resume)
 
 
+@app.command(epilog="Example: temperance topics speeches.csv --text speech --topics 20 --out speeches")
+@flattened
+def topics(
+    source: Annotated[str, typer.Argument(help="A file of texts or counts, or a folder of .txt files.")],
+    reading: Reading,
+    topics: Annotated[int, typer.Option("--topics", "-k", min=1, help="How many topics.")] = 10,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for topics.csv, documents.csv, report.html and fit.tp.")
+    ] = None,
+    format: Format = "auto",
+) -> None:
+    """Read texts, say what was left out of them, and find their topics (by collapsed variational Bayes)."""
+    check_format(format)
+    from .work import fit_topics
+
+    fit_topics(source, reading, topics, seed, out, format)
+
+
 @app.command(epilog="Example: temperance predict galaxy.tp galaxy --format json")
 @flattened
 def predict(

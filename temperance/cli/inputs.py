@@ -10,7 +10,8 @@ import numpy as np
 
 import temperance as tp
 
-from ..data.load import Table, load_corpus, load_table
+from ..data.load import Table, documents_of, load_corpus, load_table
+from ..data.text_sources import open_texts
 from ..errors import InvalidData, InvalidParameter
 from .options import Problem, Reading
 
@@ -37,13 +38,22 @@ def read(problem: Problem, reading: Reading) -> Input:
     """The data of a model, from whatever the user named."""
     kind = problem.entry.data
     if kind == "corpus":
-        return corpus(problem.source, problem.vocabulary)
+        return corpus(problem.source, reading, problem.vocabulary)
     notes = (_FACTORS,) if problem.model == "factors" else ()
     return table(problem.source, reading, problem.target, kind == "inputs and targets", notes)
 
 
-def corpus(source: str, vocabulary: Path | None = None) -> Input:
-    return Input(load_corpus(source, vocabulary=vocabulary), source)
+def corpus(source: str, reading: Reading, vocabulary: Path | None = None) -> Input:
+    """Documents: texts, or counts of words."""
+    language = None if reading.language == "none" else reading.language
+    found = load_corpus(source, vocabulary=vocabulary, column=reading.text, language=language)
+    return Input(found, source, notes=tuple(getattr(found, "report", ())))
+
+
+def new_documents(source: str, reading: Reading) -> Any:
+    """Documents for a fitted model, which reads texts by itself as it read those that it was fitted to."""
+    with documents_of(source, reading.text) as path:
+        return load_corpus(source) if path is None else list(open_texts(path, reading.text).texts)
 
 
 def table(

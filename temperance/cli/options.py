@@ -57,6 +57,8 @@ class Reading:
     )
     missing: Annotated[str, typer.Option(help="Empty cells: error, drop (those rows) or marginalise.")] = "error"
     array: Annotated[str | None, typer.Option("--array", help="Which array of an npz file.")] = None
+    text: Annotated[str | None, typer.Option("--text", help="The column of texts, for topics.")] = None
+    language: Annotated[str, typer.Option(help="Of texts, for their stop words; none keeps them.")] = "english"
     delimiter: Annotated[str, typer.Option(help="Between cells of a text file; found by itself unless given.")] = ""
 
     def __post_init__(self) -> None:

@@ -173,6 +173,8 @@ def as_rows(raw: Any, documents: bool, options: dict[str, Any]) -> Any:
             return None
         if getattr(raw, "shape", (1,))[0] == 0:
             return None
+        if options.get("vocabulary") is None and isinstance(raw, list | tuple) and isinstance(raw[0], str):
+            raise InvalidData("texts on a cluster need one vocabulary for all partitions: tp.LDA(…, vocabulary=[…])")
         corpus = as_corpus(raw, **options)
         return corpus.take(slice(None)) if isinstance(corpus, ShardedCorpus) else corpus
     if isinstance(raw, tuple) and len(raw) == 2:

@@ -128,10 +128,7 @@ def _as_given(model: Model, rows: Any) -> Any:
 
 def _options(model: Model) -> dict[str, Any]:
     """How documents are read."""
-    if not isinstance(model, LDA):
-        return {}
-    words = None if model.vocabulary is None else model.vocabulary.words
-    return {"vocabulary": words, "n_words": model.n_words, "fractional": model.fractional}
+    return model.reading if isinstance(model, LDA) else {}
 
 
 def _with_words(model: LDA, about: About) -> LDA:

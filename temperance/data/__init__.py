@@ -6,6 +6,7 @@ from .corpus_files import read_corpus, read_vocabulary
 from .corpus_store import ShardedCorpus, open_corpus, store_corpus
 from .schema import Column, Schema
 from .tables import Table, read_table
+from .texts import read_texts
 
 __all__ = [
     "Column",
@@ -22,6 +23,7 @@ __all__ = [
     "open_corpus",
     "read_corpus",
     "read_table",
+    "read_texts",
     "read_vocabulary",
     "store_corpus",
 ]

@@ -7,7 +7,7 @@ may be memory-mapped (see `corpus_store.py`): `take` reads no more than the rows
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import InvalidData, InvalidParameter
 from .gate import check_corpus, check_sparse, check_vocabulary_size
+from .tokenise import Tokeniser
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -27,6 +28,8 @@ class Corpus:
     n_words: int
     vocabulary: tuple[str, ...] | None = None
     unknown: int = 0  # tokens left out because they are not in the vocabulary
+    tokeniser: Tokeniser | None = None  # how the texts were read, for new ones
+    report: tuple[str, ...] = ()  # what was read and what was left out, a sentence each
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -90,7 +93,8 @@ class Corpus:
         here = renumbered >= 0
         kept = np.concatenate([[0], np.cumsum(here)])
         vocabulary = None if self.vocabulary is None else tuple(self.vocabulary[index] for index in chosen)
-        return Corpus(kept[self.starts], renumbered[here], self.counts[here], len(chosen), vocabulary)
+        fewer = {"words": renumbered[here], "counts": self.counts[here], "n_words": len(chosen), "unknown": 0}
+        return dataclasses.replace(self, starts=kept[self.starts], vocabulary=vocabulary, **fewer)
 
     def prune(self, min_documents: int = 1, max_share: float = 1.0, most_common: int | None = None) -> Corpus:
         """Drop words in fewer than `min_documents` or in more than a share `max_share` of the documents,
@@ -151,12 +155,14 @@ def as_corpus(
     vocabulary: Sequence[str] | None = None,
     n_words: int | None = None,
     fractional: bool = False,
+    tokeniser: Tokeniser | None = None,
 ) -> Corpus:
     """A corpus from a SciPy sparse matrix or an array of counts (documents × words), a path (`read_corpus`),
-    lists of tokens (text, or word numbers from 0) or lists of (word number, count) pairs.
+    lists of tokens (text, or word numbers from 0), lists of (word number, count) pairs, or texts (`read_texts`).
 
     With a `vocabulary`, tokens that are not in it are left out and counted in `unknown`; without one, text
-    tokens make their own, in alphabetical order. Fractional counts are refused unless asked for.
+    tokens make their own, in alphabetical order. Fractional counts are refused unless asked for. With a vocabulary
+    `tokeniser` says how texts are read.
     """
     from .corpus_store import ShardedCorpus
 
@@ -165,6 +171,8 @@ def as_corpus(
         check_vocabulary_size(n_words, "n_words: the corpus")
     if isinstance(data, Corpus | ShardedCorpus):
         corpus = data
+    elif (texts := _as_texts(data)) is not None:
+        corpus = _from_texts(texts, words, tokeniser)
     elif isinstance(data, str | Path):
         from .corpus_files import read_corpus
 
@@ -284,9 +292,38 @@ def _from_lists(data: Sequence[Any], vocabulary: tuple[str, ...] | None, n_words
     return make_corpus(rows, words, check_counts(counts, fractional=True), (len(documents), size))
 
 
+def _as_texts(data: Any) -> Any:
+    """The data, if they are texts to be read, or a matrix of counts with its words; else None."""
+    if isinstance(data, str | Path):
+        from .text_sources import TABLES, looks_like_texts
+
+        path = Path(data)
+        texts = path.is_dir() or path.name.lower().removesuffix(".gz").endswith((*TABLES, ".txt"))
+        return path if texts and path.exists() and looks_like_texts(path) else None
+    if isinstance(data, list | tuple):
+        vectorised = isinstance(data, tuple) and len(data) == 2 and hasattr(data[0], "tocsr")
+        first = next((document for document in data if document is not None), None)
+        return data if vectorised or isinstance(first, str) else None
+    if isinstance(data, Iterator):
+        return data
+    column = getattr(data, "ndim", 1) == 1 and hasattr(data, "dtype") and not hasattr(data, "columns")
+    if column and len(data) and str(data.dtype).lower().startswith(("o", "str", "<u", "categ", "large_str", "utf")):
+        return data
+    return None
+
+
+def _from_texts(data: Any, vocabulary: tuple[str, ...] | None, tokeniser: Tokeniser | None) -> Corpus:
+    from .text_sources import open_texts
+    from .texts import count_texts, read_texts
+
+    if vocabulary is None or (isinstance(data, tuple) and hasattr(data[0], "tocsr")):
+        return read_texts(data)
+    return count_texts(open_texts(data).texts, vocabulary, tokeniser)
+
+
 def _tokens(document: Any, number: int) -> list[Any]:
     if isinstance(document, str) or not isinstance(document, Iterable):
-        raise InvalidData(f"document {number} must be a list of tokens, got {document!r}")
+        raise InvalidData(f"document {number} must be a list of tokens (or all documents texts), got {document!r}")
     return document.tolist() if isinstance(document, np.ndarray) else list(document)
 
 

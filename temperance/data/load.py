@@ -3,13 +3,15 @@ the name of a data set. What a file is, its first bytes say; the name only decid
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import gzip
 import io
 import itertools
 import sys
 import tempfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +23,9 @@ from .gate import check_sparse
 from .memory import require_memory
 from .npy import parse_npy
 from .npz import BROKEN_ARCHIVE, is_sparse, parse_npz, sparse_matrix
+from .recognise import Raw, recognise
 from .text import DELIMITERS, LOOK, Dialect, decode, find_decimal, find_delimiter, rows, split_line
+from .text_sources import looks_like_texts, open_texts
 
 _PIECE = 1 << 24  # bytes
 
@@ -72,12 +76,25 @@ def load_table(
     return _parse(content, name, array, delimiter).choose(columns)
 
 
-def load_corpus(source: str | Path, *, vocabulary: str | Path | None = None) -> Corpus:
-    """Documents as counts of words: LDA-C, UCI, Matrix Market, a sparse npz, or a table of counts, a column a word."""
+def load_corpus(
+    source: str | Path,
+    *,
+    vocabulary: str | Path | None = None,
+    column: str | None = None,
+    language: str | None = "english",
+) -> Corpus:
+    """Documents: texts (`read_texts`, with `column` and `language`), or counts of words as LDA-C, UCI, Matrix Market, a
+    sparse npz, or a table of counts with a column for each word."""
     from .. import datasets
     from .corpus_files import read_corpus, read_vocabulary
+    from .texts import count_texts, read_texts
 
     words = None if vocabulary is None else read_vocabulary(_existing(vocabulary))
+    with documents_of(source, column) as path:
+        if path is not None:
+            if words is not None:
+                return count_texts(open_texts(path, column).texts, words)
+            return read_texts(path, column, language=language)
     if _dataset_name(source):
         name = str(source)
         if words is None and f"{name}.vocab" in datasets.names():
@@ -87,15 +104,45 @@ def load_corpus(source: str | Path, *, vocabulary: str | Path | None = None) -> 
         return read_corpus(source, vocabulary=words)
     content, name = _content(source)
     if _is_table(content, name):
-        table = _parse(content, name, None, "")
+        table, notes = _without_ids(_parse(content, name, None, ""))
         named = not table.columns[0].startswith("column ")
-        return as_corpus(table.values, vocabulary=words or (table.columns if named else None))
+        corpus = as_corpus(table.values, vocabulary=words or (table.columns if named else None))
+        return dataclasses.replace(corpus, report=notes)
     if str(source) != "-":
         return read_corpus(source, vocabulary=words)
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / ("input.npz" if content[:2] == b"PK" else "input.txt")
         copy.write_bytes(content)
         return read_corpus(copy, vocabulary=words)
+
+
+@contextlib.contextmanager
+def documents_of(source: str | Path, column: str | None = None) -> Iterator[Path | None]:
+    """Where the texts of a source are, standard input in a file for a while; None if it holds no texts."""
+    if _dataset_name(source):
+        yield None
+    elif str(source) == "-" and column is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            content, _ = _content(source)
+            copy = Path(folder) / ("input.jsonl" if content[:1] == b"{" else "input.csv")
+            copy.write_bytes(content)
+            yield copy
+    elif str(source) == "-":
+        yield None
+    else:
+        path = Path(source) if Path(source).is_dir() else _existing(source)
+        yield path if column is not None or looks_like_texts(path) else None
+
+
+def _without_ids(table: Table) -> tuple[Table, tuple[str, ...]]:
+    """A table of counts without the columns that only name the rows, and a note on each of these."""
+    raws = [Raw(name, numbers=table.values[:, i], first=i == 0) for i, name in enumerate(table.columns)]
+    found = {raw.name: column for raw in raws if (column := recognise(raw)[0]).kind == "id"}
+    kept = [name for name in table.columns if name not in found]
+    if not kept:
+        raise InvalidData(f"{table.name} has no counts of words: {table.columns[0]!r} only names the rows")
+    notes = tuple(f"left out the column {name!r}: {column.reason}" for name, column in found.items())
+    return (table.choose(kept) if found else table), notes
 
 
 def _dataset_name(source: str | Path) -> bool:

@@ -63,13 +63,7 @@ class Dialect(NamedTuple):
 
 def decode(content: bytes, name: str) -> str:
     """The text of a file: UTF-8, UTF-16 or, failing these, the Latin alphabet of Windows."""
-    encoding = "utf-8-sig"
-    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        encoding = "utf-16"
-    elif content[1:40:2].count(0) > len(content[1:40:2]) // 2:
-        encoding = "utf-16-le"
-    elif content[0:40:2].count(0) > len(content[0:40:2]) // 2:
-        encoding = "utf-16-be"
+    encoding = find_encoding(content)
     tried = (encoding,) if encoding != "utf-8-sig" else (encoding, "cp1252", "latin-1")
     for encoding in tried:
         try:
@@ -87,6 +81,15 @@ def decode(content: bytes, name: str) -> str:
             f"{name} is neither text nor a known kind of file (line {line} holds the character {ord(odd[0])})"
         )
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def find_encoding(content: bytes) -> str:
+    """UTF-16, by its mark or by the zeros between Latin letters, or else UTF-8."""
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    if content[1:40:2].count(0) > len(content[1:40:2]) // 2:
+        return "utf-16-le"
+    return "utf-16-be" if content[0:40:2].count(0) > len(content[0:40:2]) // 2 else "utf-8-sig"
 
 
 def find_delimiter(lines: Sequence[str]) -> str:

@@ -20,7 +20,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
-from scipy.interpolate import PchipInterpolator
 from scipy.special import betaln, gammaln, logsumexp
 
 from ..errors import UnsupportedMethod
@@ -139,6 +138,8 @@ def _sampled_logs(model: Model, powers: np.ndarray, data: Data, seed: int, sweep
 
 
 def _logs(model: Model, powers: np.ndarray, data: Data, seed: int, sweeps: int) -> np.ndarray:
+    from scipy.interpolate import PchipInterpolator  # slow to import
+
     # Close together near T = 1, where θ goes from its prior to what leads C within log T of about 1/N.
     log_t = -np.log(powers.min()) * np.linspace(0.0, 1.0, _NODES) ** 3
     nodes, count = jnp.exp(-jnp.asarray(log_t)), model.known_gaussians(data)

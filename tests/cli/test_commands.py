@@ -307,3 +307,35 @@ def test_the_commands_of_the_documentation_run(tiny, capsys):
         if not line.startswith(("demo", "reproduce")):  # the examples of the help
             code, _, err = run(capsys, *shlex.split(line))
             assert code == 0, (line, err)
+
+
+def test_texts_on_the_command_line(tmp_path, capsys):
+    texts = ["cats purr and sleep all day", "dogs bark at night and day", "cats sleep when dogs bark"] * 8
+    table = tmp_path / "docs.csv"
+    table.write_text("id,body\n" + "".join(f"{number},{text} x{number}x\n" for number, text in enumerate(texts)))
+    _, out, _ = run(
+        capsys, "fit", table, "--model", "topics", "-k", 2, "--method", "cvb0", "--out", tmp_path / "fit.tp"
+    )
+    record = json.loads(out)
+    assert record["notes"][0] == "texts are the column 'body' of docs.csv"
+    words = set(" ".join(record["table"]["words"]).split())
+    assert words <= {"cats", "purr", "sleep", "day", "dogs", "bark", "night"} and len(words) > 3
+    rows = json.loads(run(capsys, "predict", tmp_path / "fit.tp", table)[1])
+    assert len(rows) == len(texts) and abs(sum(rows[0].values()) - 1) < 1e-9
+    assert run(capsys, "topics", table, "--topics", 2, "--out", tmp_path / "out")[0] == 0
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "topics.csv", "documents.csv", "report.html", "fit.tp",
+    }  # fmt: skip
+    assert len((tmp_path / "out" / "documents.csv").read_text().splitlines()) == len(texts) + 1
+
+
+def test_ids_are_no_topics(tmp_path, capsys):
+    table = tmp_path / "ids.csv"
+    table.write_text("id,code\n" + "".join(f"{number},c{number}\n" for number in range(30)))
+    for command in (("fit", table, "--model", "topics"), ("topics", table), ("topics", tmp_path)):
+        sentence = refused(capsys, *command)
+        assert "looks like text" in sentence or "no .txt files" in sentence
+    table.write_text("id,cat,dog\n" + "".join(f"{number},{number % 3},{number % 2}\n" for number in range(30)))
+    record = json.loads(run(capsys, "fit", table, "--model", "topics", "-k", 2, "--method", "cvb0")[1])
+    assert record["notes"][0].startswith("left out the column 'id'")
+    assert set(" ".join(record["table"]["words"]).split()) == {"cat", "dog"}

@@ -21,6 +21,7 @@ from jaxtyping import Array, ArrayLike, Float, Key
 
 from ...data import Corpus, as_corpus, as_weights
 from ...data.memory import require_memory
+from ...data.tokenise import Tokeniser
 from ...errors import InvalidData, InvalidParameter
 from ...families.concentration import Concentration
 from ...families.dirichlet import Dirichlet, DirichletVector
@@ -66,12 +67,20 @@ class Symmetric(Conditional):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """The words, compared quickly: it is part of what a compiled function depends on."""
+    """The words, how texts are read as these, and what was left out of them.
+
+    It is compared quickly, as a part of what a compiled function depends on.
+    """
 
     words: tuple[str, ...]
+    tokeniser: Tokeniser | None = None
+    report: tuple[str, ...] = ()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and (self.words is other.words or self.words == other.words)
+        if not isinstance(other, Vocabulary):
+            return False
+        pairs = ((getattr(self, name), getattr(other, name)) for name in ("words", "tokeniser", "report"))
+        return all(mine is theirs or mine == theirs for mine, theirs in pairs)
 
     def __hash__(self) -> int:
         return hash((len(self.words), self.words[:1], self.words[-1:]))
@@ -293,8 +302,7 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
     # ---- data in, answers out ---------------------------------------------------------------------------
 
     def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
-        words = None if self.vocabulary is None else self.vocabulary.words
-        corpus = as_corpus(data, vocabulary=words, n_words=self.n_words, fractional=self.fractional)
+        corpus = self.new_corpus(data)
         if corpus.n_tokens == 0:
             raise InvalidData(f"all {len(corpus)} documents are empty")
         require_memory(32 * self.n_topics * corpus.n_words, f"{self.n_topics} topics over {corpus.n_words} words")
@@ -308,7 +316,10 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
 
     def complete(self, corpus: Any) -> Self:
         """The model with the sizes, words and document length of a corpus."""
-        vocabulary = self.vocabulary or (None if corpus.vocabulary is None else Vocabulary(corpus.vocabulary))
+        vocabulary = self.vocabulary
+        if vocabulary is None and corpus.vocabulary is not None:
+            read = (getattr(corpus, "tokeniser", None), getattr(corpus, "report", ()))  # not of a corpus in shards
+            vocabulary = Vocabulary(corpus.vocabulary, *read)
         length = max(1, round(corpus.n_tokens / len(corpus)))
         prior = self._prior(corpus.n_words)
         return self._with(n_words=corpus.n_words, vocabulary=vocabulary, length=length, prior=prior)
@@ -317,10 +328,16 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         """The model as CVB0 sees it."""
         return self._with(collapsed=True)
 
-    def new_corpus(self, data: Any) -> Corpus:
-        """New documents over the words the model was fitted to."""
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How `as_corpus` reads documents for this model."""
         words = None if self.vocabulary is None else self.vocabulary.words
-        return as_corpus(data, vocabulary=words, n_words=self.n_words, fractional=self.fractional)
+        tokeniser = None if self.vocabulary is None else self.vocabulary.tokeniser
+        return {"vocabulary": words, "n_words": self.n_words, "fractional": self.fractional, "tokeniser": tokeniser}
+
+    def new_corpus(self, data: Any) -> Corpus:
+        """Documents over the words of the model, if it has any yet."""
+        return as_corpus(data, **self.reading)
 
     def new_rows(self, data: Any) -> Documents:
         corpus = self.new_corpus(data)
@@ -378,7 +395,8 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
     def notes(self, data: Data) -> list[str]:
         empty = int(np.sum(np.asarray(data.values.lengths)[: data.size] == 0))
         plural = "s are" if empty > 1 else " is"
-        return [f"{empty} document{plural} empty: their topics are those of the prior"] if empty else []
+        notes = [] if self.vocabulary is None else list(self.vocabulary.report)
+        return notes + ([f"{empty} document{plural} empty: their topics are those of the prior"] if empty else [])
 
     @property
     def rounding(self) -> float:
