@@ -187,7 +187,8 @@ def draw(results: dict[str, Any], path: Path) -> None:
             if row is not None:
                 style = "--" if curve == "default" else "-"
                 panel.plot(row["passes"], row["held_out"], style, color=f"C{number}", linewidth=1.4, label=curve)
-        panel.set_title(f"{NAMES[name]}: {corpus['documents'] / 1e6:.3g} M × {corpus['words']:,}", fontsize=10)
+        size = f"{corpus['documents'] / 1e6:.3g} M × {corpus['words']:,}"
+        panel.set_title(f"simulated, the size of {NAMES[name]}: {size}", fontsize=10)
         panel.set_xlabel("passes")
     panels[0].set_ylabel("held-out nats a token")
     panels[-1].legend(fontsize=8, frameon=False)

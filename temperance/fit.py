@@ -362,7 +362,7 @@ def _fit(
         seed=seed,
         state=result.state,
         data=kept,
-        details=dict(result.details) | {"engine": done.engine},
+        details={"engine": done.engine} | dict(result.details),
         notes=(*model.notes(kept), *result.notes, *((keep.failure,) if keep is not None and keep.failure else ())),
         interrupted=interrupted,
     )

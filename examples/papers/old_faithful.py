@@ -17,6 +17,7 @@ from _figure import COLOURS, GREY, canvas, keep
 import temperance as tp
 
 STARTS = 100
+QUICK = {"starts": 3}
 
 
 def data() -> np.ndarray:
@@ -41,14 +42,14 @@ def ellipse(axes, mean: np.ndarray, covariance: np.ndarray, colour: str) -> None
     axes.plot(path[:, 0], path[:, 1], color=colour)
 
 
-def main(folder: str | None = None) -> dict[str, object]:
+def main(folder: str | None = None, starts: int = STARTS) -> dict[str, object]:
     x = data()
-    pruned = fit(x, 6, 1e-3)
+    pruned = fit(x, 6, 1e-3, starts)
     counts = np.asarray(pruned.table()["data"])
     print(f"K = 6, α₀ = 0.001: bound {pruned.log_evidence:.6f}, data in the components left: {counts.round(2)}")
 
     sizes = range(1, 7)
-    fits = {k: fit(x, k, 1.0) for k in sizes}
+    fits = {k: fit(x, k, 1.0, starts) for k in sizes}
     rows = []
     for k, each in fits.items():
         used = len(each.table()["data"])
@@ -73,12 +74,12 @@ def main(folder: str | None = None) -> dict[str, object]:
     left.set(xlabel="eruption (standardised)", ylabel="waiting (standardised)")
     left.set_title(f"six components, α₀ = 0.001: {len(occupied)} left", fontsize=10)
     for k, each in fits.items():
-        starts = each.history["restarts"] + lgamma(k + 1)
-        right.plot(np.full(len(starts), k), starts, ".", color=GREY, markersize=3)
+        bounds = each.history["restarts"] + lgamma(k + 1)
+        right.plot(np.full(len(bounds), k), bounds, ".", color=GREY, markersize=3)
     right.plot(sizes, [row[3] for row in rows], "o-", color=COLOURS[0], label="bound + ln K!")
     right.plot(sizes, [row[2] for row in rows], "s--", color=COLOURS[1], label="bound")
     right.set(xlabel="components K", ylim=(min(row[2] for row in rows[1:]) - 12, max(row[3] for row in rows) + 4))
-    right.set_title(f"α₀ = 1, {STARTS} starts (grey)", fontsize=10)
+    right.set_title(f"α₀ = 1, {starts} starts (grey)", fontsize=10)
     right.legend(frameon=False, fontsize=8)
     keep(figure, "old-faithful", folder)
     return {"pruned": pruned, "rows": rows}

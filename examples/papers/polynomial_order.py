@@ -30,6 +30,7 @@ FEATURES = {
     "orthonormal, default priors": ("orthonormal", False),
 }
 SETTINGS = [(noise, known) for noise in (0.3, 1.0) for known in (True, False)]
+QUICK: dict[str, Any] = {"sets": 2, "settings": SETTINGS[:1]}
 
 
 def simulate(sets: int, noise: float, seed: int = 1) -> list[tuple[np.ndarray, np.ndarray, float]]:

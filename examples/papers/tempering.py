@@ -19,6 +19,7 @@ from temperance.evidence.thermodynamic import fit_tail, integrate
 
 LADDER = np.concatenate([[0.0], np.geomspace(1e-3, 0.45, 14), np.linspace(0.5, 1.0, 11)])
 PINNED = (5, 40, 79)  # a galaxy from each of the three groups
+QUICK = {"draws": 90}
 
 
 def fit(width: float, draws: int, **options: Any) -> tp.Fit:
@@ -103,7 +104,7 @@ def colour(beta: float) -> Any:
     return colormaps["viridis"](0.95 * float(beta) ** 0.3)
 
 
-def main(folder: str | None = None, draws: str = "9000") -> dict[str, Any]:
+def main(folder: str | None = None, draws: int | str = 9000) -> dict[str, Any]:
     count = int(draws)
     plain = fit(0.01, count, reference="prior")
     adapted = fit(0.01, count, ladder=None)

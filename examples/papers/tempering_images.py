@@ -15,6 +15,7 @@ import sys
 from typing import Any
 
 import numpy as np
+from _figure import canvas, keep
 from scipy.optimize import linear_sum_assignment
 
 import temperance as tp
@@ -46,6 +47,7 @@ def images(name: str) -> np.ndarray:
 
 
 SETS = ("dominoes", "bars", "blocks", "shapes")
+QUICK: dict[str, Any] = {"starts": 1, "sets": SETS[:1], "n": 200}
 
 
 def simulate(name: str, n: int = N, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -79,8 +81,8 @@ def methods(x: np.ndarray) -> dict[str, Any]:
     }
 
 
-def table(name: str, starts: int = 20) -> dict[str, dict[str, Any]]:
-    x, factors = simulate(name)
+def table(name: str, starts: int = 20, n: int = N) -> dict[str, dict[str, Any]]:
+    x, factors = simulate(name, n)
     print(name, flush=True)
     rows: dict[str, dict[str, Any]] = {}
     for label, method in methods(x).items():
@@ -98,12 +100,10 @@ def table(name: str, starts: int = 20) -> dict[str, dict[str, Any]]:
     return rows
 
 
-def main(folder: str | None = None, starts: str = "20") -> dict[str, Any]:
-    from _figure import canvas, keep
-
-    results = {name: table(name, int(starts)) for name in SETS}
-    figure, axes = canvas(len(SETS), width=13.0, height=3.4)
-    for axis, name in zip(axes, SETS, strict=True):
+def main(folder: str | None = None, starts: int | str = 20, sets: tuple[str, ...] = SETS, n: int = N) -> dict[str, Any]:
+    results = {name: table(name, int(starts), n) for name in sets}
+    figure, axes = canvas(len(sets), width=13.0, height=3.4)
+    for axis, name in zip(axes, sets, strict=True):
         factors = simulate(name, 8)[1]
         rows = {"truth": factors} | {label: row["fit"].components for label, row in results[name].items()}
         framed = [np.pad(images, ((0, 0), (0, 1), (0, 1)), constant_values=np.nan) for images in rows.values()]

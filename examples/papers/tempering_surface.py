@@ -13,12 +13,14 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
+from _figure import COLOURS, canvas, keep
 
 import temperance as tp
 from temperance.models import Powers
 
 TEMPERATURES = (20.0, 13.0, 8.5, 1.0)
 GRID = np.linspace(-6.0, 6.0, 121)
+QUICK: dict[str, int] = {}  # it takes seconds as it is
 
 
 def simulate(n: int = 200, seed: int = 0) -> np.ndarray:
@@ -53,8 +55,6 @@ def optima(values: np.ndarray) -> int:
 
 
 def main(folder: str | None = None) -> list[int]:
-    from _figure import COLOURS, canvas, keep
-
     figure, axes = canvas(len(TEMPERATURES), width=11.0, height=3.0)
     counts = []
     for axis, temperature in zip(axes, TEMPERATURES, strict=True):

@@ -16,14 +16,19 @@ from _figure import canvas, keep
 
 import temperance as tp
 
-METHODS = {
-    "VB": tp.VB(restarts=5, max_iter=200),
-    "SVI": tp.SVI(restarts=5),
-    "VB, 20 batches": tp.VB(restarts=5, max_iter=200, batches=20, carry=False, local_steps=10),
-}
+N, STARTS = 10_000, 5
+QUICK = {"starts": 1, "n": 500}
 
 
-def simulate(n: int = 10_000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def methods(starts: int) -> dict[str, tp.VB | tp.SVI]:
+    return {
+        "VB": tp.VB(restarts=starts, max_iter=200),
+        "SVI": tp.SVI(restarts=starts),
+        "VB, 20 batches": tp.VB(restarts=starts, max_iter=200, batches=20, carry=False, local_steps=10),
+    }
+
+
+def simulate(n: int = N, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     rows = np.repeat(np.eye(4)[:, :, None], 4, axis=2)
     factors = np.concatenate([rows, rows.swapaxes(1, 2)]) * rng.uniform(0.5, 1.0, (8, 1, 1))
@@ -42,10 +47,10 @@ def strip(images: np.ndarray) -> np.ndarray:
     return np.concatenate(list(framed), axis=1)
 
 
-def main(folder: str | None = None) -> dict[str, np.ndarray]:
-    images, factors = simulate()
+def main(folder: str | None = None, starts: int = STARTS, n: int = N) -> dict[str, np.ndarray]:
+    images, factors = simulate(n)
     rows, bounds = {"eight data": images[:8], "the truth": factors}, {}
-    for name, method in METHODS.items():
+    for name, method in methods(starts).items():
         model = tp.FactorialMixture(8, noise=0.1, probability=0.3, factor_variance=0.35)
         fit = tp.fit(model, images, method, seed=0)
         bounds[name] = np.sort(fit.history["restarts"])[::-1]

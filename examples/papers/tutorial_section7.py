@@ -15,6 +15,7 @@ from _figure import COLOURS, canvas, keep
 import temperance as tp
 
 N, K, TRIALS, ITERATIONS = 1000, 3, 5, 100
+QUICK = {"count": 1}
 
 
 def simulate(d: int, seed: int) -> np.ndarray:
@@ -23,7 +24,7 @@ def simulate(d: int, seed: int) -> np.ndarray:
     return means[rng.choice(K, N, p=rng.dirichlet(np.ones(K)))] + rng.normal(size=(N, d))
 
 
-def trials(x: np.ndarray) -> list[tp.Fit]:
+def trials(x: np.ndarray, count: int = TRIALS) -> list[tp.Fit]:
     """Separate fits, so that the path of each start is kept."""
     d = x.shape[1]
     model = tp.GaussianMixture(
@@ -33,14 +34,14 @@ def trials(x: np.ndarray) -> list[tp.Fit]:
         concentration=1.0,
         init="random",
     )
-    return [tp.fit(model, x, tp.VB(max_iter=ITERATIONS, tol=0.0), seed=seed) for seed in range(TRIALS)]
+    return [tp.fit(model, x, tp.VB(max_iter=ITERATIONS, tol=0.0), seed=seed) for seed in range(count)]
 
 
-def main(folder: str | None = None) -> dict[int, list[float]]:
+def main(folder: str | None = None, count: int = TRIALS) -> dict[int, list[float]]:
     figure, axes = canvas(2)
     final: dict[int, list[float]] = {}
     for axis, d in zip(axes, (1, 2), strict=True):
-        fits = trials(simulate(d, seed=d))
+        fits = trials(simulate(d, seed=d), count)
         final[d] = [fit.log_evidence for fit in fits]
         for number, fit in enumerate(fits):
             bounds = fit.history["elbo"]  # shorter than asked for where the bound stopped moving altogether

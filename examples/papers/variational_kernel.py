@@ -24,6 +24,7 @@ from temperance.numerics.latents import integrate_out
 
 PRECISION = 1 / (1 - 0.98**2)  # ρ₁₁ = ρ₂₂ = 25.2525
 COUPLING = -0.98 * PRECISION  # ρ₁₂ = −24.7475
+QUICK = {"draws": 200}
 
 
 class Toy(Model):
@@ -79,13 +80,13 @@ def chains(model: Model, data: Data, starts: np.ndarray, steps: int, walk: float
     return np.asarray(jax.jit(lambda keys: jax.lax.scan(step, start, keys)[1])(keys))
 
 
-def main(folder: str | None = None) -> dict[str, Any]:
+def main(folder: str | None = None, draws: int = 20_000) -> dict[str, Any]:
     model, data = Toy().prepare(np.zeros(1))
     places = np.linspace(-4, 4, 161)
     found = acceptance(model, data, places)
     density = np.exp(-0.5 * places**2) / np.sqrt(2 * np.pi)
     average = float(np.trapezoid(found * density, places))
-    fit = tp.fit(Toy(), np.zeros(1), tp.VariationalKernel(draws=20_000, walk=0.0), seed=0)
+    fit = tp.fit(Toy(), np.zeros(1), tp.VariationalKernel(draws=draws, walk=0.0), seed=0)
     print(f"average acceptance: {average:.3f} by quadrature, {fit.details['acceptance']:.3f} in a chain")
     figure, (axes,) = canvas(1, width=6)
     axes.plot(places, found, color=COLOURS[0], label="average acceptance from θ′")

@@ -205,6 +205,7 @@ def list_models(format: Format = "auto") -> None:
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="The figure; without one, the names are listed.")] = None,
     out: Annotated[Path, typer.Option(help="The folder for the figure.")] = Path("out"),
+    quick: Annotated[bool, typer.Option("--quick", help="Few starts and draws: seconds, but not the result.")] = False,
 ) -> None:
     """Regenerate a figure of the papers."""
     from .gallery import figures, make_figure
@@ -212,4 +213,4 @@ def reproduce(
     if name is None:
         typer.echo("\n".join(figures()))
     else:
-        make_figure(name, out)
+        make_figure(name, out, quick)

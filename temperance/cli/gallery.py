@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
+from types import ModuleType
 
 from ..errors import InvalidData, InvalidParameter
 
@@ -21,7 +22,8 @@ def figures() -> dict[str, Path]:
     raise InvalidData("the scripts of the gallery (examples/papers) are not in this installation")
 
 
-def make_figure(name: str, folder: Path) -> None:
+def load_script(name: str) -> ModuleType:
+    """The script of a figure: `main(folder, **settings)` draws it, and `QUICK` holds settings that take seconds."""
     known = figures()
     if name not in known:
         raise InvalidParameter(f"NAME must be one of {', '.join(known)}, got {name!r}")
@@ -31,7 +33,16 @@ def make_figure(name: str, folder: Path) -> None:
         spec = importlib.util.spec_from_file_location(script.stem, script)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
+        sys.modules[script.stem] = module  # where dataclasses look for the annotations of a model defined there
         spec.loader.exec_module(module)
-        module.main(str(folder))
     finally:
         sys.path.remove(str(script.parent))
+    return module
+
+
+def make_figure(name: str, folder: Path, quick: bool = False) -> None:
+    script = load_script(name)
+    if quick and script.QUICK:
+        settings = ", ".join(f"{setting} = {value}" for setting, value in script.QUICK.items())
+        print(f"quick settings ({settings}): the figure shows that the script runs, not the paper's result")
+    script.main(str(folder), **(script.QUICK if quick else {}))

@@ -17,7 +17,7 @@ from temperance.inference import run
 from temperance.inference.progress import Progress
 from temperance.kernels import run_engine, small_mixture
 from temperance.models import Posterior
-from temperance.models.mixture.finite import _occupancy
+from temperance.models._answers import compiled_occupancy
 from temperance.models.mixture.starts import kmeans_plus_plus
 from temperance.numerics import keys
 
@@ -68,7 +68,7 @@ def test_a_sweep_is_the_derived_one(covariance, weights):
         np.testing.assert_allclose(bounds[restart], bound, rtol=1e-10)
         assert_close(jax.tree.map(lambda leaf, restart=restart: leaf[restart], after), derived, 1e-10)
         np.testing.assert_allclose(
-            small_mixture.occupancy(model, here, data), _occupancy(model, here, data), rtol=1e-9, atol=1e-12
+            small_mixture.occupancy(model, here, data), compiled_occupancy(model, here, data), rtol=1e-9, atol=1e-12
         )
 
 
