@@ -270,7 +270,7 @@ def fit(
     if not isinstance(model, Model):
         raise InvalidParameter(f"model must be a model such as tp.GaussianMixture(3), got {model!r}")
     if isinstance(engine, str) and engine not in _ENGINES:
-        raise InvalidParameter(f"engine must be 'auto', 'plain' or a Dask client, got {engine!r}")
+        raise InvalidParameter(f"engine must be a dask.distributed.Client, 'auto' or 'plain', got {engine!r}")
     if not isinstance(engine, str | None) or is_lazy(data):
         from .cluster.checkpoint import ClusterCheckpoint
         from .cluster.restarts import runner, spreads_restarts

@@ -302,7 +302,7 @@ class ConditionalGraphModel(Regressing, GraphModel):
     """A graph with inputs, which it does not describe: it predicts its observed variable at new ones."""
 
     def __init__(self, spec: Spec, constants: dict[str, Any], remarks: tuple[str, ...], masked: bool = False):
-        super().__init__(spec, constants, remarks, masked)
+        GraphModel.__init__(self, spec, constants, remarks, masked)
 
     def predict(self, q: Any, inputs: Any) -> Any:
         return predict(self, q, inputs)

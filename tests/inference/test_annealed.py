@@ -95,7 +95,8 @@ def test_the_annealed_bound_rises_at_fixed_temperature(name: str) -> None:
         bounds = history["annealed_elbo"][part]
         assert (np.diff(bounds) >= -1e-9 * np.abs(bounds[1:])).all()
     assert history["annealed_elbo"][11] > history["annealed_elbo"][0] + 1e-3
-    np.testing.assert_array_equal(history["annealed_elbo"][24:], history["elbo"][24:])
+    # At T = 1 they are one number, which the compiler works out once for each report: the last bit may differ.
+    np.testing.assert_allclose(history["annealed_elbo"][24:], history["elbo"][24:], rtol=4e-16)
 
 
 def mix(one: Any, other: Any) -> Any:

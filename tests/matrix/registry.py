@@ -122,7 +122,7 @@ ENTRIES = [
     *map(mixture, PAIRS),
     *map(regression, (False, True)),
     Entry("Dirichlet process, a prior on the concentration", process),
-    Entry("mixture with outliers", outliers, rare=True),
+    Entry("mixture with outliers", outliers),
     Entry("factor analysis with holes", factors),
     Entry("state space", states),
     Entry("hidden Markov model with holes", chain, weighted=False),
