@@ -214,3 +214,17 @@ def reproduce(
         typer.echo("\n".join(figures()))
     else:
         make_figure(name, out, quick)
+
+
+@app.command(epilog="Example: temperance cache warm")
+def cache(
+    action: Annotated[str, typer.Argument(help="show, warm (compile the common cases) or clear.")] = "show",
+    format: Format = "auto",
+) -> None:
+    """Look after the executables that are kept between processes."""
+    from .work import look_after_cache
+
+    check_format(format)
+    if action not in ("show", "warm", "clear"):
+        raise InvalidParameter(f"the action must be show, warm or clear, got {action!r}")
+    look_after_cache(action, format)

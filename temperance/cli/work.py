@@ -190,3 +190,24 @@ def _interrupted(out: Path | None, what: str) -> None:
     saved = f"; {out} holds {what}" if out else "; with --out FILE what was done would have been saved"
     typer.echo(f"temperance: interrupted{saved}", err=True)
     raise typer.Exit(1)
+
+
+def look_after_cache(action: str, format: str) -> None:
+    """Show, make or remove the executables that are kept between processes."""
+    from .. import programs
+
+    if action == "clear":
+        typer.echo(f"removed {programs.clear()} kept executables")
+        return
+    if action == "warm":
+        programs.warm()
+    kept = programs.show()
+    if not person(format):
+        typer.echo(as_json([{"name": name, "bytes": size, "age": age} for name, size, age in kept]))
+        return
+    total = sum(size for _, size, _ in kept)
+    typer.echo(f"{len(kept)} kept executables, {total / 1e6:.1f} MB")
+    if kept:
+        names, sizes, ages = zip(*kept, strict=True)
+        show_table({"program": list(names), "kB": [f"{size / 1e3:.0f}" for size in sizes],
+                    "last used, hours ago": [f"{age / 3600:.1f}" for age in ages]})  # fmt: skip

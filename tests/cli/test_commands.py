@@ -339,3 +339,10 @@ def test_ids_are_no_topics(tmp_path, capsys):
     record = json.loads(run(capsys, "fit", table, "--model", "topics", "-k", 2, "--method", "cvb0")[1])
     assert record["notes"][0].startswith("left out the column 'id'")
     assert set(" ".join(record["table"]["words"]).split()) == {"cat", "dog"}
+
+
+def test_kept_executables_are_shown_and_cleared(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TEMPERANCE_CACHE", str(tmp_path))
+    assert run(capsys, "cache", "--format", "json") == (0, "[]\n", "")
+    assert run(capsys, "cache", "clear") == (0, "removed 0 kept executables\n", "")
+    assert "show, warm or clear, got 'empty'" in refused(capsys, "cache", "empty")
