@@ -1,9 +1,11 @@
 """Settings shared by all tests. Float64 is not set here: the package does it, and the tests rely on that."""
 
+import gc
 import os
 from pathlib import Path
 
 import jax
+import pytest
 from hypothesis import settings
 
 CACHE = Path(__file__).resolve().parents[1] / ".cache"
@@ -25,3 +27,19 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # The same examples on every machine, and no deadline, because the first example of a shape compiles.
 settings.register_profile("temperance", deadline=None, derandomize=True)
 settings.load_profile("temperance")
+
+
+_MAPS = 25_000  # of the 65,530 memory maps that Linux allows a process; LLVM aborts when it gets no more
+_counted = 0
+
+
+@pytest.fixture(autouse=True)
+def compiled_programs_are_dropped():
+    """Each compiled program takes hundreds of memory maps: after many tests, those of earlier ones are dropped."""
+    global _counted
+    yield
+    _counted += 1
+    maps = Path("/proc/self/maps")
+    if _counted % 10 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > _MAPS:
+        jax.clear_caches()
+        gc.collect()

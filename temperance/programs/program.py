@@ -21,7 +21,7 @@ from .environment import context, describe_context, describe_process
 from .identity import NoIdentity, describe, name_of
 
 SMALL = 2**16  # numbers in all array arguments together: below it compilation takes longer than the run
-CAPACITY = 256  # executables in memory; each holds a dozen of the 65,530 memory maps that Linux allows a process
+CAPACITY = 128  # executables in memory; each holds a dozen of the 65,530 memory maps that Linux allows a process
 
 _EXECUTABLES: OrderedDict[Hashable, Executable] = OrderedDict()  # the least recently used first
 _COMPILING: dict[Hashable, threading.Lock] = {}
