@@ -57,7 +57,7 @@ def run(
     from ..kernels import run_engine, walk_engine
 
     began = time.perf_counter()
-    engine = run_engine(method, model, data) if start is None and checkpoint is None else None
+    engine = run_engine(method, model, data) if start is None else None
     steps = _chunk if engine is None else engine.chunk
     if not isinstance(data, Streamed) and not method.counts_rows:
         data = data.uncounted()

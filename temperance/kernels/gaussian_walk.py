@@ -77,7 +77,7 @@ def _on_host(bias: Array, weights: Array, x: Array, row_weights: Array, blocks: 
     return jax.pure_callback(_call, shapes, x, row_weights, bias, weights, vmap_method="sequential")
 
 
-# As `gaussian_kernel.host_statistics`. The kernel has no derivative: that of `on_device` stands in.
+# As `gaussian_walk_kernel.host_statistics`. The kernel has no derivative: that of `on_device` stands in.
 statistics = jax.custom_jvp(_on_host, nondiff_argnums=(4,))
 
 

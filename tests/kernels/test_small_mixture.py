@@ -212,9 +212,13 @@ def test_interruption_returns_the_best_so_far(monkeypatch):
     assert isinstance(found.state, Posterior) and len(found.history["elbo"]) == 4
 
 
-def test_a_checkpoint_is_kept_by_the_compiled_loop(tmp_path):
-    found = tp.fit(tp.GaussianMixture(2), X, tp.VB(max_iter=3), checkpoint=tmp_path / "kept")
-    assert found.details["engine"] == "plain"
+def test_a_run_goes_on_from_a_checkpoint_with_the_same_bits(tmp_path):
+    tp.fit(tp.GaussianMixture(2), X, tp.VB(max_iter=3), checkpoint=tmp_path / "kept")
+    resumed = tp.fit(tp.GaussianMixture(2), X, tp.VB(max_iter=9), checkpoint=tmp_path / "kept")
+    whole = tp.fit(tp.GaussianMixture(2), X, tp.VB(max_iter=9))
+    assert resumed.details["engine"] == whole.details["engine"] == "small mixture (numpy)"
+    np.testing.assert_array_equal(resumed.history["elbo"], whole.history["elbo"])
+    assert resumed.log_evidence == whole.log_evidence
 
 
 # ---- nothing to compile ------------------------------------------------------------------------------------------

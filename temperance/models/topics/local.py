@@ -1,6 +1,6 @@
 """The local step of LDA: coordinate ascent over the topic proportions of each document, in closed form.
 
-What `Model.terms` derives from `LDA.log_evidence`, written out without logarithms: with B_vk = exp E log β_kv
+What autodiff derives from `LDA.log_evidence`, written out without logarithms: with B_vk = exp E log β_kv
 and e_k = exp E log θ_k, the responsibilities are φ_vk ∝ e_k B_vk and γ = α + Σ_v n_v φ_v. On the CPU ragged
 sparse work is done by Numba kernels (`kernels/topics_walk.py`), elsewhere on padded arrays; tests hold all three equal.
 """
