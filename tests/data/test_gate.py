@@ -2,7 +2,6 @@
 
 import io
 import json
-import time
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from scipy import sparse
 
 import temperance as tp
 from temperance.data import Corpus, as_corpus, open_corpus, read_corpus, store_corpus
-from temperance.data.gate import check_corpus, check_sparse
 from temperance.data.load import load_corpus, load_table
 from temperance.errors import InvalidData, TemperanceError
 
@@ -134,23 +132,3 @@ def test_corpora_made_by_hand_and_shards_on_disk(tmp_path):
     with pytest.raises(InvalidData, match="do not go up"):
         open_corpus(tmp_path / "shards")
     assert about["n_words"] == 4
-
-
-def test_the_checks_of_a_million_tokens_take_milliseconds():
-    """A pass of LDA over as many takes 0.2 s and more; the checks are to stay below 2% of a fit."""
-    rng = np.random.default_rng(0)
-    words = rng.integers(0, 10_000, 1_000_000).astype(np.int32)
-    starts = np.arange(0, 1_000_001, 100)
-    matrix = sparse.csr_matrix((np.ones(1_000_000), words, starts), shape=(10_000, 10_000))
-    corpus = Corpus(starts, words, np.ones(1_000_000, np.float32), 10_000)
-
-    def fastest(check):
-        times = []
-        for _ in range(5):
-            begun = time.perf_counter()
-            check()
-            times.append(time.perf_counter() - begun)
-        return min(times)
-
-    assert fastest(lambda: check_sparse(matrix)) < 0.02
-    assert fastest(lambda: check_corpus(corpus.starts, corpus.words, corpus.counts, corpus.n_words)) < 0.02
