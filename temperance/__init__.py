@@ -28,6 +28,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .data import Table as Table
     from .data import read_table as read_table
     from .data import read_texts as read_texts
+    from .data.features import Polynomial as Polynomial
     from .data.stream import Stream as Stream
     from .diagnostics.coherence import coherence as coherence
     from .families import *  # noqa: F403
@@ -55,7 +56,6 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .models.hidden_markov.model import HMM as HMM
     from .models.linear.answers import Prediction as Prediction
     from .models.linear.factor_analysis import FactorAnalysis as FactorAnalysis
-    from .models.linear.features import Polynomial as Polynomial
     from .models.linear.regression import LinearRegression as LinearRegression
     from .models.linear.state_space import StateSpace as StateSpace
     from .models.mixture.dirichlet_process import DirichletProcessMixture as DirichletProcessMixture

@@ -21,7 +21,7 @@ from .inference._method import Method
 from .inference.progress import Grid
 from .models import Data, Model
 from .models._data import gathered
-from .models._devices import one_device
+from .numerics.devices import one_device
 from .numerics.keys import fold_in
 
 

@@ -275,7 +275,7 @@ def fit(
         from .cluster.checkpoint import ClusterCheckpoint
         from .cluster.restarts import runner, spreads_restarts
         from .cluster.start import attended, begin, brought_home, refusal
-        from .models._devices import one_device
+        from .numerics.devices import one_device
 
         if spreads_restarts(engine, data, method, checkpoint, refusal(method, model, weights)):
             if checkpoint is not None:

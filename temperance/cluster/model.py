@@ -21,9 +21,8 @@ from ..errors import UnsupportedMethod
 from ..kernels import engine
 from ..models import Data, Each, Model, Posterior, Way
 from ..models._blocks import is_cold
-from ..models._data import make_data
+from ..models._data import Stochastic, make_data
 from ..models._model import Means, Walked
-from ..models._rows import Stochastic
 from ..models._wrapped import Wrapped
 from .worker import answer
 

@@ -22,7 +22,7 @@ from ..inference._method import Method, Run
 from ..inference.progress import Progress
 from ..inference.run import _start, check, run
 from ..models import LDA, Model
-from ..models._devices import one_device
+from ..numerics.devices import one_device
 from ..numerics.threads import kernels
 from ._dask import require_dask
 from .engine import quiet

@@ -18,12 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
+from ..data.features import Columns
 from ..errors import InvalidData, InvalidParameter, TemperanceError, UnsupportedMethod
 from ..inference.progress import Progress
 from ..models import LDA, Data, FactorAnalysis, FactorialMixture, LinearRegression, Mixture, Model, Posterior
 from ..models._answers import Predicting, require
 from ..models._data import make_data
-from ..models.linear.features import Columns
 from ..models.topics.lda import Vocabulary
 from ._dask import require_client, require_dask
 from .engine import Session

@@ -12,7 +12,7 @@ from ..inference._method import Method
 from ..inference.point.em import EM
 from ..inference.variational.coordinate import VB
 from ..models import Model
-from ..models._people import counted
+from ..models._about import counted
 
 Label = int | str  # of a model: its size where the models differ in size, else its name
 

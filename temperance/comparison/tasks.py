@@ -15,7 +15,7 @@ from ..fit import fit
 from ..inference._method import Method
 from ..inference.progress import Progress
 from ..models import Model
-from ..models._devices import one_device
+from ..numerics.devices import one_device
 from ..numerics.threads import kernels
 from .comparison import Cell
 from .names import Label

@@ -10,7 +10,7 @@ import temperance as tp
 
 from ..errors import InvalidData, InvalidParameter, UnsupportedMethod
 from ..models import Mixture
-from ..models.mixture.tied import TiedMixture, TiedProcessMixture
+from ..models.mixture.gaussian import TiedMixture, TiedProcessMixture
 from ._mixture import MixtureEstimator
 
 _FORMS = {"full": "gaussian", "tied": "gaussian", "diag": "diagonal", "spherical": "spherical"}

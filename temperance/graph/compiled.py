@@ -14,10 +14,10 @@ from jaxtyping import Array, Float, Key
 from ..data import as_weights
 from ..errors import InvalidData, UnsupportedMethod
 from ..families._family import Family, Packed
+from ..models._about import Symmetry
 from ..models._answers import Drawable, Imputing, Labelled, Predicting, Regressing, Smoothing
 from ..models._data import Data, make_data
 from ..models._model import Conditional, Group, Means, Model, Posterior, Powers
-from ..models._symmetry import Symmetry
 from ..numerics.gaussian_latents import gaussian_integral
 from . import exchangeable, volume
 from .analysis import grouped

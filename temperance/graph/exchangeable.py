@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Array
 
 from ..families import Beta, Dirichlet
+from ..models._about import Parts, Symmetry
 from ..models._data import Data
 from ..models._model import Posterior
-from ..models._symmetry import Parts, Symmetry
 from .answers import state_shares
 from .scope import selected_plate
 from .spec import Quantity, Spec

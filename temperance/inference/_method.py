@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
+from .._arguments import Checks, number, whole
 from ..models import Data, Model
 from ..numerics.place import on_device
-from ._checks import Checks, number, whole
 
 Info = dict[str, Any]  # what a step reports, arrays or trees of them; one entry of the history each
 

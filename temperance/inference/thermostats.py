@@ -23,8 +23,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from ..errors import InvalidParameter
 from ..models import Data, Model, Posterior, Powers, Way
-from ..models._blocks import Respond, Swept
-from ..models._heat import Heat
+from ..models._blocks import Heat, Respond, Swept
 from ..numerics.place import on_device
 
 _ENTRIES = 256  # tables of temperatures are this long, or twice, four times …: few shapes, few compilations

@@ -12,8 +12,7 @@ from ..families.dirichlet import Dirichlet, DirichletVector
 from ..models._data import Data
 from ..models._model import Way
 from ..models.topics.heat import topic_costs
-from ..models.topics.local import Heat
-from ..models.topics.walk import walk_documents
+from ..models.topics.walk import Heat, walk_documents
 from . import Minibatches, engine
 from .topics_steps import Grid, Own, Steps, online_steps
 

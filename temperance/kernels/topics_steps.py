@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from ..models.topics.documents import find_rows
-from ..models.topics.local import Heat, respond_on_host
+from ..models.topics.walk import Heat, respond_on_host
 
 
 class Grid(NamedTuple):

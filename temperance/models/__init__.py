@@ -1,12 +1,12 @@
 """Models: each is a prior and one scalar function (see `_model.py`)."""
 
+from ..data.features import Polynomial
 from ._data import Data
 from ._model import Conditional, Each, Model, Posterior, Powers, Way
 from .factorial import FactorialMixture
 from .hidden_markov.model import HMM
 from .linear.answers import Prediction
 from .linear.factor_analysis import FactorAnalysis
-from .linear.features import Polynomial
 from .linear.regression import LinearRegression
 from .linear.state_space import StateSpace
 from .mixture.dirichlet_process import DirichletProcessMixture

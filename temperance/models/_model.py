@@ -17,6 +17,7 @@ from jaxtyping import Array, ArrayLike, Float, Key
 
 from ..families._family import Family
 from . import _derive
+from ._about import Coordinates, Exchangeable, Spoken
 from ._blocks import (
     Conditional,
     Each,
@@ -33,11 +34,8 @@ from ._blocks import (
     entropy,
     means,
 )
-from ._data import Data
+from ._data import Data, RowAccess
 from ._gibbs import draw_local
-from ._people import Coordinates, Spoken
-from ._rows import RowAccess
-from ._symmetry import Exchangeable
 from ._tempering import Tempering
 
 __all__ = [

@@ -13,9 +13,8 @@ from jaxtyping import Array, Float, Key
 from .._module import Module
 from ..errors import UnsupportedMethod
 from ..families._family import Family
-from ._blocks import Means, Powers, Walked
+from ._blocks import Heat, Means, Powers, Walked, expected_power
 from ._data import Data
-from ._heat import Heat, expected_power
 
 if TYPE_CHECKING:
     from ._model import Model

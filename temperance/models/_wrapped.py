@@ -9,9 +9,8 @@ from jaxtyping import Array, ArrayLike, Float, Key
 
 from ..families._family import Family
 from ._answers import Predicting
-from ._data import Data
+from ._data import Data, Stochastic
 from ._model import Conditional, Group, Means, Model, Posterior, Powers, Way
-from ._rows import Stochastic
 
 
 class Wrapped(Model, Predicting):

@@ -33,13 +33,12 @@ from ..families import (
 from ..families._family import Family
 from ..numerics.linalg import cholesky, quadratic_form
 from ..numerics.special import LOG_2PI, log_gamma, log_mix, safe_log
+from ._about import FACTOR, Symmetry, Words, one_set
 from ._answers import Decomposing, Labelled, Predicting
+from ._blocks import Heat, gaussian_heat
 from ._data import Data, make_data
-from ._heat import Heat, gaussian_heat
 from ._model import Conditional, Each, Group, Means, Model, Posterior, Powers, means
 from ._normaliser import Normaliser, count, exact, gaussian_volumes, infinite, known_switches, learned_switches
-from ._people import FACTOR, Words
-from ._symmetry import Symmetry, one_set
 from .mixture.finite import check_count
 
 _ENUMERABLE = 10  # up to this many factors the predictive density is the exact sum over all their states

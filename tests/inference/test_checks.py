@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import temperance as tp
-from temperance.inference._checks import FLAG, choice, number, optional, whole
+from temperance._arguments import FLAG, choice, number, optional, whole
 
 POSITIVE = number("positive", lambda value: value > 0)
 

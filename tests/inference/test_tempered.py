@@ -16,8 +16,8 @@ import temperance as tp
 from temperance.errors import InvalidParameter, UnsupportedMethod
 from temperance.inference.variational.local_tempered import LVT
 from temperance.inference.variational.tempered import VT
+from temperance.models._blocks import expected_power, gaussian_heat
 from temperance.models._data import make_data
-from temperance.models._heat import expected_power, gaussian_heat
 from tests.inference.steps import walk_locally
 
 rng = np.random.default_rng(2)

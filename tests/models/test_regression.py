@@ -14,10 +14,10 @@ from scipy import optimize, stats
 from scipy.special import gammaln, logsumexp, psi
 
 import temperance as tp
+from temperance.data.features import Rows
 from temperance.errors import InvalidData, InvalidParameter, UnsupportedMethod
 from temperance.models import Data
 from temperance.models._model import means
-from temperance.models.linear.features import Rows
 from temperance.models.linear.regression import VAGUER
 from tests.tiers import with_slow
 

@@ -16,7 +16,7 @@ from temperance.errors import InvalidData, InvalidParameter, UnsupportedMethod
 from temperance.families.dirichlet import DirichletVector
 from temperance.models import Powers, Way
 from temperance.models.topics.documents import Documents, as_documents
-from temperance.models.topics.local import local_step
+from temperance.models.topics.walk import local_step
 
 ENGINES = ("host", "device")
 

@@ -8,7 +8,7 @@ from scipy.special import digamma, logsumexp
 
 from temperance.data import as_corpus
 from temperance.models.topics.documents import as_documents
-from temperance.models.topics.local import local_step
+from temperance.models.topics.walk import local_step
 
 TOPICS = 300
 

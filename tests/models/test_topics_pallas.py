@@ -11,7 +11,7 @@ from scipy.special import digamma
 from temperance.data import as_corpus
 from temperance.kernels.topics_pallas import fused_sums
 from temperance.models.topics.documents import Documents, as_documents
-from temperance.models.topics.local import Heat, device_local_step, local_step, mean_energies
+from temperance.models.topics.walk import Heat, device_local_step, local_step, mean_energies
 from tests.tiers import with_slow
 
 K, V, N = 13, 40, 6

@@ -7,7 +7,7 @@ import pytest
 
 import temperance as tp
 from temperance.comparison.names import size_of, sized
-from temperance.models._people import counted
+from temperance.models._about import counted
 from temperance.report.words import fit_sentences
 
 ROWS = np.random.default_rng(0).normal(size=(12, 2))

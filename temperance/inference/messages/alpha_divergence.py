@@ -16,11 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
+from ..._arguments import Checks, choice, number, whole
 from ...errors import InvalidData, NumericalFailure, UnsupportedMethod
 from ...families import Family, Point
 from ...models import Data, Model, Posterior
 from ...models._answers import Drawable, Enumerable
-from .._checks import Checks, choice, number, whole
 from .._method import Info, Method, Result, Run, state_of
 from ..streamed import Streamed
 from .corrections import corrected_log_evidence

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar
 
+from ..._arguments import FLAG, Checks
 from ...errors import InvalidParameter
 from ...models import Model
-from .._checks import FLAG, Checks
 from .alpha_divergence import MessagePassing
 from .double_loop import DoubleLoop
 

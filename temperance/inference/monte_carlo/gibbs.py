@@ -9,9 +9,9 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
+from ..._arguments import Checks, whole
 from ...models import Data, Model
 from ...numerics.autocorrelation import split_r_hat
-from .._checks import Checks, whole
 from .._method import Info, Method, Result, Run
 from ._support import require_distributions, require_unweighted
 from .draws import Draws

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
+from ..._arguments import Checks, number, whole
 from ...errors import InvalidParameter, UnsupportedMethod
 from ...evidence.weights import effective_draws, pareto_khat, upwards
 from ...families import Point
 from ...models import Data, Model, Posterior
-from .._checks import Checks, number, whole
 from .._method import Info, Method, Result, Run
 from ..progress import Progress
 from ..run import run as run_loop

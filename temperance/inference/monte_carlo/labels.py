@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ...models import Data
+from ...models._about import Parts
 from ...models._answers import Alignable
-from ...models._symmetry import Parts
 
 
 def aligned(model: Alignable, parts: Parts, draws: dict[str, Any], pivot: int, data: Data) -> dict[str, Any]:

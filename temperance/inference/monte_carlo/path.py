@@ -26,7 +26,7 @@ from jaxtyping import Array, Float, Key
 
 from ...families._family import Family
 from ...models import Data, Model, Powers
-from ...models._symmetry import Symmetry
+from ...models._about import Symmetry
 from .gibbs import State
 from .pinned import Pinned
 

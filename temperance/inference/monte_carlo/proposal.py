@@ -23,7 +23,7 @@ from jaxtyping import Array, Float, Key
 from ...families import Dirichlet
 from ...families._family import Family
 from ...models import Model
-from ...models._symmetry import Symmetry
+from ...models._about import Symmetry
 
 LARGEST = 10  # independent parts whose orders are all summed over
 ORDERS = 720  # orders that are gone through one by one

@@ -18,7 +18,7 @@ from ...errors import InvalidParameter, UnsupportedMethod
 from ...families._family import Family
 from ...families.normal_wishart import as_drawn
 from ...models import Data, Model
-from ...models._symmetry import Symmetry
+from ...models._about import Symmetry
 from .draws import Draws
 from .path import Path
 from .pinned import pin

@@ -20,12 +20,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from ..._arguments import Checks, number
 from ...errors import InvalidParameter, UnsupportedMethod
 from ...families._family import Family
 from ...families.unconstrained import chart, dimension
 from ...models import Conditional, Data, Model
 from ...models._blocks import add, member
-from .._checks import Checks, number
 from .._method import Info, Result, Run
 from .gibbs import Gibbs, State
 

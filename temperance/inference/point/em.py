@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from ..._arguments import Checks, optional, whole
 from ...errors import InvalidParameter, UnsupportedMethod
 from ...families import Point
 from ...families._family import Family
 from ...models import Conditional, Data, Model, Posterior, Way
-from .._checks import Checks, optional, whole
 from .._method import Info, Method, Result, Run, best_restart
 from ..variational.memoised import Parts, pass_over_parts, require_additive, start_parts
 from .collapse import at_edge, collapsed

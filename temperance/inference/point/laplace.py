@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
+from ..._arguments import Checks, whole
 from ...errors import NumericalFailure, UnsupportedMethod
 from ...families import Point
 from ...families._family import Family
@@ -26,7 +27,6 @@ from ...models import Conditional, Data, Model, Posterior
 from ...models._model import Means, means
 from ...numerics.linalg import cholesky, log_det, solve_vector, transposed_solve_vector
 from ...numerics.special import LOG_2PI
-from .._checks import Checks, whole
 from .._method import Info, Method, Result, Run, state_of
 from ..monte_carlo.draws import Draws
 from .em import as_point

@@ -23,8 +23,7 @@ from ...families.dirichlet import Dirichlet, DirichletVector
 from ...families.point import Point
 from ...models import Data, Model, Posterior, Way
 from ...models._model import means
-from ...models.topics.collapsible import Collapsible
-from ...models.topics.documents import find_rows
+from ...models.topics.documents import Collapsible, find_rows
 from ...numerics.place import on_device
 from .._method import Info, Method, Result, Run
 from ..streamed import Streamed

@@ -36,18 +36,25 @@ from ...numerics.chains import (
 )
 from ...numerics.place import on_device
 from ...numerics.special import safe_log
+from .._about import STATE, Symmetry, Words, one_set
 from .._answers import Clustering, Decoding, Predicting, Sequential
-from .._data import Data, over_blocks
+from .._data import Data, Stochastic, over_blocks
 from .._model import Conditional, Means, Model, Posterior, Powers, column
-from .._people import STATE, Words
-from .._rows import Stochastic
-from .._symmetry import Symmetry, one_set
 from ..linear.answers import Forecast
 from ..mixture.finite import Mixture, check_choice, check_count, pair_log_base
 from ..mixture.heat import pair_volume, seen_numbers
 from .answers import by_sequence, decoded, expected_steps, filtered, forecast, smoothed
-from .priors import as_concentration, as_transitions
-from .steps import Steps, as_steps, first_steps, label_messages, one_sequence, some_sequences, some_windows
+from .steps import (
+    Steps,
+    as_concentration,
+    as_steps,
+    as_transitions,
+    first_steps,
+    label_messages,
+    one_sequence,
+    some_sequences,
+    some_windows,
+)
 
 _ENGINES = ("auto", "host", "device", "parallel", "autodiff")
 _WINDOW = 1000  # steps of a window of a long sequence

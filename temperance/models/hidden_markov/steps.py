@@ -11,7 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Int8
 
 from ..._module import Module
+from ...errors import InvalidParameter
 from ...families import DirichletVector
+from ...families._parameters import parameters, require_finite_positive
 from ...numerics.chains import CUT, FIRST, ON
 from .._data import Data
 
@@ -107,3 +109,21 @@ def label_messages(data: Data, labels: Any, size: int) -> dict[str, DirichletVec
     initial = jnp.where(starts == FIRST, weights, 0.0) @ share
     pairs = (jnp.where(starts == ON, weights, 0.0)[1:, None] * share[:-1]).T @ share[1:]
     return {"initial": DirichletVector(initial), "transitions": DirichletVector(pairs)}
+
+
+# Concentrations of the Dirichlet priors of a hidden Markov model, as a user gives them.
+
+
+def as_concentration(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    delta = parameters(**{name: (value, 0)})[0]
+    require_finite_positive(**{name: delta})
+    if delta.shape not in ((), shape):
+        raise InvalidParameter(f"{name} must be one number or an array of shape {shape}, got shape {delta.shape}")
+    return np.broadcast_to(delta, shape)
+
+
+def as_transitions(concentration: Any, sticky: Any, size: int) -> np.ndarray:
+    delta = as_concentration("concentration", concentration, (size, size))
+    if isinstance(sticky, bool) or not isinstance(sticky, int | float | np.number) or not 0 <= sticky < np.inf:
+        raise InvalidParameter(f"sticky must be a finite number of at least 0, got {sticky!r}")
+    return delta + float(sticky) * np.eye(size)

@@ -19,9 +19,13 @@ from jaxtyping import Array, Float, Key
 
 from ...errors import InvalidParameter
 from ...families import Gamma
+from ...families._family import Family
 from ...numerics.gaussian_latents import GaussianMoments, gaussian_moments
 from ...numerics.linalg import cholesky, outer
+from .._about import Symmetry, one_set
+from .._data import Data
 from .._model import Means, Posterior, draw_posterior, means
+from .._normaliser import Normaliser, count, exact, gaussian_volumes, infinite
 from .series import Series
 
 if TYPE_CHECKING:
@@ -184,3 +188,60 @@ def _go_on(model: StateSpace, draws: Any, keys: Any, x: Series, controls: Float[
         return model.observe(key_x, draw, path, controls)
 
     return jax.lax.map(one, (draws, keys), batch_size=16)
+
+
+# Factors (or hidden states) have neither an order nor a sign.
+
+
+def factor_symmetry(size: int, loadings: str, known: dict[str, Any]) -> Symmetry:
+    """The symmetry of `size` factors with their loadings in this block; `known` holds priors and known variances.
+
+    Without a precision for each factor that is learned the posterior is the same along all rotations: no order is a
+    mode by itself.
+    """
+    axes: dict[str, tuple[int, ...]] = {name: (0,) for name in ("relevance", "state_noise", "start")}
+    learned, numbers = isinstance(known.get("relevance"), Gamma), {name: known.get(name) for name in axes}
+    axes |= {loadings: (1,), f"{loadings}.precision": (1, 2), "dynamics": (0, 1)}
+    signs = ((loadings, (1,)), ("dynamics", (0, 1)))
+    return one_set(size, axes, numbers, alike=learned, signs=signs)
+
+
+def factors_in_use(block: Family, size: int, scale: Any) -> np.ndarray:
+    """1 for each factor whose loadings are known to be other than zero, 0 for the others."""
+    mean: Any = block.mean()
+    unit = np.square(np.asarray(scale))[:, None]
+    found = np.sum(np.square(np.asarray(mean.linear)[:, :size]) / unit, axis=0)
+    whole = np.sum(-2.0 * np.diagonal(np.asarray(mean.precision), axis1=1, axis2=2)[:, :size] / unit, axis=0)
+    return np.where(found > 0.5 * whole, 1.0, 0.0)
+
+
+def scaled_loadings(loadings: Float[Array, "d c"], size: int, scale: Any) -> Float[Array, "d k"]:
+    """In units of the columns: factors of two draws match when their inner product is large."""
+    return loadings[:, :size] / jnp.asarray(scale)[:, None]
+
+
+# Tempered normalisers of linear Gaussian models with known noise: a tempered Gaussian integrates to the same whatever
+
+
+def factors_normaliser(model: FactorAnalysis, temperatures: np.ndarray, data: Data) -> Normaliser:
+    """Each entry given its scores, and the scores."""
+    if "noise" in model.prior:
+        raise infinite("noise")
+    seen = np.asarray(data.weights) @ ~np.isnan(np.asarray(data.values))
+    log_noise = np.log(np.asarray(model.noise))
+    powers, n = 1.0 / temperatures, count(data)
+    columns = seen.sum() * gaussian_volumes(powers, 1, 0.0) + 0.5 * (1.0 - powers) * (seen @ log_noise)
+    return exact(columns + n * model.n_factors * gaussian_volumes(powers, 1, 0.0))
+
+
+def states_normaliser(model: StateSpace, temperatures: np.ndarray, data: Data) -> Normaliser:
+    """Each entry given its state, and each state given the one before."""
+    if "noise" in model.prior or "state_noise" in model.prior:
+        raise infinite("noise")
+    weights, x, powers = np.asarray(data.weights), data.values, 1.0 / temperatures
+    seen = np.tensordot(weights, (~np.isnan(np.asarray(x.x))).sum(axis=1), axes=1)
+    firsts, steps = weights.sum(), weights @ (~np.isnan(np.asarray(x.real))).sum(axis=1)
+    logs = seen @ np.log(np.asarray(model.noise)) + firsts * np.sum(np.log(np.asarray(model.start)))
+    logs = logs + (steps - firsts) * np.sum(np.log(np.asarray(model.state_noise)))
+    numbers = seen.sum() + steps * model.n_states
+    return exact(numbers * gaussian_volumes(powers, 1, 0.0) + 0.5 * (1.0 - powers) * logs)

@@ -24,6 +24,7 @@ from ...numerics.gaussian_latents import gaussian_integral
 from ...numerics.linalg import outer, symmetrise
 from ...numerics.place import on_device
 from ...numerics.special import LOG_2PI
+from .._about import FACTOR, Symmetry, Words
 from .._answers import Alignable, Imputing, Loading, Predicting, Reconstructing
 from .._blocks import is_cold
 from .._data import Data, make_data
@@ -41,15 +42,11 @@ from .._model import (
     means,
 )
 from .._normaliser import Normaliser
-from .._people import FACTOR, Words
-from .._symmetry import Symmetry
 from ..mixture.finite import check_choice, check_count
 from . import answers
-from .answers import Prediction
+from .answers import Prediction, factor_symmetry, factors_in_use, factors_normaliser, scaled_loadings
 from .factor_coordinates import Scores, Sizes, principal_loadings, rotate
 from .priors import LoadingsPrior, each, finite, gamma_or_positive, known_loadings_prior, positive, stack
-from .symmetry import factor_symmetry, factors_in_use, scaled_loadings
-from .tempering import factors_normaliser
 
 _DRAWS = 64  # of the posterior, over which a predictive density is averaged
 _METRIC, _PULL = "metric of the scores", "pull on the scores"

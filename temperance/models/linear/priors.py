@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ...data.features import Standardised
 from ...errors import InvalidParameter
 from ...families import Gamma, GammaVector, Normal, NormalVector
 from ...families._family import as_float
@@ -21,7 +22,6 @@ from ...families._parameters import require_finite_positive
 from ...numerics.place import on_device
 from ...numerics.special import LOG_2PI
 from .._model import Conditional, Means
-from .features import Standardised
 
 
 class WeightsPrior(Conditional):

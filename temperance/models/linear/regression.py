@@ -16,17 +16,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Key
 
 from ...data import as_weights
-from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
-from ...families import Gamma, GammaVector, Normal, Point
-from ...families._family import Family, as_float, require_finite_positive
-from ...numerics.linalg import cholesky, explicit_inverse
-from ...numerics.special import LOG_2PI, log_gamma
-from .._answers import Regressing
-from .._data import Data, make_data
-from .._model import Conditional, Means, Model, Posterior, Powers, add
-from .._people import DEGREE, Words
-from .answers import Prediction
-from .features import (
+from ...data.features import (
     Features,
     Polynomial,
     Rows,
@@ -37,6 +27,16 @@ from .features import (
     check_features,
     condition_number,
 )
+from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
+from ...families import Gamma, GammaVector, Normal, Point
+from ...families._family import Family, as_float, require_finite_positive
+from ...numerics.linalg import cholesky, explicit_inverse
+from ...numerics.special import LOG_2PI, log_gamma
+from .._about import DEGREE, Words
+from .._answers import Regressing
+from .._data import Data, make_data
+from .._model import Conditional, Means, Model, Posterior, Powers, add
+from .answers import Prediction
 from .priors import WeightsPrior, in_user_units, normal, relative, with_precision
 
 VAGUE = 1e-3  # shape of the vague Gamma over the noise precision: a five-hundredth of an observation

@@ -24,20 +24,17 @@ from ...families._family import Family, as_float
 from ...numerics.gaussian_chains import chain_integral
 from ...numerics.linalg import outer, symmetrise
 from ...numerics.place import on_device
+from .._about import STATE, Symmetry, Words
 from .._answers import Alignable, Decomposing, Imputing, Predicting, Sequential
 from .._data import Data, make_data
 from .._model import Conditional, Group, Means, Model, Posterior, Powers, draw_posterior, means
 from .._normaliser import Normaliser
-from .._people import STATE, Words
-from .._symmetry import Symmetry
 from ..mixture.finite import check_choice, check_count
 from . import answers
-from .answers import Prediction
+from .answers import Prediction, factor_symmetry, factors_in_use, scaled_loadings, states_normaliser
 from .factor_coordinates import principal_start
 from .priors import LoadingsPrior, each, finite, gamma_or_positive, known_loadings_prior, positive, stack
 from .series import LinearMap, Potentials, Series, as_future, as_series, potentials
-from .symmetry import factor_symmetry, factors_in_use, scaled_loadings
-from .tempering import states_normaliser
 
 _DRAWS = 64  # of the posterior, over which a predictive density is averaged
 

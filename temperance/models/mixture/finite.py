@@ -15,6 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Key
 
+from ..._arguments import check_choice as check_choice
+from ..._arguments import check_count as check_count
 from ...data import as_matrix, as_weights, checked, column_moments
 from ...errors import InvalidData, InvalidParameter
 from ...families import Dirichlet, GaussianWithMissing, Independent, Pair, Point
@@ -25,15 +27,12 @@ from ...families.translate import location_width, translate, translate_draw
 from ...numerics.latents import sum_out
 from ...numerics.place import on_device
 from ...numerics.special import log_mix, safe_log
+from .._about import COMPONENT, Symmetry, Words, one_set
 from .._answers import Clustering, Enumerable, Predicting, compiled_occupancy
-from .._checks import check_choice as check_choice
-from .._checks import check_count as check_count
+from .._blocks import Heat, gaussian_heat
 from .._data import Data, make_data, over_blocks
-from .._heat import Heat, gaussian_heat
 from .._model import Conditional, Means, Posterior, Powers, column
 from .._normaliser import Normaliser
-from .._people import COMPONENT, Words
-from .._symmetry import Symmetry, one_set
 from .._tempering import Heated
 from .heat import GAUSSIAN, heated_mixture, mixture_normaliser, one_pair, pair_volume, seen_numbers
 from .likelihoods import as_pair, log_known_weights, require_conjugate, stack_prior

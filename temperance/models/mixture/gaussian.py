@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
-from jaxtyping import ArrayLike
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, Key
 
-from ...families import KnownCovarianceGaussian, Pair
-from ...families._family import Family
+from ...data import column_moments
+from ...errors import InvalidData, InvalidParameter
+from ...families import KnownCovarianceGaussian, MatrixNormalWishart, NormalWishart, Pair
+from ...families._family import LOG_2PI, Family
+from ...families.describe import describe
+from ...families.matrix_normal_wishart import MatrixNormalWishartVector
+from ...families.normal_wishart import NormalWishartVector
+from ...numerics.linalg import cholesky, outer, symmetrise, transpose, transposed_solve_vector
+from ...numerics.special import log_mix, safe_log
+from .._about import Symmetry, one_set
+from .._data import Data
+from .._model import Means, Posterior, Powers, column
+from .dirichlet_process import DirichletProcessMixture
 from .finite import Mixture, check_choice, check_count
+from .starts import match_start
 
 _FORMS = {"full": "gaussian", "diag": "diagonal", "diagonal": "diagonal", "spherical": "spherical"}
 
@@ -49,3 +65,118 @@ class GaussianMixture(Mixture):
             precision=precision,
             columns=None if dim is None else check_count("dim", dim),
         )
+
+
+# Gaussian mixtures whose components share one precision matrix.
+
+
+class TiedMixture(Mixture):
+    """`prior` is the Normal-Wishart of one mean and the shared precision, or a posterior of this model."""
+
+    def log_joint_z(
+        self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
+    ) -> Float[Array, "n k"]:
+        tied: MatrixNormalWishartVector = m["components"]
+        shared = jnp.sum((x @ tied.outputs) * x, axis=1) + tied.dof - 0.5 * x.shape[1] * LOG_2PI
+        observed = x @ tied.cross + jnp.diagonal(tied.inputs)[None] + shared[:, None]
+        latent, observation = jnp.asarray(column(powers.latent)), jnp.asarray(column(powers.observation))
+        return latent * self.log_weights(m)[None] + observation * observed
+
+    @property
+    def symmetry(self) -> Symmetry | None:
+        axes: dict[str, tuple[int, ...]] = {"weights": (0,), "known": (0,)}
+        axes |= {"components.cross": (1,), "components.inputs": (0, 1), "components.weights": (1,)}
+        compared = tuple(name for name in ("weights", "components") if name in self.prior)
+        return one_set(self.n_components, axes, self.prior | {"known": self.known}, compared=compared)
+
+    def packed(self, m: Means) -> Means:
+        return m
+
+    def log_base(self, data: Data) -> None:
+        return None  # the shared precision counts in every datum, whatever its component
+
+    def each(self, components: Family) -> NormalWishart:
+        """The distribution of each (μ_k, Λ) by itself."""
+        assert isinstance(components, MatrixNormalWishart)
+        location, count = transpose(components.location), jnp.diagonal(components.pseudo_inputs, axis1=-2, axis2=-1)
+        second = components.scatter[None] + count[:, None, None] * outer(location, location)
+        dof = jnp.full(count.shape, components.dof) - location.shape[-1]
+        return NormalWishart.from_natural(NormalWishartVector(count[:, None] * location, count, second, dof))
+
+    def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Any:
+        key_z, key_x = jax.random.split(key)
+        z = jax.random.categorical(key_z, safe_log(self.draw_weights(draws)), shape=(n,))
+        locations, precision = draws["components"]
+        noise = jax.random.normal(key_x, (n, precision.shape[-1]))
+        factor = jnp.broadcast_to(cholesky(precision), (n, *precision.shape))
+        return transpose(locations)[z] + transposed_solve_vector(factor, noise)
+
+    def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
+        each = self.pair.log_predictive(self.each(q.blocks["components"]), x)
+        return log_mix(jnp.broadcast_to(self.mean_log_weights(q)[None], each.shape), each)
+
+    @eqx.filter_jit
+    def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
+        alone = Posterior(q.blocks | {"components": self.each(q.blocks["components"])}, {})
+        return super().sample_predictive(key, alone, n)
+
+    def table(self, q: Posterior, data: Any) -> dict[str, list[Any]]:
+        table = super().table(q, data)
+        shown = describe(self.each(self.to_user(q.blocks)["components"]))
+        return table | {name: [np.asarray(value)[k] for k in table["component"]] for name, value in shown.items()}
+
+    # ---- data in, answers out -----------------------------------------------------------------------------
+
+    def _complete(self, x: np.ndarray, weights: np.ndarray | None = None) -> Self:
+        given = self.component_prior
+        if isinstance(given, NormalWishart) and given.batch_shape == ():
+            given = _spread(given, self.n_components)
+        if self.missing or not isinstance(given, MatrixNormalWishart):
+            raise InvalidParameter("components that share a precision need a prior, and data without missing values")
+        self._match_width(given, x)
+        shift = jnp.asarray(column_moments(x, weights)[0])
+        start = match_start(self.start, x)
+        return eqx.tree_at(
+            lambda model: (model.prior, model.shift, model.start),
+            self,
+            (self.prior | {"components": _translate(given, -shift)}, shift, start),
+            is_leaf=lambda leaf: leaf is None,
+        )
+
+    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
+        components = blocks["components"]
+        assert self.shift is not None and isinstance(components, MatrixNormalWishart)
+        return blocks | {"components": _translate(components, self.shift)}
+
+    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
+        assert self.shift is not None
+        tied = draws["components"]
+        return draws | {"components": tied._replace(weights=tied.weights + self.shift[:, None])}
+
+    def _match_width(self, components: Family, x: np.ndarray) -> None:
+        width = components.natural.cross.shape[-2]
+        if x.shape[1] != width:
+            raise InvalidData(f"data has {x.shape[1]} columns, but the model is for {width}")
+
+
+class TiedProcessMixture(TiedMixture, DirichletProcessMixture):
+    """The same with the weights of a Dirichlet process."""
+
+    @property
+    def symmetry(self) -> None:
+        return None
+
+
+def _spread(one: NormalWishart, size: int) -> MatrixNormalWishart:
+    """The same prior for `size` means that share the precision."""
+    location = jnp.broadcast_to(one.location[:, None], (one.location.shape[0], size))
+    return MatrixNormalWishart(location, one.pseudo_count * jnp.eye(size), one.dof, one.scatter)
+
+
+def _translate(components: MatrixNormalWishart, shift: Float[Array, " d"]) -> MatrixNormalWishart:
+    """Every mean moved by the shift."""
+    inputs, dof = components.natural.inputs, components.natural.dof
+    location = components.location + shift[:, None]
+    cross = location @ inputs
+    outputs = components.scatter + symmetrise(cross @ transpose(location))
+    return components.with_natural(MatrixNormalWishartVector(cross, inputs, outputs, dof))

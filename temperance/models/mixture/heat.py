@@ -33,9 +33,8 @@ from ...families import (
 )
 from ...numerics.latents import sum_out
 from ...numerics.linalg import cholesky, log_det
-from .._blocks import Means
+from .._blocks import Heat, Means, expected_power
 from .._data import Data
-from .._heat import Heat, expected_power
 from .._normaliser import (
     MaybeKey,
     Normaliser,

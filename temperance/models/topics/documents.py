@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import weakref
-from typing import Any
+from abc import abstractmethod
+from typing import Any, Self
 
 import equinox as eqx
 import jax
@@ -19,6 +20,7 @@ from jaxtyping import Array, Float, Int
 
 from ...data import Corpus
 from ...errors import InvalidData
+from .._model import Model
 
 _PADDED = 64 << 20  # bytes up to which documents are padded even where the host does not need it
 _SHIFT = 40  # bits of a document's number within its corpus
@@ -110,3 +112,26 @@ def _fetch(rows: Array, width: int) -> tuple[np.ndarray, np.ndarray]:
     corpus, here = find_rows(np.asarray(rows))
     words, counts = pad(corpus.take(here), width)
     return words, counts.astype(np.float64)
+
+
+# Topic models whose documents can be inferred by collapsed updates: what CVB0 needs to know of them.
+
+
+class Collapsible(Model):
+    """Topics β_k ~ Dirichlet(η) are the block "topics", proportions θ_d ~ Dirichlet(α) the local one."""
+
+    alpha: eqx.AbstractVar[Float[Array, " k"]]
+    eta: eqx.AbstractVar[Float[Array, "..."]]  # a number, one for each word, or (topics, words)
+    n_topics: eqx.AbstractVar[int]
+    n_words: eqx.AbstractVar[int | None]
+    learn: eqx.AbstractVar[tuple[str, ...]]  # of "document_prior" and "topic_prior"
+    single: eqx.AbstractVar[bool]  # precision
+    local_tol: eqx.AbstractVar[float]
+
+    @abstractmethod
+    def as_collapsed(self) -> Self:
+        """The model as CVB0 sees it."""
+
+    @abstractmethod
+    def new_corpus(self, data: Any) -> Any:
+        """New documents over the words that the model was fitted to."""

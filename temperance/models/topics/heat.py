@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 
-from .._heat import Heat
+from ...errors import UnsupportedMethod
+from ...numerics.threads import in_threads, one_blas_thread
+from .._blocks import Heat
+from .._data import Data
+from .._normaliser import STABLE, Normaliser, exact, moved, shift
+
+if TYPE_CHECKING:
+    from .lda import LDA
 
 _ENTRIES = 8192  # of a table of concentrations
 _NODES = 9  # powers at which a sum over all words is worked out
@@ -62,3 +72,161 @@ def _sums_on_host(concentration: Array, table: Array) -> np.ndarray:
     from ...kernels.topics_powers import weighted_sums
 
     return weighted_sums(np.asarray(concentration), np.asarray(table), _LAMBDAS[0], _STEP)
+
+
+# The normaliser of tempered topics, with the tokens' topics summed out (Mandt et al., 2016, eq. 18):
+
+
+_TOPICS, _MOST_TOPICS = 16, 64  # draws of topics, fewer if there are many words
+_PROPORTIONS = 256  # draws for each draw of the topics
+_LEVELS = 8  # of concentration
+_LENGTHS = 32  # of documents; between them log E f^N, smooth and convex in N, is interpolated
+_NODES = 24  # powers at which C is worked out; between them log C is smooth
+_ENTRIES = 2**18  # proportions × words at a time: they stay in the cache
+_SMALL = 2000  # words; with more, single precision is enough
+
+
+class Prior(NamedTuple):
+    """What C depends on."""
+
+    documents: np.ndarray  # α, (topics,)
+    topics: np.ndarray  # η, (1 or topics, words)
+    lengths: np.ndarray  # of each document
+    weights: np.ndarray  # how many documents each stands for
+
+
+def topics_normaliser(model: LDA, temperatures: np.ndarray, data: Data, seed: int) -> Normaliser:
+    """log C(T), until the temperature that it implies is stable."""
+    if model.learn:
+        raise UnsupportedMethod("tp.VT needs topics with fixed priors (learn=()); use tp.Annealed")
+    powers = 1.0 / temperatures
+    if len(powers) == 1:
+        return exact(np.zeros(1))
+    eta = np.broadcast_to(np.asarray(model.eta), (model.n_topics if model.eta.ndim == 2 else 1, model.n_words or 1))
+    prior = Prior(np.asarray(model.alpha), eta, np.asarray(data.values.lengths), np.asarray(data.weights))
+    samples = _TOPICS
+    most = _MOST_TOPICS if eta.shape[1] > 1000 else 4 * _MOST_TOPICS
+    while True:
+        logs = log_normalisers(prior, powers, samples, seed)
+        (value, error), (half, _) = (_over_topics(part) for part in (logs, logs[:, : samples // 2]))
+        # With few data the temperature is spread over the grid, with many it is a point between two of its entries.
+        if min(shift(powers, value, half), moved(powers, value, half)) <= STABLE or samples >= most:
+            return Normaliser(value, error, samples)
+        samples *= 4
+
+
+def _over_topics(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The log of the mean over draws, and its error. Many data make the mean that of the largest draw alone, which
+    says nothing; then it is Jensen's bound, the mean of the logs."""
+    samples = logs.shape[1]
+    top = logsumexp(logs, axis=1)
+    if np.exp(2.0 * top - logsumexp(2.0 * logs, axis=1)).min() < 0.25 * samples:
+        return logs.mean(axis=1), logs.std(axis=1, ddof=1) / np.sqrt(samples)
+    value = top - np.log(samples)
+    return value, np.exp(logs - value[:, None]).std(axis=1) / np.sqrt(samples)
+
+
+def log_normalisers(prior: Prior, powers: np.ndarray, samples: int, seed: int) -> np.ndarray:
+    """Σ_d log E_θ(…)^(N_d) for each power and each of `samples` draws of the topics."""
+    from scipy.interpolate import CubicSpline  # slow to import
+
+    nodes = powers if len(powers) <= _NODES else np.linspace(powers.min(), powers.max(), _NODES)
+    rng, turns, lock = np.random.default_rng(seed), iter(range(samples)), threading.Lock()
+    few = prior._replace(**dict(zip(("lengths", "weights"), _few_lengths(prior.lengths, prior.weights), strict=True)))
+    logs = np.empty((len(nodes), samples))
+
+    def work(*_: int) -> None:
+        with lock:
+            turn, drawn = next(turns), _draw(prior, rng)
+        logs[:, turn] = _given_topics(few, nodes, drawn)
+
+    with one_blas_thread():
+        in_threads(work, samples, 1)
+    return logs if nodes is powers else CubicSpline(nodes, logs)(powers)
+
+
+class Drawn(NamedTuple):
+    """Gamma and exponential variates, of which Dirichlet ones are made."""
+
+    topics: tuple[np.ndarray, np.ndarray]
+    proportions: list[tuple[np.ndarray, np.ndarray]]  # one for each concentration
+
+
+def _draw(prior: Prior, rng: np.random.Generator) -> Drawn:
+    def variates(concentration: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return rng.gamma(concentration + 1.0), rng.exponential(size=concentration.shape)
+
+    topics = variates(np.broadcast_to(prior.topics, (len(prior.documents), prior.topics.shape[1])))
+    return Drawn(topics, [variates(here) for here in _concentrations(prior.documents)])
+
+
+def _concentrations(alpha: np.ndarray) -> list[np.ndarray]:
+    """From the prior to about the flat one."""
+    factors = np.geomspace(1.0, max(1.0, 2.0 / alpha.mean()), _LEVELS)
+    return [np.tile(factor * alpha, (_PROPORTIONS // _LEVELS, 1)) for factor in factors]
+
+
+def _given_topics(prior: Prior, powers: np.ndarray, drawn: Drawn) -> np.ndarray:
+    n_words = prior.topics.shape[1]
+    topics = np.exp(_log_dirichlet(drawn.topics, prior.topics))
+    log_theta, log_weights = _proportions(prior.documents, drawn)
+    kind = np.float64 if n_words <= _SMALL else np.float32
+    theta, topics = np.exp(log_theta).astype(kind), topics.astype(kind)
+    log_sums = np.empty((len(powers), len(log_theta)))
+    rows = max(16, _ENTRIES // n_words)
+    for start in range(0, len(log_theta), rows):
+        part = slice(start, start + rows)
+        mixed = np.maximum(theta[part] @ topics, np.finfo(kind).tiny)
+        log_sums[:, part] = np.log(_power_sums(mixed, powers))
+    # At T = 1 every sum is one.
+    log_sums[powers == 1.0] = 0.0
+    normal = logsumexp(log_weights)
+    return np.array(
+        [prior.weights @ (logsumexp(prior.lengths[:, None] * row + log_weights, axis=1) - normal) for row in log_sums]
+    )
+
+
+def _power_sums(mixed: np.ndarray, powers: np.ndarray) -> np.ndarray:
+    """Σ_v mixed_v^s for each power; at equal distances by multiplication."""
+    logs = np.log(mixed)
+    if len(powers) < _NODES:
+        return np.stack([np.exp(mixed.dtype.type(power) * logs).sum(axis=1) for power in powers])
+    current = np.exp(mixed.dtype.type(powers[0]) * logs)
+    ratio = np.exp(mixed.dtype.type(powers[1] - powers[0]) * logs)
+    sums = [current.sum(axis=1)]
+    for _ in powers[1:]:
+        current *= ratio
+        sums.append(current.sum(axis=1))
+    return np.stack(sums)
+
+
+def _proportions(alpha: np.ndarray, drawn: Drawn) -> tuple[np.ndarray, np.ndarray]:
+    """log θ under Dirichlet distributions of all concentrations, and log weights of the draws."""
+    levels = _concentrations(alpha)
+    log_theta = np.concatenate([_log_dirichlet(*pair) for pair in zip(drawn.proportions, levels, strict=True)])
+
+    def log_density(here: np.ndarray) -> np.ndarray:  # without Π 1/θ, which cancels
+        return log_theta @ here + gammaln(here.sum()) - gammaln(here).sum()
+
+    densities = [log_density(level[0]) for level in levels]
+    return log_theta, densities[0] - (logsumexp(densities, axis=0) - np.log(_LEVELS))
+
+
+def _log_dirichlet(variates: tuple[np.ndarray, np.ndarray], concentration: np.ndarray) -> np.ndarray:
+    """Logarithms of draws, one a row: a small concentration gives numbers that are too small for their own."""
+    gamma, exponential = variates
+    log_gamma = np.log(gamma) - exponential / concentration
+    return log_gamma - logsumexp(log_gamma, axis=1, keepdims=True)
+
+
+def _few_lengths(lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """At most `_LENGTHS` lengths with weights, such that sums of functions linear between them are the same."""
+    values, place = np.unique(lengths, return_inverse=True)
+    counts = np.bincount(place, weights)
+    if len(values) <= _LENGTHS:
+        return values, counts
+    nodes = np.unique(np.quantile(lengths, np.linspace(0.0, 1.0, _LENGTHS)))
+    above = np.clip(np.searchsorted(nodes, values), 1, len(nodes) - 1)
+    share = (values - nodes[above - 1]) / (nodes[above] - nodes[above - 1])
+    found = np.bincount(above, counts * share, len(nodes)) + np.bincount(above - 1, counts * (1.0 - share), len(nodes))
+    return nodes, found

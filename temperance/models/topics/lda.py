@@ -28,22 +28,17 @@ from ...families.dirichlet import Dirichlet, DirichletVector
 from ...families.point import Point
 from ...numerics.engines import default_engine
 from ...numerics.place import on_device
+from .._about import TOPIC, Symmetry, Words, one_set
 from .._answers import Predicting, Topical, Transforming
-from .._data import Data, make_data
-from .._heat import Heat
+from .._blocks import Heat
+from .._data import Data, Stochastic, make_data
 from .._model import Conditional, Means, Posterior, Powers, Walked
 from .._normaliser import Normaliser
-from .._people import TOPIC, Words
-from .._rows import Stochastic
-from .._symmetry import Symmetry, one_set
 from ..mixture.finite import check_choice, check_count
-from .collapsible import Collapsible
-from .documents import Documents, as_documents, given_documents
-from .heat import topic_heat, with_costs
-from .local import Local, local_step
-from .normaliser import topics_normaliser
+from .documents import Collapsible, Documents, as_documents, given_documents
+from .heat import topic_heat, topics_normaliser, with_costs
 from .report import proportions, top_words
-from .walk import document_terms, mean_energy
+from .walk import Local, document_terms, local_step, mean_energy
 
 _LEARNED = ("document_prior", "topic_prior")
 

@@ -1,23 +1,305 @@
-"""A walk over the documents of LDA in closed form: what autodiff of `LDA.log_evidence` gives, without logarithms."""
+"""The local step of LDA: coordinate ascent over the topic proportions of each document, in closed form.
+
+What autodiff derives from `LDA.log_evidence`, written out without logarithms: with B_vk = exp E log β_kv
+and e_k = exp E log θ_k, the responsibilities are φ_vk ∝ e_k B_vk and γ = α + Σ_v n_v φ_v. On the CPU ragged
+sparse work is done by Numba kernels (`kernels/topics_walk.py`), elsewhere on padded arrays; tests hold all three equal.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, ArrayLike, Bool, Float
 
 from ...families.concentration import ConcentrationVector
 from ...families.dirichlet import Dirichlet, DirichletVector
 from ...numerics.special import digamma, log_gamma
 from .._blocks import Means, Walked, Way, join_powers, power_rows
 from .._data import Data, over_blocks
-from .local import Heat as DocumentHeat
-from .local import Local, local_step, mean_energies
+from .documents import Documents, find_rows
 
 if TYPE_CHECKING:
+    from ...kernels.topics_documents import Rows
     from .lda import LDA
+
+
+class Local(NamedTuple):
+    """What a local step gives."""
+
+    gamma: Float[Array, "n k"]  # the concentration of each document's proportions
+    messages: Float[Array, "k v"]  # Σ_d weight · power · n_dv φ_dvk
+    evidence: Float[Array, " n"]  # Σ_v n_v log Σ_k exp{E log θ_k + E log β_kv}, at γ
+    observed: Float[Array, " n"] | None = None  # Σ_v n_v E log β of the topics that words are assigned to
+    powers: Float[Array, " n"] | None = None  # that the messages have
+
+
+class Heat(NamedTuple):
+    """Powers that documents may have, and log Σ_v E β_kv^s of each topic at each: what they cost."""
+
+    powers: Float[Array, " m"]
+    costs: Float[Array, "k m"]
+    hot: Bool[Array, ""]  # otherwise documents keep the power they have
+
+    def respond(
+        self, observed: Float[Array, " n"], counts: Float[Array, "n k"], before: Float[Array, " n"]
+    ) -> Float[Array, " n"]:
+        """E[1/T] of each document: r_m ∝ exp{s_m Σ n φ E log β − Σ_k N_k c_k(s_m)} (errata to eq. 10)."""
+        logits = observed[:, None] * self.powers[None] - counts @ self.costs
+        return jnp.where(self.hot, jax.nn.softmax(logits, axis=1) @ self.powers, before)
+
+
+def local_step(
+    log_topics: Float[Array, "k v"],
+    x: Documents,
+    weights: Float[Array, " n"],
+    prior: Float[Array, " k"],
+    gamma: Float[Array, "n k"],
+    powers: tuple[ArrayLike, ArrayLike],
+    steps: ArrayLike,
+    tolerance: ArrayLike,
+    engine: str,
+    single: bool = False,
+    heat: Heat | None = None,
+) -> Local:
+    """At most `steps` updates of each document's γ, until their mean change is below `tolerance`.
+
+    With `heat` documents then find a power of their own, which the messages have.
+    """
+    observation, latent = (jnp.asarray(power, jnp.float64) for power in powers)
+    latent = jnp.broadcast_to(latent, weights.shape)
+    if engine == "host":
+        each = (weights, jnp.broadcast_to(observation, weights.shape), latent)
+        return _host(log_topics, x, each, prior, gamma, steps, tolerance, heat)
+    return device_local_step(
+        log_topics, x, (weights, observation, latent), prior, gamma, steps, tolerance, single, heat
+    )
+
+
+def device_local_step(
+    log_topics: Float[Array, "k v"],
+    x: Documents,
+    each: tuple[Array, Array, Array],
+    prior: Float[Array, " k"],
+    gamma: Float[Array, "n k"],
+    steps: ArrayLike,
+    tolerance: ArrayLike,
+    single: bool = False,
+    heat: Heat | None = None,
+    fused: bool | None = None,
+) -> Local:
+    """On padded arrays; `each` holds weights, and powers of the words (one, or one for each document) and of their
+    topics. `fused` is whether one kernel goes through all iterations of a document: where that suits, unless told."""
+    weights, observation, latent = each
+    kind = jnp.dtype(jnp.float32 if single else jnp.float64)
+    rows = log_topics.T.astype(kind)
+    shift = jnp.max(rows, axis=1)
+    words, whole_counts = x.padded()
+    counts = whole_counts.astype(kind)
+    one_power = jnp.ndim(observation) == 0 and heat is None
+    power = jnp.broadcast_to(observation, weights.shape)
+    levels = rows - shift[:, None]
+    table = jnp.exp(observation.astype(kind) * levels) if one_power else None
+    block = table[words] if table is not None else jnp.exp(power.astype(kind)[:, None, None] * levels[words])
+    # A word that no topic can explain: its ratio stays finite.
+    floor = float(jnp.finfo(kind).tiny) * 2.0**30
+    level = None  # Σ_k φ log β of each word, without its shift
+    fused = _fused_suits(log_topics.shape[0]) if fused is None else fused
+    if fused:
+        from ...kernels.topics_pallas import fused_step, fused_sums
+
+        given = (words, counts, prior, gamma, latent, steps, tolerance, floor)
+        own = None if one_power else power
+        found = fused_step(levels if table is None else table, *given, own, jax.default_backend() == "cpu")
+        gamma, share, norm, level = found.gamma.astype(jnp.float64), found.share, found.norm, found.level
+        top = found.top.astype(jnp.float64)
+    else:
+        gamma, share, norm, top = _ascend(block, counts, prior, gamma, latent, steps, tolerance, floor)
+        if heat is not None:
+            # The logarithm of the block is at hand.
+            logs = jnp.log(jnp.maximum(block, jnp.finfo(kind).tiny))
+            level = jnp.einsum("nlk,nk->nl", block * logs, share, precision="highest") / norm / power[:, None]
+    observed, powers = None, power
+    if heat is not None:
+        assert level is not None
+        observed = jnp.sum(whole_counts * (level.astype(jnp.float64) + shift[words]), axis=1)
+        powers = heat.respond(observed, (gamma - prior[None]) / latent[:, None], power)
+    ratios = (weights * powers).astype(kind)[:, None] * counts / norm
+    if fused:
+        own_powers = None if one_power else (levels, power)
+        sums = fused_sums(words, ratios, share, len(rows), own_powers, jax.default_backend() == "cpu")
+        messages = (sums if table is None else table * sums).T
+    else:
+        messages = _collect(words, ratios, share, block, rows.shape)
+    explained = jnp.log(norm).astype(jnp.float64) + power[:, None] * shift[words].astype(jnp.float64)
+    # What the shares were divided by, E log θ_k of the largest: once for each token.
+    divided = top - latent * digamma(jnp.sum(gamma, axis=1))
+    evidence = jnp.sum(whole_counts * (explained + divided[:, None]), axis=1)
+    return Local(gamma, messages.astype(jnp.float64), evidence, observed, None if heat is None else powers)
+
+
+def _ascend(
+    block: Float[Array, "n width k"],
+    counts: Float[Array, "n width"],
+    prior: Float[Array, " k"],
+    gamma: Float[Array, "n k"],
+    latent: Float[Array, " n"],
+    steps: ArrayLike,
+    tolerance: ArrayLike,
+    floor: float,
+) -> tuple[Array, Array, Array, Array]:
+    """γ, with its shares and norms as in `topics_pallas.Fused`: two products with the gathered topics an iteration,
+    with all digits of their kind (an accelerator would leave some out)."""
+
+    def shares(gamma: Array) -> tuple[Array, Array]:
+        level = latent[:, None] * digamma(gamma)
+        # Relative to the largest: of few tokens and many topics none would be left in single precision.
+        top = jnp.max(level, axis=1)
+        return jnp.exp(level - top[:, None]).astype(block.dtype), top
+
+    def norms(share: Array) -> Array:
+        return jnp.maximum(jnp.einsum("nlk,nk->nl", block, share, precision="highest"), floor)
+
+    def unfinished(carry: tuple[Array, Array, Array]) -> Array:
+        count, _, done = carry
+        return (count < steps) & ~jnp.all(done)
+
+    def update(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        count, gamma, done = carry
+        share, _ = shares(gamma)
+        expected = share * jnp.einsum("nlk,nl->nk", block, counts / norms(share), precision="highest")
+        fresh = prior[None] + latent[:, None] * expected.astype(jnp.float64)
+        settled = jnp.mean(jnp.abs(fresh - gamma), axis=1) <= tolerance
+        return count + 1, jnp.where(done[:, None], gamma, fresh), done | settled
+
+    start = (jnp.asarray(0), gamma, jnp.zeros(len(gamma), dtype=bool))
+    gamma = jax.lax.while_loop(unfinished, update, start)[1]
+    share, top = shares(gamma)
+    return gamma, share, norms(share), top
+
+
+def _fused_suits(topics: int) -> bool:
+    """On one NVIDIA GPU that Triton compiles for, at numbers of topics that were measured."""
+    alone = jax.local_device_count() == 1 and jax.config.jax_default_device is None  # type: ignore[attr-defined]
+    if jax.default_backend() != "gpu" or not alone or not 16 <= topics <= 1024 or not _has_triton():
+        return False
+    device = jax.local_devices()[0]
+    return device.device_kind.startswith("NVIDIA") and float(device.compute_capability) >= 8.0
+
+
+def _has_triton() -> bool:
+    """JAX 0.11 says that it will go."""
+    try:
+        from jax.experimental.pallas import triton
+    except ImportError:
+        return False
+    return hasattr(triton, "CompilerParams")
+
+
+def _collect(words: Array, ratios: Array, share: Array, block: Array, shape: tuple[int, ...]) -> Array:
+    """Σ_d ratio · share · block, added up by word."""
+    return jnp.zeros(shape, block.dtype).at[words].add(ratios[..., None] * share[:, None] * block).T
+
+
+def _host(
+    log_topics: Array,
+    x: Documents,
+    each: tuple[Array, Array, Array],
+    prior: Array,
+    gamma: Array,
+    steps: ArrayLike,
+    tolerance: ArrayLike,
+    heat: Heat | None,
+) -> Local:
+    n = gamma.shape[:1]
+    sizes = (gamma.shape, log_topics.shape, n, *((n, n) if heat is not None else ()))
+    shapes = tuple(jax.ShapeDtypeStruct(shape, jnp.float64) for shape in sizes)
+    documents = x.padded() if x.rows is None else (x.rows,)
+    given = (jnp.asarray(steps), jnp.asarray(tolerance), log_topics, prior, gamma, *each)
+    # Restarts run one after the other: the kernel's threads already use all cores.
+    return Local(*jax.pure_callback(_call_kernel, shapes, given, heat, documents, vmap_method="sequential"))
+
+
+def _call_kernel(given: tuple[Array, ...], heat: Heat | None, documents: tuple[Array, ...]) -> tuple[np.ndarray, ...]:
+    from ...kernels.topics_documents import Ascent
+    from ...kernels.topics_walk import walk_documents
+
+    steps, tolerance, log_topics, prior, gamma, weights, observation, latent = map(np.asarray, given)
+    where = [np.asarray(array) for array in documents]
+
+    def rows_of(part: slice) -> Rows:
+        return _rows([array[part] for array in where], weights[part], observation[part], latent[part])
+
+    found = (log_topics, observation, rows_of, Ascent(prior, int(steps), float(tolerance)), gamma)
+    if heat is None:
+        return walk_documents(*found)
+    grid, costs, hot = (np.asarray(array) for array in heat)
+    observed, powers = np.zeros(len(gamma)), observation.copy()
+
+    def respond(part: slice, here: np.ndarray, fresh: np.ndarray) -> np.ndarray:
+        observed[part] = here
+        if hot:
+            counts = (fresh - prior) / latent[part, None]
+            powers[part] = respond_on_host(grid, costs, here, counts)
+        return powers[part]
+
+    return *walk_documents(*found, respond), observed, powers
+
+
+def respond_on_host(grid: np.ndarray, costs: np.ndarray, observed: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """`Heat.respond`."""
+    logits = observed[:, None] * grid - counts @ costs
+    # Single precision: a mean of powers needs no more, and a quarter of the time.
+    shares = np.exp((logits - logits.max(axis=1, keepdims=True)).astype(np.float32))
+    return (shares @ grid) / shares.sum(axis=1)
+
+
+def mean_energies(
+    topics: Float[Array, "k v"],
+    gamma: Float[Array, "n k"],
+    x: Documents,
+    engine: str,
+    single: bool = False,
+    fused: bool | None = None,
+) -> Float[Array, " n"]:
+    """Σ_v n_v log Σ_k E[θ_k] E[β_kv] of each document, from concentrations; `fused` as in `device_local_step`."""
+    if engine == "host":
+        documents = x.padded() if x.rows is None else (x.rows,)
+        shape = jax.ShapeDtypeStruct(gamma.shape[:1], jnp.float64)
+        return jax.pure_callback(_call_energies, shape, topics, gamma, documents, vmap_method="sequential")
+    kind = jnp.float32 if single else jnp.float64
+    words, counts = x.padded()
+    mean = (topics / jnp.sum(topics, axis=1, keepdims=True)).T.astype(kind)
+    share = (gamma / jnp.sum(gamma, axis=1, keepdims=True)).astype(kind)
+    if _fused_suits(topics.shape[0]) if fused is None else fused:
+        from ...kernels.topics_pallas import fused_norms
+
+        mixed = fused_norms(mean, words, counts.astype(kind), share, jax.default_backend() == "cpu")
+    else:
+        mixed = jnp.einsum("nlk,nk->nl", mean[words], share, precision="highest")
+    return jnp.sum(counts * jnp.log(jnp.maximum(mixed, jnp.finfo(kind).tiny)).astype(jnp.float64), axis=1)
+
+
+def _call_energies(topics: Array, gamma: Array, documents: tuple[Array, ...]) -> np.ndarray:
+    from ...kernels.topics_energy import energies_of
+
+    ones = np.ones(len(gamma))
+    lam = np.ascontiguousarray(np.asarray(topics).T)
+    return energies_of(_rows(documents, ones, ones, ones), np.asarray(gamma), lam, lam.sum(axis=0))
+
+
+def _rows(documents: Sequence[Array | np.ndarray], *each: np.ndarray) -> Rows:
+    """Documents that are padded, or numbers of rows of a corpus on the host."""
+    from ...kernels.topics_documents import padded_rows, rows_of_corpus
+
+    words, *counts = map(np.asarray, documents)
+    return padded_rows(words, counts[0], *each) if counts else rows_of_corpus(*find_rows(words), *each)
+
+
+# A walk over the documents of LDA in closed form: what autodiff of `LDA.log_evidence` gives, without logarithms.
 
 
 def walk_documents(model: LDA, m: Means, data: Data, way: Way, local: dict[str, Any] | None) -> Walked:
@@ -28,7 +310,7 @@ def walk_documents(model: LDA, m: Means, data: Data, way: Way, local: dict[str, 
     heat = None
     if way.heat is not None:
         assert way.heat.costs is not None
-        heat = DocumentHeat(way.heat.powers, way.heat.costs, jnp.asarray(way.heat.hot))
+        heat = Heat(way.heat.powers, way.heat.costs, jnp.asarray(way.heat.hot))
 
     def block(part: Any, _: Array) -> tuple[Any, Any]:
         x, weights, own, gamma = part

@@ -23,11 +23,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..._module import Module
-from ...data import as_matrix
-from ...errors import InvalidData, InvalidParameter
-from ...families.normal import NormalVector
-from ...numerics.place import on_device
+from .._module import Module
+from ..errors import InvalidData, InvalidParameter
+from ..families.normal import NormalVector
+from ..numerics.place import on_device
+from . import as_matrix
 
 BASES = ("orthonormal", "monomial", "scaled")
 LARGEST = 1e100  # the squares of the inputs must be finite
