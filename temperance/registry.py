@@ -256,7 +256,7 @@ _OTHERS = {
         "WeightsAndPrecision", "WeightsAndScale", "Wishart", "WishartVector",
     ),
     "fit": ("Fit", "fit", "load"),
-    "models.linear.features": ("Polynomial",),
+    "data.features": ("Polynomial",),
     "models.linear.answers": ("Prediction",),
     "models.topics.report": ("Completion", "document_completion", "perplexity"),
     "report": ("report",),

@@ -1,4 +1,4 @@
-"""A walk over documents of LDA on the CPU: Numba behind `topics.local.local_step`, imported only when used."""
+"""A walk over documents of LDA on the CPU: Numba behind `topics.walk.local_step`, imported only when used."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def walk_documents(
     gamma: np.ndarray,
     respond: Callable[[slice, np.ndarray, np.ndarray], np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(γ, messages to the topics, Σ_v n_v log Σ_k …): the same as `topics.local.device_local_step`, but in single
+    """(γ, messages to the topics, Σ_v n_v log Σ_k …): the same as `topics.walk.device_local_step`, but in single
     precision where the documents' powers differ.
 
     `respond` makes new powers of documents for the messages, from where these are, Σ n E log β and γ.
