@@ -10,7 +10,7 @@ from scipy.special import digamma, gammaln, logsumexp, roots_jacobi, softmax
 
 import temperance as tp
 from temperance.errors import UnsupportedMethod
-from temperance.models.topics import normaliser as topics_normaliser
+from temperance.models.topics import heat as topics_normaliser
 from temperance.models.topics.heat import Prior, log_normalisers, topic_costs
 from tests.inference.steps import walk_locally, walk_with_energy
 
