@@ -46,15 +46,16 @@ class Book:
 
     def _add(
         self, name: str, kind: str, value: str, parents: dict[str, Node], plates: tuple[str, ...],
-        size: int = 1, scalar: bool = False, observed: bool = False, family: str = "",
+        size: int = 1, scalar: bool = False, **seen: Any,
     ) -> Node:  # fmt: skip
+        """A new quantity on its own plates and its parents'; `seen`: whether it is observed, and by which family."""
         on = merged(plates, *(parent.plates for parent in parents.values()))
         self._note_plates(on)
-        return self._register(name, kind, value, parents, on, size, scalar, observed, family)
+        return self._register(name, kind, value, parents, on, size, scalar, **seen)
 
     def _register(
         self, name: str, kind: str, value: str, parents: dict[str, Node], plates: tuple[str, ...],
-        size: int = 1, scalar: bool = False, observed: bool = False, family: str = "",
+        size: int = 1, scalar: bool = False, **seen: Any,
     ) -> Node:  # fmt: skip
         if not isinstance(name, str) or not name:
             raise InvalidParameter(f"the name of a variable must be a word, got {name!r}")
@@ -64,7 +65,7 @@ class Book:
             if parent.graph is not self:
                 raise InvalidParameter(f"{parent.name!r} belongs to another graph than {name!r}")
         named = tuple((argument, parent.name) for argument, parent in parents.items())
-        quantity = Quantity(name, kind, value, named, plates, size, scalar, observed, family, users_line())
+        quantity = Quantity(name, kind, value, named, plates, size, scalar, line=users_line(), **seen)
         self.quantities[name] = quantity
         return Node(self, quantity)
 

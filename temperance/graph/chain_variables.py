@@ -98,6 +98,11 @@ class Chains(Parents):
                 f"its parents can be on {time!r}: {drawn(name, (*on, time), self.sizes)}"
             )
         parents = {"initial": first, "initial_precision": width, "dynamics": move, "precision": noise}
+        self._require_ungated(name, parents)
+        self._note_plates((*on, time))
+        return self._register(name, "gaussian_chain", "real", parents, (*on, time), size, scalar)
+
+    def _require_ungated(self, name: str, parents: dict[str, Node]) -> None:
         spec = Spec(tuple(self.quantities.values()), tuple(self._plates), ())
         for node in parents.values():
             if gates := spec.gates(node.name):
@@ -105,8 +110,6 @@ class Chains(Parents):
                     f"{name!r} (at {users_line()}) cannot have {node.name!r} as a parent: {sorted(gates)[0]!r} is a "
                     "latent that chooses it, and the chain would not be Gaussian"
                 )
-        self._note_plates((*on, time))
-        return self._register(name, "gaussian_chain", "real", parents, (*on, time), size, scalar)
 
     def _dynamics(self, child: str, dynamics: Any, size: int, scalar: bool) -> Node:
         if isinstance(dynamics, Node):

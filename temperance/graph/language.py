@@ -143,7 +143,7 @@ class Graph(Chains):
         if precision is not None:
             parents["precision"] = self._precision(name, precision, size, scalar, plates)
         self.require_apart(name, *parents.values())
-        return self._add(name, "normal", "real", parents, as_tuple(plates), size, scalar, observed)
+        return self._add(name, "normal", "real", parents, as_tuple(plates), size, scalar, observed=observed)
 
     def categorical(self, name: str, probabilities: Any, *, plates: Plates = (), observed: bool = False) -> Node:
         p = self._parent(name, "probabilities", probabilities, ("simplex",), plates, event=1)

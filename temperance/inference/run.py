@@ -71,8 +71,8 @@ def run(
     if checkpoint is not None:
         carry, history = _resume(checkpoint, compiled, model, data, keys, carry, tol)
     pieces = data.pieces(int(carry.steps)) if isinstance(data, Streamed) else itertools.repeat(data)
-    interrupted = False
-    chunk = 4
+    strict = which == slice(None) or not method.may_fail  # of a few restarts some may fail, as long as not all do
+    interrupted, chunk = False, 4
     # Chunks of a fifth of a second: smooth progress, prompt interruption, no visible cost.
     span = 1.0 if progress.silent else 0.2
     with progress.task(method.name, budget * method.sweeps) as report, _closing(pieces), Interruption() as interruption:
@@ -87,7 +87,7 @@ def run(
                 interrupted = True
                 break
             history.append(jax.tree.map(lambda value, taken=taken: np.asarray(value)[:taken], infos))
-            if which == slice(None) or not method.may_fail:  # some may fail as long as not all do
+            if strict:
                 check(method, model, history[-1], history[-2] if len(history) > 1 else None, before)
             if checkpoint is not None:
                 checkpoint.save(carry, history)
@@ -100,17 +100,21 @@ def run(
     if checkpoint is not None:
         checkpoint.save(carry, history, now=True)
     if method.exact and not np.asarray(carry.done).all():
-        # The budget ran out: one more look at the bound of where each restart stands.
-        after = on_device(np.int64(int(carry.steps) + 1))
-        carry, infos = steps(compiled, model, first, keys, carry, after, tol, on_device(np.True_))
-        last = jax.tree.map(lambda value: np.asarray(value)[:1], infos)
-        if which == slice(None) or not method.may_fail:
+        carry, last = _last_look(steps, (compiled, model, first, keys), carry, tol)
+        if strict:
             check(method, model, last, history[-1] if history else None, int(carry.steps) - 1)
     bounds = np.asarray(carry.recent)[:, -1]
     converged = np.asarray(carry.done) & ~np.isnan(bounds)
     name = walk_engine(model, first, Way()).name if engine is None else engine.name
     seconds = time.perf_counter() - began
     return Run(carry.states, bounds, join(history), converged, seconds, interrupted, name)
+
+
+def _last_look(steps: Any, fixed: tuple[Any, ...], carry: Carry, tol: Float[Array, ""]) -> tuple[Carry, Any]:
+    """The bound of where each restart stands when the budget runs out: one more step that changes nothing."""
+    after = on_device(np.int64(int(carry.steps) + 1))
+    carry, infos = steps(*fixed, carry, after, tol, on_device(np.True_))
+    return carry, jax.tree.map(lambda value: np.asarray(value)[:1], infos)
 
 
 def _first_carry(engine: Any, method: Method, model: Model, data: Data, keys: Key[Array, " r"], start: PyTree) -> Carry:

@@ -12,7 +12,7 @@ from ...models import Data, Model, Posterior, Way
 from ...models._answers import Enumerable
 from .._method import Again, Info, Method, Result, Run, best_restart
 from .memoised import Parts, pass_over_parts, require_additive, start_parts
-from .moves import KINDS, improve
+from .moves import KINDS, Search, improve
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,4 +95,5 @@ class VB(Method):
             return result
         assert isinstance(model, Enumerable)
         threshold = 10.0 * self.tol + model.rounding
-        return improve(key, model, data, result, again, self._kinds(), threshold, self.max_iter, self.restarts)
+        search = Search(self._kinds(), threshold, self.max_iter, self.restarts)
+        return improve(key, model, data, result, again, search)

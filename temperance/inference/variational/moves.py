@@ -50,16 +50,22 @@ class Study(NamedTuple):
     centre: Float[Array, " k"]  # where on that axis its mean is
 
 
+class Search(NamedTuple):
+    """Which moves are tried, what share of the bound one must gain, for how many sweeps, how many side by side."""
+
+    kinds: tuple[str, ...]
+    threshold: float
+    budget: int
+    restarts: int
+
+
 def improve(
     key: Key[Array, ""],
     model: Enumerable,
     data: Data,
     result: Result,
     again: Again,
-    kinds: tuple[str, ...],
-    threshold: float,
-    budget: int,
-    restarts: int,
+    search: Search,
 ) -> Result:
     """Moves from the best restart until none raises the bound; `again(states, sweeps)` runs the method on."""
     best, bound, converged = result.state, result.log_evidence, result.converged
@@ -67,11 +73,11 @@ def improve(
     bounds: list[float] = []
     for number in range(_ROUNDS):
         study = _study(jax.random.fold_in(key, number), model, best, data)
-        found = _first_better(model, data, best, bound + threshold * (1.0 + abs(bound)), study, again, kinds, restarts)
+        found = _first_better(model, data, best, bound + search.threshold * (1.0 + abs(bound)), study, again, search)
         if found is None:
             break
         name, state = found
-        run = again(_repeat(state, restarts), budget)
+        run = again(_repeat(state, search.restarts), search.budget)
         best, bound = state_of(run.states, 0), float(run.bounds[0])
         converged = bool(run.converged[0]) and not run.interrupted
         accepted.append(name)
@@ -92,14 +98,13 @@ def _first_better(
     goal: float,
     study: Study,
     again: Again,
-    kinds: tuple[str, ...],
-    restarts: int,
+    search: Search,
 ) -> tuple[str, Posterior] | None:
     """The first proposal (of as many side by side as there are restarts, the best) whose bound reaches the goal."""
-    proposals = list(_proposals(model, study, kinds))
-    for first in range(0, len(proposals), restarts):
-        names, changes = zip(*proposals[first : first + restarts], strict=True)
-        padded = [*changes, *itertools.repeat(changes[-1], restarts - len(changes))]
+    proposals = list(_proposals(model, study, search.kinds))
+    for first in range(0, len(proposals), search.restarts):
+        names, changes = zip(*proposals[first : first + search.restarts], strict=True)
+        padded = [*changes, *itertools.repeat(changes[-1], search.restarts - len(changes))]
         stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *padded)
         run = again(_apply(model, best, data, study, stacked), _SWEEPS)
         if run.interrupted:
