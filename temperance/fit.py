@@ -17,7 +17,7 @@ from jaxtyping import Array, Key
 
 from . import storage
 from ._saved import check_fit
-from .cluster.partitions import is_lazy
+from .data.arrays import is_lazy
 from .data.stream import Stream
 from .errors import DamagedFile, InvalidParameter, NumericalFailure, UnsupportedMethod
 from .evidence.multiplicity import log_multiplicity

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data import Corpus, ShardedCorpus, as_corpus, as_matrix
+from ..data.arrays import is_lazy
 from ..data.corpus import join_corpora
 from ..data.corpus_store import open_shard, shard_count
 from ..data.stream import Stream
@@ -77,13 +78,6 @@ def _table(path: Path) -> np.ndarray:
         except (ValueError, EOFError) as error:
             raise InvalidData(f"it is damaged or no .npy file: {error}") from error
     return load_table(path).values
-
-
-def is_lazy(data: Any) -> bool:
-    """Whether these are data that Dask holds (asked without importing it)."""
-    if isinstance(data, list | tuple):
-        return len(data) > 0 and all(is_lazy(part) for part in data)
-    return hasattr(data, "__dask_graph__") or type(data).__module__.split(".")[0] == "distributed"
 
 
 def as_partitions(data: Any, workers: int) -> list[Partition]:

@@ -16,6 +16,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from ..data.arrays import is_lazy
 from ..data.stream import Stream
 from ..errors import ClusterLost
 from ..inference._method import Method, Run
@@ -26,7 +27,6 @@ from ..numerics.devices import one_device
 from ..numerics.threads import kernels
 from ._dask import require_dask
 from .engine import quiet
-from .partitions import is_lazy
 from .tasks import running, threads
 
 

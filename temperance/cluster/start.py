@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
+from ..data.arrays import is_lazy
 from ..data.features import Columns
 from ..errors import InvalidData, InvalidParameter, TemperanceError, UnsupportedMethod
 from ..inference.progress import Progress
@@ -28,7 +29,7 @@ from ..models.topics.lda import Vocabulary
 from ._dask import require_client, require_dask
 from .engine import Session
 from .model import Distributed, Numbers, block_rows, sessions
-from .partitions import as_partitions, is_lazy, join_rows
+from .partitions import as_partitions, join_rows
 from .worker import About, join_abouts
 
 if TYPE_CHECKING:

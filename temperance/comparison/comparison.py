@@ -7,7 +7,6 @@ import os
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from .. import storage
 from ..errors import InvalidParameter, NumericalFailure
@@ -18,6 +17,7 @@ from ..inference.variational.coordinate import VB
 from ..inference.variational.local_tempered import LVT
 from ..inference.variational.stochastic import SVI
 from ..inference.variational.tempered import VT
+from ..numerics.host import logsumexp
 from .names import Label
 
 NOT_REACHED = "not reached: the comparison was interrupted"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, as_completed
 from typing import Any, NamedTuple
 
-from ..cluster.partitions import is_lazy
+from ..data.arrays import is_lazy
 from ..data.stream import Stream
 from ..errors import InvalidParameter, NumericalFailure
 from ..fit import fit

@@ -15,6 +15,13 @@ _PIECE = 2**16  # rows
 LARGEST = 1e140  # sums of squares must stay finite
 
 
+def is_lazy(data: Any) -> bool:
+    """Whether these are data that Dask holds (asked without importing it)."""
+    if isinstance(data, list | tuple):
+        return len(data) > 0 and all(is_lazy(part) for part in data)
+    return hasattr(data, "__dask_graph__") or type(data).__module__.split(".")[0] == "distributed"
+
+
 def as_matrix(data: Any, *, missing: bool = False, empty_columns: bool = False, name: str = "data") -> np.ndarray:
     """A finite float64 matrix (n, d); one dimension is read as one column; NaN only where `missing` is allowed.
 

@@ -10,8 +10,8 @@ whose solution has the least variance that the draws allow. Bennett's ratio is t
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import logsumexp
 
+from ..numerics.host import logsumexp
 from .reweighting import log_ratios
 from .tempered import Estimate, linearised
 

@@ -8,8 +8,8 @@ average at β = 0, so the glitch of thesis 4.2.1 does not arise.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit, logsumexp
 
+from ..numerics.host import expit, logsumexp
 from .tempered import Estimate, Tempered, linearised
 
 

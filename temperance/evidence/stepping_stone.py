@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import logsumexp
 
+from ..numerics.host import logsumexp
 from .tempered import Estimate, Tempered, linearised
 
 

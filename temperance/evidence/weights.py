@@ -8,8 +8,8 @@ Bennett's estimate is the best there is (Crooks, 2000).
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit, logsumexp
 
+from ..numerics.host import expit, logsumexp
 from .reweighting import log_ratios
 from .tempered import Estimate
 

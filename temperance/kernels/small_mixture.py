@@ -29,6 +29,7 @@ from ..families import (
     SphericalGaussian,
 )
 from ..models._blocks import Posterior
+from ..numerics.host import digamma, log_gamma
 from ..numerics.keys import hashes, is_host, uniforms
 from ..numerics.special import LOG_2PI
 
@@ -47,8 +48,6 @@ _STARTS = ("kmeans++", "random", "means", "responsibilities")
 
 
 def _normal_wishart(first: np.ndarray, count: np.ndarray, second: np.ndarray, dof: np.ndarray) -> tuple[Any, Leaves]:
-    from scipy.special import digamma, gammaln
-
     d = first.shape[-1]
     dof = dof + d
     location = first / count[..., None]
@@ -61,7 +60,7 @@ def _normal_wishart(first: np.ndarray, count: np.ndarray, second: np.ndarray, do
     log_det = 2.0 * np.log(np.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=-1)
     halves = 0.5 * (dof[..., None] - np.arange(d))
     value = 0.5 * dof * (d * math.log(2.0) - log_det) + d * (d - 1) / 4 * math.log(math.pi)
-    value = value + gammaln(halves).sum(axis=-1) + 0.5 * d * (LOG_2PI - np.log(count))
+    value = value + log_gamma(halves).sum(axis=-1) + 0.5 * d * (LOG_2PI - np.log(count))
     inverse_t = np.swapaxes(inverse, -1, -2)
     return value, (
         dof[..., None] * (inverse_t @ half[..., None])[..., 0],
@@ -82,14 +81,12 @@ def _cholesky(matrices: np.ndarray) -> np.ndarray:
 
 
 def _isotropic(first: np.ndarray, count: np.ndarray, second: np.ndarray, dof: np.ndarray) -> tuple[Any, Leaves]:
-    from scipy.special import digamma, gammaln
-
     d = first.shape[-1]
     half_dof = 0.5 * (dof + 2.0 - d)
     location = first / count[..., None]
     rate = 0.5 * (second - (first * location).sum(axis=-1))
     precision = half_dof / rate
-    value = gammaln(half_dof) - half_dof * np.log(rate) + 0.5 * d * (LOG_2PI - np.log(count))
+    value = log_gamma(half_dof) - half_dof * np.log(rate) + 0.5 * d * (LOG_2PI - np.log(count))
     return value, (
         precision[..., None] * location,
         -0.5 * (d / count + precision * np.square(location).sum(axis=-1)),
@@ -104,11 +101,9 @@ def _columns(first: np.ndarray, *rest: np.ndarray) -> tuple[Any, Leaves]:
 
 
 def _dirichlet(log: np.ndarray) -> tuple[Any, Leaves]:
-    from scipy.special import digamma, gammaln
-
     delta = log + 1.0
     total = delta.sum(axis=-1)
-    return gammaln(delta).sum(axis=-1) - gammaln(total), (digamma(delta) - digamma(total)[..., None],)
+    return log_gamma(delta).sum(axis=-1) - log_gamma(total), (digamma(delta) - digamma(total)[..., None],)
 
 
 class Form(NamedTuple):

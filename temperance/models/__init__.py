@@ -1,36 +1,43 @@
-"""Models: each is a prior and one scalar function (see `_model.py`)."""
+"""Models: each is a prior and one scalar function (see `_model.py`). A model is imported when it is first used."""
 
-from ..data.features import Polynomial
-from ._data import Data
-from ._model import Conditional, Each, Model, Posterior, Powers, Way
-from .factorial import FactorialMixture
-from .hidden_markov.model import HMM
-from .linear.answers import Prediction
-from .linear.factor_analysis import FactorAnalysis
-from .linear.regression import LinearRegression
-from .linear.state_space import StateSpace
-from .mixture.dirichlet_process import DirichletProcessMixture
-from .mixture.finite import Mixture
-from .mixture.gaussian import GaussianMixture
-from .topics.lda import LDA
+import typing as _typing
 
-__all__ = [
-    "HMM",
-    "LDA",
-    "Conditional",
-    "Data",
-    "DirichletProcessMixture",
-    "Each",
-    "FactorAnalysis",
-    "FactorialMixture",
-    "GaussianMixture",
-    "LinearRegression",
-    "Mixture",
-    "Model",
-    "Polynomial",
-    "Posterior",
-    "Powers",
-    "Prediction",
-    "StateSpace",
-    "Way",
-]
+from .._lazy import lazy as _lazy
+from ._data import Data as Data
+from ._model import Conditional as Conditional
+from ._model import Each as Each
+from ._model import Model as Model
+from ._model import Posterior as Posterior
+from ._model import Powers as Powers
+from ._model import Way as Way
+
+if _typing.TYPE_CHECKING:
+    from ..data.features import Polynomial as Polynomial
+    from .factorial import FactorialMixture as FactorialMixture
+    from .hidden_markov.model import HMM as HMM
+    from .linear.answers import Prediction as Prediction
+    from .linear.factor_analysis import FactorAnalysis as FactorAnalysis
+    from .linear.regression import LinearRegression as LinearRegression
+    from .linear.state_space import StateSpace as StateSpace
+    from .mixture.dirichlet_process import DirichletProcessMixture as DirichletProcessMixture
+    from .mixture.finite import Mixture as Mixture
+    from .mixture.gaussian import GaussianMixture as GaussianMixture
+    from .topics.lda import LDA as LDA
+
+_names, __getattr__ = _lazy(
+    __name__,
+    {
+        ".data.features": ("Polynomial",),
+        "factorial": ("FactorialMixture",),
+        "hidden_markov.model": ("HMM",),
+        "linear.answers": ("Prediction",),
+        "linear.factor_analysis": ("FactorAnalysis",),
+        "linear.regression": ("LinearRegression",),
+        "linear.state_space": ("StateSpace",),
+        "mixture.dirichlet_process": ("DirichletProcessMixture",),
+        "mixture.finite": ("Mixture",),
+        "mixture.gaussian": ("GaussianMixture",),
+        "topics.lda": ("LDA",),
+    },
+)
+__all__ = sorted([*_names, "Conditional", "Data", "Each", "Model", "Posterior", "Powers", "Way"])

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
-from scipy.special import softmax
 
 from .._module import Module
 from ..families._family import Family
+from ..numerics.host import softmax
 
 # Powers that each datum may have, for local variational tempering.
 #

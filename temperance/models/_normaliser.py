@@ -20,9 +20,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
-from scipy.special import betaln, gammaln, logsumexp
 
 from ..errors import UnsupportedMethod
+from ..numerics.host import log_beta, log_gamma, logsumexp
 from ..numerics.special import LOG_2PI
 from ._data import Data, gathered
 from ._model import Means, Model, Powers
@@ -84,10 +84,10 @@ def known_switches(p: np.ndarray, n: int, powers: np.ndarray) -> np.ndarray:
 def learned_switches(a: np.ndarray, b: np.ndarray, n: int, powers: np.ndarray) -> np.ndarray:
     """Σ_k log E(π_k^s + (1 − π_k)^s)^n under Beta(a_k, b_k), by the binomial theorem."""
     on = np.arange(n + 1)
-    choose = gammaln(n + 1) - gammaln(on + 1) - gammaln(n - on + 1)
+    choose = log_gamma(n + 1) - log_gamma(on + 1) - log_gamma(n - on + 1)
 
     def at(power: float) -> float:
-        moments = betaln(a[:, None] + power * on, b[:, None] + power * (n - on)) - betaln(a, b)[:, None]
+        moments = log_beta(a[:, None] + power * on, b[:, None] + power * (n - on)) - log_beta(a, b)[:, None]
         return float(logsumexp(choose + moments, axis=1).sum())
 
     return np.array([at(power) for power in powers])

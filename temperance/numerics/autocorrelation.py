@@ -6,7 +6,6 @@ Only what the estimators need, in NumPy; ArviZ, in `mixing.py`, gives the full t
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtri
 
 
 def long_run_variance(series: np.ndarray) -> float:
@@ -70,9 +69,13 @@ def split_r_hat(series: np.ndarray) -> float:
 
 def _normal_scores(values: np.ndarray) -> np.ndarray:
     """Each value's rank (ties share theirs) as a standard normal quantile."""
+    from statistics import NormalDist
+
+    quantile = NormalDist().inv_cdf
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     rank = np.cumsum(counts) - 0.5 * (counts - 1.0)
-    return ndtri((rank[inverse] - 0.375) / (values.size + 0.25)).reshape(values.shape)
+    scores = np.array([quantile(p) for p in ((rank - 0.375) / (values.size + 0.25)).tolist()])
+    return scores[inverse].reshape(values.shape)
 
 
 def _r_hat(values: np.ndarray) -> float:

@@ -1,97 +1,38 @@
-"""Functions for kernels against SciPy's."""
+"""Special functions of NumPy arrays against SciPy's."""
 
 import numpy as np
 import pytest
-from numba import njit
-from scipy.special import digamma
-from threadpoolctl import ThreadpoolController
+from scipy import special
 
-from temperance.kernels import _host as host
-from temperance.numerics.threads import in_threads, one_blas_thread, thread_count
+from temperance.numerics import host
 
-
-@pytest.fixture(scope="module")
-def apply():
-    @njit(error_model="numpy", fastmath=host.FAST)
-    def exps(x, out):
-        for i in range(len(x)):
-            out[i] = host.exp(x[i])
-
-    @njit(error_model="numpy", fastmath=host.FAST)
-    def exp_digammas(x, out):
-        for i in range(len(x)):
-            out[i] = host.exp_digamma(x[i])
-
-    @njit(error_model="numpy", fastmath=host.FAST)
-    def logs(x, out):
-        for i in range(len(x)):
-            out[i] = host.log(x[i])
-
-    @njit(error_model="numpy", fastmath=host.FAST)
-    def digammas(x, out):
-        for i in range(len(x)):
-            out[i] = host.digamma(x[i])
-
-    def call(function, x):
-        out = np.empty_like(x)
-        function(x, out)
-        return out
-
-    functions = (exps, exp_digammas, logs, digammas)
-    return [lambda x, function=function: call(function, x) for function in functions]
+POSITIVE = np.concatenate([np.geomspace(1e-12, 1e12, 400), np.linspace(0.5, 20.0, 400)])
 
 
-def test_exponential(apply) -> None:
-    x = np.linspace(-700.0, 700.0, 100_001)
-    assert np.allclose(apply[0](x), np.exp(x), rtol=1e-13)
-    assert (apply[0](np.array([-np.inf, -1e9])) < 1e-300).all()
+@pytest.mark.parametrize("ours, theirs", [(host.log_gamma, special.gammaln), (host.digamma, special.digamma)])
+def test_gamma_and_its_derivative(ours, theirs):
+    expected = theirs(POSITIVE)
+    np.testing.assert_allclose(ours(POSITIVE), expected, rtol=1e-13, atol=2e-14)
+    assert ours(2.5) == pytest.approx(theirs(2.5), rel=1e-14) and np.ndim(ours(2.5)) == 0
 
 
-def test_exponential_of_digamma(apply) -> None:
-    x = np.logspace(-2.5, 12, 100_001)
-    assert np.allclose(apply[1](x), np.exp(digamma(x)), rtol=1e-12)
+def test_beta():
+    np.testing.assert_allclose(host.log_beta(POSITIVE[500:], 3.5), special.betaln(POSITIVE[500:], 3.5), atol=1e-11)
 
 
-def test_digamma(apply) -> None:
-    x = np.logspace(-8, 12, 100_001)
-    np.testing.assert_allclose(apply[3](x), digamma(x), rtol=1e-12, atol=1e-12)
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_sums_in_log_space(axis):
+    values = np.random.default_rng(0).normal(size=(5, 7)) * 300
+    values[2] = -np.inf
+    values[:, 3] = -np.inf
+    for keepdims in (False, True):
+        found = host.logsumexp(values, axis=axis, keepdims=keepdims)
+        np.testing.assert_allclose(found, special.logsumexp(values, axis=axis, keepdims=keepdims), rtol=1e-14)
+        assert np.shape(found) == np.shape(special.logsumexp(values, axis=axis, keepdims=keepdims))
 
 
-def test_logarithm(apply) -> None:
-    x = np.concatenate([np.logspace(-300, 300, 100_001), 1.0 + np.linspace(-0.5, 1.0, 100_001)])
-    np.testing.assert_allclose(apply[2](x), np.log(x), rtol=4e-16, atol=3e-16)
-
-
-def test_every_piece_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TEMPERANCE_THREADS", "3")
-    assert thread_count() == 3
-    done = np.zeros(100, dtype=int)
-
-    def work(start: int, stop: int) -> None:
-        done[start:stop] += 1
-
-    in_threads(work, 100, 7)
-    assert (done == 1).all()
-
-    def broken(start: int, stop: int) -> None:
-        raise RuntimeError("from a thread")
-
-    with pytest.raises(RuntimeError, match="from a thread"):
-        in_threads(broken, 100, 7)
-
-
-def test_blas_has_one_thread_inside_and_what_it_had_outside() -> None:
-    controller = ThreadpoolController()
-
-    def threads() -> list[int]:
-        return [one["num_threads"] for one in controller.select(user_api="blas").info()]
-
-    before = threads()
-    first, second = one_blas_thread(), one_blas_thread()
-    first.__enter__()
-    second.__enter__()
-    assert set(threads()) <= {1}
-    first.__exit__(None, None, None)  # as two fits in two threads may end
-    assert set(threads()) <= {1}
-    second.__exit__(None, None, None)
-    assert threads() == before
+def test_shares():
+    values = np.random.default_rng(1).normal(size=(4, 6)) * 100
+    np.testing.assert_allclose(host.softmax(values, axis=1), special.softmax(values, axis=1), rtol=1e-13)
+    np.testing.assert_allclose(host.expit(values), special.expit(values), rtol=1e-13)
+    assert host.expit(np.array([-1e4, 1e4])).tolist() == [0.0, 1.0]

@@ -15,7 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.special import gammaln, logsumexp
 
 from ...errors import UnsupportedMethod
 from ...families import (
@@ -31,6 +30,7 @@ from ...families import (
     ScalarGaussian,
     SphericalGaussian,
 )
+from ...numerics.host import log_gamma, logsumexp
 from ...numerics.latents import sum_out
 from ...numerics.linalg import cholesky, log_det
 from .._blocks import Heat, Means, expected_power
@@ -166,7 +166,7 @@ def _log_shares(delta: np.ndarray, n: int, power: float) -> float:
     """
     i = np.arange(n + 1)
     concentrations, times = np.unique(delta, return_counts=True)  # components that are alike are counted together
-    terms = gammaln(concentrations[:, None] + power * i) - gammaln(concentrations)[:, None] - gammaln(i + 1)
+    terms = log_gamma(concentrations[:, None] + power * i) - log_gamma(concentrations)[:, None] - log_gamma(i + 1)
 
     def tilted(log_x: float) -> tuple[np.ndarray, np.ndarray]:
         logits = terms + log_x * i
@@ -181,4 +181,4 @@ def _log_shares(delta: np.ndarray, n: int, power: float) -> float:
     size = 1 << int(np.ceil(np.log2(len(delta) * n + 1)))
     product = np.prod(np.fft.rfft(shares, size, axis=1) ** times[:, None], axis=0)
     coefficient = np.log(np.fft.irfft(product, size)[n]) + times @ top - low * n
-    return float(gammaln(n + 1) + gammaln(delta.sum()) - gammaln(delta.sum() + power * n) + coefficient)
+    return float(log_gamma(n + 1) + log_gamma(delta.sum()) - log_gamma(delta.sum() + power * n) + coefficient)

@@ -1,0 +1,71 @@
+"""Special functions of NumPy arrays: those of SciPy that a first fit needs, without the time to import SciPy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+_SHIFT = 8
+# B₂ₖ/2k and B₂ₖ/2k(2k−1): the asymptotic series reach rounding error from an argument of 8 on.
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+_DIGAMMA = tuple(number / (2 * k + 2) for k, number in enumerate(_BERNOULLI))
+_STIRLING = tuple(number / ((2 * k + 2) * (2 * k + 1)) for k, number in enumerate(_BERNOULLI))
+
+
+def logsumexp(values: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Any:
+    """log Σ exp along `axis`; −∞ of nothing but −∞."""
+    values = np.asarray(values, dtype=np.float64)
+    top = values.max(axis=axis, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        found = top + np.log(np.exp(values - top).sum(axis=axis, keepdims=True))
+    return found if keepdims else found.squeeze(axis=axis)[()]
+
+
+def softmax(values: Any, axis: int) -> np.ndarray:
+    terms = np.exp(values - np.max(values, axis=axis, keepdims=True))
+    return np.asarray(terms / terms.sum(axis=axis, keepdims=True))
+
+
+def expit(x: Any) -> Any:
+    """1/(1 + e⁻ˣ), without an overflow on either side."""
+    small = np.exp(-np.abs(x))
+    return np.where(np.asarray(x) >= 0, 1.0, small) / (1.0 + small)
+
+
+def log_gamma(x: Any) -> Any:
+    """log Γ(x) for x > 0, by Stirling's series; below 8, of x + 8, less the logarithm of x(x+1)…(x+7)."""
+    x = np.asarray(x, dtype=np.float64)
+    small = x < _SHIFT
+    u = np.where(small, x, 0.0)
+    u = u * (u + 7.0)
+    product = np.where(small, u * (u + 6.0) * (u + 10.0) * (u + 12.0), 1.0)
+    z = np.where(small, x + _SHIFT, x)
+    y = 1.0 / z
+    tail = _series(_STIRLING, y * y)
+    return ((z - 0.5) * np.log(z) - z + 0.5 * math.log(2.0 * math.pi) + y * tail - np.log(product))[()]
+
+
+def log_beta(a: Any, b: Any) -> Any:
+    return log_gamma(a) + log_gamma(b) - log_gamma(np.add(a, b))
+
+
+def digamma(x: Any) -> Any:
+    """ψ(x) = ψ(x+8) − Σ_{i<8} 1/(x+i) for x > 0, the terms of the sum added in pairs."""
+    x = np.asarray(x, dtype=np.float64)
+    near = np.minimum(x, 1e17)  # beyond it the sum is below rounding error
+    u = near * (near + 7.0)
+    pairs = (2.0 * u + 6.0) / (u * (u + 6.0)) + (2.0 * u + 22.0) / ((u + 10.0) * (u + 12.0))
+    y = 1.0 / (x + _SHIFT)
+    square = y * y
+    tail = square * _series(_DIGAMMA, square)
+    return (np.log(x + _SHIFT) - 0.5 * y - tail - (2.0 * near + 7.0) * pairs)[()]
+
+
+def _series(coefficients: tuple[float, ...], square: np.ndarray) -> np.ndarray:
+    total = np.zeros_like(square)
+    for coefficient in reversed(coefficients):
+        total = coefficient + square * total
+    return total
