@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +12,7 @@ from jaxtyping import Array, Float
 
 from ...data import Corpus
 from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
+from ...programs import program
 from .._model import Posterior
 from .documents import Documents
 
@@ -93,8 +93,8 @@ def proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.ndarray, "n k
 
 
 def _collapsed_proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.ndarray, "n k"]:
-    from ...kernels.topics_collapsed import fold_in
-    from ...kernels.topics_documents import Ascent, rows_of_corpus
+    from ...kernels import topics_small
+    from ...kernels.topics_entries import Ascent, rows_of_corpus
 
     by_word = np.ascontiguousarray(mean_topics(q).T)
     m = {name: block.mean() for name, block in q.blocks.items() if name == "document_prior"}
@@ -103,12 +103,18 @@ def _collapsed_proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.nd
     for first in range(0, len(corpus), _ROWS):
         part = corpus.take(slice(first, first + _ROWS))
         ones = np.ones(len(part))
-        found = fold_in(rows_of_corpus(part, np.arange(len(part)), ones, ones, ones), by_word, ascent).counts
+        rows = rows_of_corpus(part, np.arange(len(part)), ones, ones, ones)
+        if topics_small.folds_in(rows, model.n_topics):
+            found = topics_small.fold_in(rows, by_word, ascent)
+        else:
+            from ...kernels.topics_collapsed import fold_in
+
+            found = fold_in(rows, by_word, ascent).counts
         parts.append(found / found.sum(axis=1, keepdims=True))
     return np.concatenate(parts)
 
 
-@eqx.filter_jit
+@program
 def _infer(model: LDA, blocks: dict[str, Any], x: Documents, log_beta: Array) -> Array:
     return model.infer(blocks, x, log_beta)[0].gamma
 
