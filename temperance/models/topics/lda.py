@@ -35,9 +35,9 @@ from .._data import Data, Stochastic, bucket, make_data
 from .._model import Conditional, Means, Posterior, Powers, Walked
 from .._normaliser import Normaliser
 from ..mixture.finite import check_choice, check_count
-from .documents import Collapsible, Documents, as_documents, given_documents
+from .documents import Collapsible, Documents, as_documents, corpus_of, given_documents
 from .heat import topic_heat, topics_normaliser, with_costs
-from .report import proportions, top_words
+from .report import mean_topics, proportions, top_words
 from .walk import Local, document_terms, local_step, mean_energy
 
 _LEARNED = ("document_prior", "topic_prior")
@@ -359,9 +359,15 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         engine = "device" if self._engine() == "autodiff" else self._engine()
         return local_step(log_beta, x, weights, alpha, gamma, (1.0, 1.0), 200, 1e-4, engine), alpha
 
-    def topics(self, q: Posterior, n_words: int = 10) -> list[list[tuple[str | int, float]]]:
-        """The most probable words of each topic with their probabilities."""
-        return top_words(self, q, n_words)
+    def topics(self, q: Posterior, n_words: int = 10, relevance: float = 1.0) -> list[list[tuple[str | int, float]]]:
+        """The most telling words of each topic with their probabilities; with `relevance` 1 the most probable."""
+        return top_words(self, q, n_words, relevance)
+
+    def leading_words(self, q: Posterior, n_words: int) -> np.ndarray:
+        return np.argsort(-mean_topics(q), axis=1, kind="stable")[:, :n_words]
+
+    def fitted_documents(self, data: Data) -> Corpus:
+        return corpus_of(data, self.n_words or 1)
 
     def transform(self, q: Posterior, documents: Any) -> Float[np.ndarray, "n k"]:
         """The expected proportions of topics in each document; an empty one has those of the prior."""

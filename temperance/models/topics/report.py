@@ -56,15 +56,25 @@ def perplexity(fit: Fit, documents: Any) -> float:
     return float(np.exp(-np.sum(fit.log_predictive(corpus)) / corpus.n_tokens))
 
 
-def top_words(model: LDA, q: Posterior, n_words: int) -> list[list[tuple[str | int, float]]]:
-    """The `n_words` most probable words of each topic with their probabilities, the most probable first."""
+def top_words(model: LDA, q: Posterior, n_words: int, relevance: float = 1.0) -> list[list[tuple[str | int, float]]]:
+    """The `n_words` most relevant words of each topic with their probabilities.
+
+    Relevance is λ log p(w | k) + (1 − λ) log[p(w | k) / p(w)] (Sievert and Shirley, 2014): with λ = 1 words are ordered
+    by their probability, with less those come first that other topics do not have.
+    """
+    if isinstance(relevance, bool) or not isinstance(relevance, int | float) or not 0 <= relevance <= 1:
+        raise InvalidParameter(f"relevance must be a number between 0 and 1, got {relevance!r}")
     if isinstance(n_words, bool) or not isinstance(n_words, int | np.integer) or n_words < 1:
         raise InvalidParameter(f"n_words must be a whole number of at least 1, got {n_words!r}")
     beta = mean_topics(q)
+    lam = np.asarray(q.blocks["topics"].concentration)  # type: ignore[attr-defined]
+    overall = lam.sum(axis=0) / lam.sum()
     names = None if model.vocabulary is None else model.vocabulary.words
     result = []
     for row in beta:
-        best = np.argsort(-row, kind="stable")[:n_words]
+        # λ log p − (1 − λ) log(p(w)/p) = log p − (1 − λ) log p(w); exactly the probability where λ = 1.
+        score = row if relevance == 1 else np.log(row) - (1.0 - relevance) * np.log(overall)
+        best = np.argsort(-score, kind="stable")[:n_words]
         result.append([(int(v) if names is None else names[v], float(row[v])) for v in best])
     return result
 
