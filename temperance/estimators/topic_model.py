@@ -20,7 +20,7 @@ from .topics import LatentDirichletAllocation
 class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Topics of texts: `fit` takes strings, which are read as `tp.read_texts` reads them, or counts of words.
 
-    `inference` is a method such as `tp.CVB0()`, or its name; `language` says which stop words are left out (None: none).
+    `inference` is a method such as `tp.CVB0()`, or its name; `language` says whose stop words are left out.
     `partial_fit` takes the documents of a first call for the vocabulary, and one step of online variational Bayes for
     each call; `total_samples` is the number of documents expected in all.
     """

@@ -7,8 +7,8 @@ to the last. Documents end when they have converged, and after their own last wo
 the table holds logarithms, and what is loaded of it is exponentiated in registers.
 
 JAX deprecates Pallas's Triton backend, and says so when the kernel is compiled. Where the backend is gone
-(`_has_triton` of `models/topics/walk.py` looks for it) the same step runs on plain arrays through XLA, with the same results; Mosaic
-GPU is the backend that JAX keeps, and the one to write this kernel for.
+(`_has_triton` of `models/topics/walk.py` looks for it) the same step runs on plain arrays through XLA, with
+the same results. Mosaic GPU is the backend that JAX keeps, and the one to write this kernel for.
 """
 
 from __future__ import annotations
