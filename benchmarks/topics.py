@@ -21,7 +21,7 @@ from scipy.sparse import csr_matrix
 import temperance as tp
 from temperance.data import Corpus, as_corpus
 from temperance.kernels.topics_collapsed import fold_in
-from temperance.kernels.topics_documents import Ascent, rows_of_corpus
+from temperance.kernels.topics_entries import Ascent, rows_of_corpus
 
 DOCUMENTS, TEST, WORDS, LENGTH = 5000, 500, 5000, 100
 STEP_SIZE, BATCH, INNER, TOLERANCE = (10.0, 0.7), 256, 100, 1e-3

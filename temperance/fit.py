@@ -107,9 +107,32 @@ class Fit:
         """The expected factors in the shape of a datum, for models such as a factorial mixture."""
         return np.asarray(require(self.model, Decomposing).components(self._families()))
 
-    def topics(self, n_words: int = 10) -> list[list[tuple[str | int, float]]]:
-        """The most probable words of each topic with their probabilities, for models such as LDA."""
-        return require(self.model, Topical).topics(self._families(), n_words)
+    def topics(self, n_words: int = 10, relevance: float = 1.0) -> list[list[tuple[str | int, float]]]:
+        """The words of each topic with their probabilities, for models such as LDA: the most probable ones, or with a
+        `relevance` below 1 rather those that other topics do not have (0.6 is usual)."""
+        return require(self.model, Topical).topics(self._families(), n_words, relevance)
+
+    def typical(self, topic: int, n: int = 5, documents: Any = None) -> list[tuple[int, float]]:
+        """The n documents with the largest share of a topic, as (row, share), of those that were fitted unless others
+        are given."""
+        model = require(self.model, Topical)
+        documents = model.fitted_documents(self.data) if documents is None else documents
+        shares = self.transform(documents)
+        for name, value, most in (("topic", topic, shares.shape[1] - 1), ("n", n, len(shares))):
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value <= most:
+                raise InvalidParameter(f"{name} must be a whole number from 0 to {most}, got {value!r}")
+        rows = np.argsort(-shares[:, topic], kind="stable")[:n]
+        return [(int(row), float(shares[row, topic])) for row in rows]
+
+    def coherence(self, documents: Any = None, *, n_words: int = 10, measure: str = "npmi") -> np.ndarray:
+        """How often the leading words of each topic occur together ("npmi" or "umass"), in the documents that were
+        fitted unless others are given; see `tp.coherence`."""
+        from .diagnostics.coherence import coherence
+
+        model = require(self.model, Topical)
+        corpus = model.new_corpus(documents) if documents is not None else model.fitted_documents(self.data)
+        beta = [[int(word) for word in topic] for topic in model.leading_words(self._families(), n_words)]
+        return coherence(beta, corpus, measure=measure)
 
     def transform(self, x_new: Any) -> np.ndarray:
         """The expected local variables of each datum, such as the topic proportions of a document."""

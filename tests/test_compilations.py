@@ -14,16 +14,18 @@ FEW = 5  # XLA programs: the start, the steps, the result and the like
         ("factors", FEW, True),
         ("regression", FEW, True),
         pytest.param("hmm", FEW, False, marks=pytest.mark.slow),
-        pytest.param("svi", 6, False, marks=pytest.mark.slow),
+        ("svi", FEW, True),
+        ("cvb0", FEW, True),
         pytest.param("compare", 12, False, marks=pytest.mark.slow),
     ],
 )
 def test_a_first_fit_compiles_little(case, programs, same_bucket):
     """Seven rows fewer fall into the same bucket, where nothing is compiled again."""
-    found = measure(case, TEMPERANCE_ENGINE="plain")
+    # Topics choose an engine without Numba by themselves, for this size.
+    found = measure(case) if case in ("svi", "cvb0") else measure(case, TEMPERANCE_ENGINE="plain")
     assert found["first"].programs <= programs
     assert case in ("vb", "compare") or found["first"].programs > 0  # a count that hears nothing proves nothing
-    assert case == "svi" or found["first"].kernels == 0  # minibatches of topics have no engine but the kernels
+    assert found["first"].kernels == 0
     assert found["second"][1:] == (0, 0)
     if same_bucket:
         assert found["new"][1:] == (0, 0)

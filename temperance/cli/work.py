@@ -14,7 +14,7 @@ import temperance as tp
 
 from .. import registry
 from ..comparison.names import sized
-from ..errors import InvalidParameter
+from ..errors import InvalidData, InvalidParameter
 from ..registry import MethodEntry
 from ..report.words import about_labels, conclusion, fit_sentences, shown, warnings
 from . import inputs
@@ -68,6 +68,8 @@ def compare_sizes(
 def fit_topics(source: str, reading: Reading, topics: int, seed: int, out: Path | None, format: str) -> None:
     """Topics of texts, on the screen and in a folder."""
     data = inputs.corpus(source, reading)
+    if data.values.n_words < 2:
+        raise InvalidData(f"topics need at least two different words, but {source} has one")
     if person(format):
         typer.echo("\n".join(data.notes))
     result = tp.fit(tp.LDA(topics), data.values, tp.CVB0(), seed=seed)

@@ -8,6 +8,7 @@ from .factorial import FactorialMixture
 from .gaussian import BayesianGaussianMixture
 from .mixture import BayesianMixture, DirichletProcessMixture
 from .regression import BayesianLinearRegression
+from .topic_model import TopicModel
 from .topics import LatentDirichletAllocation
 
 __all__ = [
@@ -17,4 +18,5 @@ __all__ = [
     "DirichletProcessMixture",
     "FactorialMixture",
     "LatentDirichletAllocation",
+    "TopicModel",
 ]

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from .._arguments import Checks, number, whole
+from ..kernels import RunEngine
 from ..models import Data, Model
 from ..numerics.place import on_device
 
@@ -120,6 +121,10 @@ class Method(ABC):
     def arrange(self, key: Key[Array, ""], model: Model, data: Data) -> Data:
         """The data as `init`, `step` and `result` see them: some held out, or with a plan for minibatches."""
         return data
+
+    def host_engine(self, model: Model, data: Any) -> RunEngine | None:
+        """What runs this method without compiled programs, if the method itself knows a way."""
+        return None
 
     @property
     def monotone(self) -> bool:

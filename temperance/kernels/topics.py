@@ -20,8 +20,12 @@ if TYPE_CHECKING:
     from ..models import LDA
 
 
-def when(model: LDA, data: Data, way: Way) -> bool:
-    return model._engine() != "autodiff"
+def on_host(model: LDA, data: Data, way: Way) -> bool:
+    return model.on_host
+
+
+def on_device(model: LDA, data: Data, way: Way) -> bool:
+    return model._engine() == "device"
 
 
 def is_hot(model: LDA, data: Data, way: Way) -> bool:
@@ -29,7 +33,8 @@ def is_hot(model: LDA, data: Data, way: Way) -> bool:
     return way.heat is not None
 
 
-engine("LDA", name="documents in closed form", when=when, by_euler=False)(walk_documents)
+engine("LDA", name="documents in closed form (kernel)", when=on_host, by_euler=False)(walk_documents)
+engine("LDA", name="documents in closed form (xla)", when=on_device, by_euler=False)(walk_documents)
 engine("LDA", name="hot documents", when=is_hot, by_euler=False, always=True)(walk_documents)
 
 

@@ -21,54 +21,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from scipy.special import digamma
 
 from ..numerics.threads import in_threads
 from ._host import OPTIONS
-from .topics_documents import Ascent, Rows
+from .topics_entries import GROUPS, Ascent, Counts, Entries, Rows
+from .topics_priors import document_prior, topic_prior
 from .topics_words import sort_by_word
 
-GROUPS = 8
 _TINY = 1e-30  # keeps a division finite
-_FIXED_POINT = 3  # steps to learn a prior each time
-
-
-class Entries(NamedTuple):
-    """Documents whose entries of word group g are bounds[d, g, 0] : bounds[d, g, 1]."""
-
-    bounds: np.ndarray  # (documents, GROUPS, 2)
-    words: np.ndarray
-    counts: np.ndarray
-    weights: np.ndarray  # of documents
-
-
-class Counts(NamedTuple):
-    """Sums of φ over tokens, with the priors added to those of documents and topics."""
-
-    documents: np.ndarray  # (documents, topics), with α
-    words: np.ndarray  # (words, topics), without η
-    topics: np.ndarray  # (topics,), with Σ η
-
-
-def deal(starts: np.ndarray, ends: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where to find the entries sorted by groups of documents, then of words, then by document; and their bounds."""
-    sizes = ends - starts
-    first = np.concatenate([[0], np.cumsum(sizes)])
-    document = np.repeat(np.arange(len(starts)), sizes)
-    entries = np.arange(first[-1]) + np.repeat(starts - first[:-1], sizes)
-    rank = _rank(document, words[entries] % GROUPS, len(starts))
-    each = np.bincount(rank, minlength=len(starts) * GROUPS)
-    last = np.cumsum(each)
-    documents = np.arange(len(starts))
-    place = _rank(documents[:, None], np.arange(GROUPS)[None], len(starts))
-    return entries[np.argsort(rank, kind="stable")], np.stack([(last - each)[place], last[place]], axis=2)
-
-
-def _rank(document: np.ndarray, group: np.ndarray, n: int) -> np.ndarray:
-    """Which of the runs of entries it is that a document has of a group of words."""
-    before = np.concatenate([[0], np.cumsum(-((np.arange(GROUPS) - n) // GROUPS))])[:-1]  # documents of groups before
-    mine = -((document % GROUPS - n) // GROUPS)  # documents of its own group
-    return GROUPS * before[document % GROUPS] + group * mine + document // GROUPS
 
 
 def padded_width(n_topics: int) -> int:
@@ -293,34 +253,17 @@ def _add_words(start, stop, ends, place, factor, phi, lam):  # type: ignore[no-u
 
 
 def learn_document_prior(x: Entries, phi: np.ndarray, counts: Counts, alpha: np.ndarray) -> np.ndarray:
-    """Fixed-point steps (Minka, 2000) to the α under which the topics of documents are likeliest."""
-    n_topics = len(alpha)
-    expected = np.maximum(counts.documents[:, :n_topics].astype(np.float64) - alpha, 0.0)
-    some = np.empty(expected.shape)
+    """The α under which the topics of documents are likeliest, a few steps closer."""
+    some = np.empty((len(x.weights), len(alpha)))
     _some_of_document(x, phi, some)
-    lengths, weights = expected.sum(axis=1), x.weights.astype(np.float64)
-    given = expected / np.maximum(some, _TINY)  # how many there are, if there are any
-    for _ in range(_FIXED_POINT):
-        grown = weights @ (some * (digamma(alpha + given) - digamma(alpha)))
-        total = alpha.sum()
-        alpha = alpha * np.clip(grown / max(weights @ (digamma(lengths + total) - digamma(total)), _TINY), 0.1, 10.0)
-        alpha = np.maximum(alpha, 1e-5)
-    return alpha
+    return document_prior(counts.documents[:, : len(alpha)], some, x.weights, alpha)
 
 
 def learn_topic_prior(x: Entries, phi: np.ndarray, counts: Counts, eta: float, n_topics: int) -> float:
     """The same for one η of all topics and words."""
-    expected = np.maximum(counts.words[:, :n_topics].astype(np.float64), 0.0)
-    none = np.zeros(expected.shape)
+    none = np.zeros((len(counts.words), n_topics))
     _log_none_of_word(x, phi, none)
-    some = -np.expm1(none)
-    totals, given = expected.sum(axis=0), expected / np.maximum(some, _TINY)
-    for _ in range(_FIXED_POINT):
-        grown = np.sum(some * (digamma(eta + given) - digamma(eta)))
-        size = len(expected) * eta
-        eta *= np.clip(grown / max(len(expected) * np.sum(digamma(totals + size) - digamma(size)), _TINY), 0.1, 10.0)
-        eta = max(eta, 1e-5)
-    return float(eta)
+    return topic_prior(counts.words[:, :n_topics], -np.expm1(none), eta)
 
 
 @njit(**OPTIONS)

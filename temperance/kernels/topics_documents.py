@@ -19,46 +19,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from ..data import Corpus
 from ..numerics.threads import in_threads
 from ._host import OPTIONS
 from ._host_either import INNER, digamma, exp, exp_digamma, largest, log
+from .topics_entries import Ascent, Rows, own
 from .topics_products import TINY, explain_block, explain_full, explain_sparse, gather, gather_lists
 
 _FEW = 128  # topics are gathered as soon as no more are left, or half of all
 _FAINT = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-9}  # negligible expected counts, per token
 _LINE = 128  # bytes that vector instructions take at a time
-
-
-class Rows(NamedTuple):
-    """Documents d with entries starts[d] : ends[d] of `words` and `counts`, and one row each of the rest."""
-
-    starts: np.ndarray
-    ends: np.ndarray
-    words: np.ndarray
-    counts: np.ndarray
-    weights: np.ndarray
-    observation: np.ndarray  # powers
-    latent: np.ndarray
-
-
-def padded_rows(words: np.ndarray, counts: np.ndarray, *each: np.ndarray) -> Rows:
-    """Documents padded with counts of zero at their ends."""
-    n, width = words.shape
-    starts = np.arange(n, dtype=np.int64) * width
-    return Rows(starts, starts + (counts > 0).sum(axis=1), *_own(words.ravel(), counts.ravel(), *each))
-
-
-def rows_of_corpus(corpus: Any, rows: np.ndarray, *each: np.ndarray) -> Rows:
-    """Documents where they are in memory, or read from disk."""
-    if not isinstance(corpus, Corpus):
-        corpus, rows = corpus.take(rows), np.arange(len(rows))
-    return Rows(corpus.starts[rows], corpus.starts[rows + 1], corpus.words, corpus.counts, *_own(*each))
-
-
-def _own(*arrays: np.ndarray) -> list[np.ndarray]:
-    """Arrays that may be written to: for others Numba would compile the kernels a second time."""
-    return [array if array.flags.writeable else array.copy() for array in arrays]
 
 
 class Table(NamedTuple):
@@ -78,14 +47,6 @@ def empty_table(shape: tuple[int, ...], kind: Any, own: bool) -> Table:
     topics = np.tile(np.arange(n_topics, dtype=np.int32), (n_words, 1))
     widths, shift = np.full(n_words, n_topics, dtype=np.int32), np.zeros(n_words)
     return Table(np.empty(shape, kind), topics, widths, shift, np.ones(n_topics), own)
-
-
-class Ascent(NamedTuple):
-    """At most `steps` updates of each document's γ, until their mean change is below `tolerance`."""
-
-    prior: np.ndarray  # α, (topics,)
-    steps: int
-    tolerance: float
 
 
 class Found(NamedTuple):
@@ -114,7 +75,7 @@ def step_documents(
         np.empty(gamma.shape, np.int32),
         np.empty(n, np.int32),
     )
-    ascent = ascent._replace(prior=_own(ascent.prior)[0])
+    ascent = ascent._replace(prior=own(ascent.prior)[0])
 
     def documents(start: int, stop: int) -> None:
         longest = int((rows.ends[start:stop] - rows.starts[start:stop]).max())

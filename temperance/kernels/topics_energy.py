@@ -7,7 +7,7 @@ from numba import njit
 
 from ..numerics.threads import in_threads
 from ._host import OPTIONS, log
-from .topics_documents import Rows
+from .topics_entries import Rows
 from .topics_products import TINY
 
 

@@ -17,8 +17,9 @@ from numba import njit
 from ..numerics.threads import in_threads
 from ._host import OPTIONS
 from ._host_either import INNER, digamma, exp, exp_digamma, largest
-from .topics_documents import Ascent, Found, Rows, empty_table, lengths, step_documents
+from .topics_documents import Found, empty_table, lengths, step_documents
 from .topics_energy import energies_of
+from .topics_entries import Ascent, Rows
 from .topics_words import ByWord, add_raised_word, add_word, by_word
 
 _GRAIN = 512  # words of a piece of work

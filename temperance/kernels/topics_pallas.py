@@ -5,12 +5,15 @@ twice an iteration. Here a few rows of the table of topics at a time are loaded 
 in the second-level cache), and both products are made while they are in registers; so is γ, from the first iteration
 to the last. Documents end when they have converged, and after their own last word. Where each has a power of its own
 the table holds logarithms, and what is loaded of it is exponentiated in registers.
+
+JAX deprecates Pallas's Triton backend, and says so when the kernel is compiled. Where the backend is gone
+(`_has_triton` of `models/topics/walk.py` looks for it) the same step runs on plain arrays through XLA, with
+the same results. Mosaic GPU is the backend that JAX keeps, and the one to write this kernel for.
 """
 
 from __future__ import annotations
 
 import functools
-import warnings
 from typing import Any, NamedTuple
 
 import jax
@@ -168,9 +171,6 @@ def _parts(shape: tuple[int, ...]) -> pl.BlockSpec:
 
 def _call(kernel: Any, grid: tuple[int, ...], given: Any, out: Any, tile: _Tile, interpret: bool) -> Any:
     """The kernel for each document or word; arrays are given, and shapes asked for, with the part of them it sees."""
-    if not interpret:
-        # Said at every compilation, to users who can do nothing about it: without Triton plain arrays take over.
-        warnings.filterwarnings("ignore", "The Pallas Triton backend is deprecated", DeprecationWarning)
     kind = given[-1][1].dtype
     return pl.pallas_call(
         kernel,

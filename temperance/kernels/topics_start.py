@@ -11,9 +11,8 @@ import numpy as np
 from numba import njit
 
 from ._host import OPTIONS
-from .topics_collapsed import GROUPS, Counts, Entries, refresh_entry
-
-_STAGES = ((16, 8), (4, 2), (1, 0))  # one part in so many, and how often it is gone over again
+from .topics_collapsed import refresh_entry
+from .topics_entries import GROUPS, STAGES, Counts, Entries
 
 
 def add_documents(x: Entries, width: int, alpha: np.ndarray, prior: np.ndarray, draws: np.ndarray) -> np.ndarray:
@@ -24,7 +23,7 @@ def add_documents(x: Entries, width: int, alpha: np.ndarray, prior: np.ndarray, 
     counts.documents[:, : len(alpha)] = alpha
     counts.topics[: len(alpha)] = prior.sum(axis=0, dtype=np.float64)[: len(alpha)]
     added, draws = 0, draws.astype(kind)
-    for part, times in _STAGES:
+    for part, times in STAGES:
         last = n // part
         _visit((added, last), True, x, phi, counts, prior, draws)
         for _ in range(times):

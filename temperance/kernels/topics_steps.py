@@ -58,7 +58,7 @@ def online_steps(
 
 
 def _call(given: tuple[Array, ...], steps: Steps, heat: Grid | Own | None) -> tuple[np.ndarray, Any]:
-    from .topics_documents import Ascent, rows_of_corpus
+    from .topics_entries import Ascent, rows_of_corpus
     from .topics_minibatches import Online
 
     topics, topic_prior, document_prior, local_steps, tolerance = map(np.asarray, given)

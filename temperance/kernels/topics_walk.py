@@ -10,7 +10,8 @@ from numba import njit
 from ..numerics.threads import in_threads
 from ._host import OPTIONS
 from ._host_either import INNER, exp, largest
-from .topics_documents import Ascent, Rows, Table, empty_table, step_documents
+from .topics_documents import Table, empty_table, step_documents
+from .topics_entries import Ascent, Rows
 from .topics_words import add_raised_word, add_word, by_word
 
 _LANES = 16  # words transposed together: two cache lines

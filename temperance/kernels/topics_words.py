@@ -9,7 +9,8 @@ from numba import njit
 
 from ._host import OPTIONS
 from ._host_either import INNER, exp
-from .topics_documents import Found, Rows, Table
+from .topics_documents import Found, Table
+from .topics_entries import Rows
 
 
 class ByWord(NamedTuple):

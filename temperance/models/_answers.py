@@ -190,8 +190,20 @@ class Topical(Answer):
     lack = "has no topics; see fit.posterior"
 
     @abstractmethod
-    def topics(self, q: Posterior, n_words: int = 10) -> list[list[tuple[str | int, float]]]:
-        """The most probable words of each topic with their probabilities."""
+    def topics(self, q: Posterior, n_words: int = 10, relevance: float = 1.0) -> list[list[tuple[str | int, float]]]:
+        """The most telling words of each topic with their probabilities."""
+
+    @abstractmethod
+    def leading_words(self, q: Posterior, n_words: int) -> np.ndarray:
+        """The numbers of the most probable words, (topics, n_words)."""
+
+    @abstractmethod
+    def new_corpus(self, data: Any) -> Any:
+        """Documents over the words of the model."""
+
+    @abstractmethod
+    def fitted_documents(self, data: Any) -> Any:
+        """The documents that the model was fitted to, as `transform` takes them."""
 
 
 class Drawable(Answer):

@@ -10,7 +10,8 @@ import temperance as tp
 from temperance.data import as_corpus
 from temperance.errors import InvalidParameter, UnsupportedMethod
 from temperance.kernels import topics_collapsed as kernel
-from temperance.kernels.topics_documents import Ascent, rows_of_corpus
+from temperance.kernels import topics_entries as layout
+from temperance.kernels.topics_entries import Ascent, rows_of_corpus
 from temperance.kernels.topics_start import add_documents
 from tests.tiers import with_slow
 
@@ -24,10 +25,10 @@ def counts() -> np.ndarray:
     return matrix
 
 
-def entries(matrix: np.ndarray, weights: np.ndarray) -> kernel.Entries:
+def entries(matrix: np.ndarray, weights: np.ndarray) -> layout.Entries:
     corpus = as_corpus(matrix)
-    place, bounds = kernel.deal(corpus.starts[:-1], corpus.starts[1:], corpus.words)
-    return kernel.Entries(bounds, corpus.words[place], corpus.counts[place].astype(np.float64), weights)
+    place, bounds = layout.deal(corpus.starts[:-1], corpus.starts[1:], corpus.words)
+    return layout.Entries(bounds, corpus.words[place], corpus.counts[place].astype(np.float64), weights)
 
 
 def start(size: int, n_topics: int) -> np.ndarray:
@@ -36,7 +37,7 @@ def start(size: int, n_topics: int) -> np.ndarray:
     return phi
 
 
-def owners(x: kernel.Entries) -> np.ndarray:
+def owners(x: layout.Entries) -> np.ndarray:
     """The document of each entry."""
     owner = np.full(len(x.words), -1)
     for d, g in np.ndindex(x.bounds.shape[:2]):
@@ -45,17 +46,17 @@ def owners(x: kernel.Entries) -> np.ndarray:
     return owner
 
 
-def reference_pass(x: kernel.Entries, phi: np.ndarray, alpha: np.ndarray, eta: np.ndarray) -> float:
+def reference_pass(x: layout.Entries, phi: np.ndarray, alpha: np.ndarray, eta: np.ndarray) -> float:
     """Equation 18 of Asuncion and others (2009), an entry at a time with all sums worked out afresh."""
     owner = owners(x)
     weight, score = x.weights[owner], 0.0
-    for shift in range(kernel.GROUPS):
+    for shift in range(layout.GROUPS):
         old = (weight * x.counts) @ phi  # of all groups, as they were when the shift began
-        mine = np.zeros((kernel.GROUPS, phi.shape[1]))
-        for group in range(kernel.GROUPS):
-            for d in range(group, len(x.weights), kernel.GROUPS):
+        mine = np.zeros((layout.GROUPS, phi.shape[1]))
+        for group in range(layout.GROUPS):
+            for d in range(group, len(x.weights), layout.GROUPS):
                 before = mine[group].copy()  # as the document begins
-                for i in range(*x.bounds[d, (group + shift) % kernel.GROUPS]):
+                for i in range(*x.bounds[d, (group + shift) % layout.GROUPS]):
                     of_document = x.counts[owner == d] @ phi[owner == d]
                     same = x.words == x.words[i]
                     of_word = (weight * x.counts)[same] @ phi[same]
@@ -87,7 +88,7 @@ def test_passes_agree_with_a_plain_reference(counts: np.ndarray, own_prior: bool
     assert all(np.allclose(kept, new, rtol=1e-10) for kept, new in zip(sums, afresh, strict=True))
 
 
-def reference_start(x: kernel.Entries, alpha: np.ndarray, eta: np.ndarray, draws: np.ndarray) -> np.ndarray:
+def reference_start(x: layout.Entries, alpha: np.ndarray, eta: np.ndarray, draws: np.ndarray) -> np.ndarray:
     """Documents added in turn, every sum worked out afresh; N_k is that at the beginning of a document, or after it
     was drawn."""
     owner, phi = owners(x), np.zeros((len(x.words), len(alpha)))
@@ -101,7 +102,7 @@ def reference_start(x: kernel.Entries, alpha: np.ndarray, eta: np.ndarray, draws
 
     def visit(d: int, new: bool) -> None:
         every = np.arange(len(x.words))
-        mine = [i for g in range(kernel.GROUPS) for i in range(*x.bounds[d, g])]
+        mine = [i for g in range(layout.GROUPS) for i in range(*x.bounds[d, g])]
         of_topics = (weight * x.counts) @ phi
         for i in mine if new else []:
             phi[i, np.searchsorted(np.cumsum(expect(i, every >= 0, of_topics, np.zeros(len(alpha)))), draws[i])] = 1.0

@@ -144,7 +144,7 @@ def test_quick_minibatch_steps_are_the_derived_ones() -> None:
 def test_lists_of_topics_give_the_same_steps() -> None:
     """Lists of the topics a word has not forgotten, against all of them; some words die out altogether."""
     from temperance.kernels import topics_minibatches
-    from temperance.kernels.topics_documents import Ascent, rows_of_corpus
+    from temperance.kernels.topics_entries import Ascent, rows_of_corpus
 
     generator = np.random.default_rng(7)
     topics = generator.dirichlet(np.full(30, 0.05), 20)

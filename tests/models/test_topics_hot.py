@@ -6,8 +6,9 @@ from scipy.special import digamma, logsumexp, softmax
 
 from temperance.data import as_corpus
 from temperance.data.corpus import Corpus
-from temperance.kernels.topics_documents import Ascent, Found, Rows, rows_of_corpus
+from temperance.kernels.topics_documents import Found
 from temperance.kernels.topics_energy import energies_of
+from temperance.kernels.topics_entries import Ascent, Rows, rows_of_corpus
 from temperance.kernels.topics_minibatches import Online
 from temperance.kernels.topics_walk import walk_documents
 

@@ -11,7 +11,6 @@ import dataclasses
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,10 +20,12 @@ from ...errors import InvalidParameter, UnsupportedMethod
 from ...families.concentration import Concentration
 from ...families.dirichlet import Dirichlet, DirichletVector
 from ...families.point import Point
+from ...kernels import RunEngine
 from ...models import Data, Model, Posterior, Way
 from ...models._model import means
 from ...models.topics.documents import Collapsible, find_rows
 from ...numerics.place import on_device
+from ...programs import program
 from .._method import Info, Method, Result, Run
 from ..streamed import Streamed
 from .minibatches import Batches, rows_of_step
@@ -119,16 +120,15 @@ class CVB0(Method):
 
     def arrange(self, key: Key[Array, ""], model: Model, data: Data) -> Data:
         """The entries of all documents, in the order of the kernels."""
-        from ...kernels.topics_collapsed import deal
-        from ...kernels.topics_documents import padded_rows, rows_of_corpus
+        from ...kernels.topics_entries import deal, padded_rows, rows_of_corpus
 
         assert isinstance(model, Collapsible)
         n, x = data.size, data.values
         if x.rows is not None:
-            rows = rows_of_corpus(*find_rows(np.asarray(x.rows[:n])), *3 * [np.ones(n)])
+            rows = rows_of_corpus(*find_rows(np.asarray(x.rows)[:n]), *3 * [np.ones(n)])
         else:
             words, counts = x.padded()
-            rows = padded_rows(np.asarray(words[:n]), np.asarray(counts[:n]), *3 * [np.ones(n)])
+            rows = padded_rows(np.asarray(words)[:n], np.asarray(counts)[:n], *3 * [np.ones(n)])
         place, bounds = deal(rows.starts, rows.ends, rows.words)
         kind = jnp.float32 if model.single else jnp.float64
         return Entries(
@@ -166,12 +166,22 @@ class CVB0(Method):
         done = score - state.score < data.tol
         return fresh, {"passes": fresh.passes, "log_predictive": score, "done": done}
 
+    def host_engine(self, model: Model, data: Any) -> RunEngine | None:
+        """All of it runs on the host: compiled code would only carry φ in and out."""
+        from ...kernels.topics_small import is_small
+
+        if not isinstance(model, Collapsible) or not isinstance(data, Entries) or data.words is None:
+            return None
+        small = is_small(data.words.shape[0], model.n_topics)
+        name = "collapsed updates (numpy)" if small else "collapsed updates (kernel)"
+        return RunEngine(name, _start_on_host, _chunk_on_host)
+
     def result(self, model: Model, data: Data, run: Run) -> Result:
         assert isinstance(model, Collapsible) and isinstance(data, Entries)
         scores = np.asarray(run.states.score)
         best = int(np.argmax(scores))
         blocks, gamma = _posterior(model, data, jax.tree.map(lambda leaf: np.asarray(leaf)[best], run.states))
-        bound = float(_bound(model, blocks, data, gamma))
+        bound = float(_bound(model, blocks, _documents(data), gamma))
         taken = run.history["passes"][:, best] <= np.asarray(run.states.passes)[best]
         history = {name: values[taken, best] for name, values in run.history.items()}
         return Result(
@@ -204,36 +214,95 @@ def _passes_of_one(
     *corpus: np.ndarray,
 ) -> tuple[np.ndarray, ...]:
     """The last pass is scored, and followed by a look at the priors that are learned."""
+    from ...kernels import topics_small as small
+    from ...kernels.topics_entries import Entries
+
+    x, draws = Entries(*corpus), np.random.default_rng(seed).random(len(phi)) if taken == 0 else None
+    if small.is_small(len(x.words), len(alpha)):
+        phi = phi if draws is None else small.add_documents(x, alpha, eta, draws)
+        phi, alpha, eta, value = small.take_passes(learn, x, phi, alpha, eta, int(passes))
+    else:
+        phi, alpha, eta, value = _passes_by_kernel(learn, x, phi, alpha, eta, int(passes), draws)
+    before = np.concatenate([[0.0], np.cumsum(x.counts, dtype=np.float64)])
+    tokens = x.weights @ (before[x.bounds[:, :, 1]] - before[x.bounds[:, :, 0]]).sum(axis=1)
+    return phi, alpha, eta, np.asarray(value / max(float(tokens), 1e-300))
+
+
+def _passes_by_kernel(
+    learn: tuple[str, ...], x: Any, phi: np.ndarray, alpha: np.ndarray, eta: np.ndarray, passes: int, draws: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     from ...kernels import topics_collapsed as kernel
     from ...kernels.topics_start import add_documents
 
-    x, width = kernel.Entries(*corpus), kernel.padded_width(len(alpha))
+    width = kernel.padded_width(len(alpha))
     prior = kernel.as_prior(eta, width, phi.dtype)
-    if taken == 0:
-        phi = add_documents(x, width, alpha, prior, np.random.default_rng(seed).random(len(phi)))
+    if draws is not None:
+        phi = add_documents(x, width, alpha, prior, draws)
     else:
         phi = np.pad(phi, ((0, 0), (0, width - len(alpha))))
     sums, value = kernel.count(x, phi, alpha, eta), 0.0
-    for remaining in reversed(range(int(passes))):
+    for remaining in reversed(range(passes)):
         value = kernel.collapsed_pass(x, phi, sums, prior, scored=remaining == 0)
     if "topic_prior" in learn:
-        fresh = kernel.learn_topic_prior(x, phi, sums, float(eta[0, 0]), len(alpha))
-        eta = np.full_like(eta, fresh)
+        eta = np.full_like(eta, kernel.learn_topic_prior(x, phi, sums, float(eta[0, 0]), len(alpha)))
     if "document_prior" in learn:
         alpha = kernel.learn_document_prior(x, phi, sums, alpha)
-    before = np.concatenate([[0.0], np.cumsum(x.counts, dtype=np.float64)])
-    tokens = x.weights @ (before[x.bounds[:, :, 1]] - before[x.bounds[:, :, 0]]).sum(axis=1)
-    return phi[:, : len(alpha)], alpha, eta, np.asarray(value / max(float(tokens), 1e-300))
+    return phi[:, : len(alpha)], alpha, eta, value
+
+
+def _start_on_host(method: CVB0, model: Collapsible, data: Entries, keys: Any) -> Assignments:
+    """`CVB0.init` of every restart, by NumPy."""
+    assert data.counts is not None and model.n_words is not None
+    count, eta = len(keys), np.asarray(model.eta)
+    eta = np.broadcast_to(eta, (1, model.n_words)) if eta.ndim < 2 else eta
+    empty = np.zeros((count, data.counts.shape[0], model.n_topics), dtype=data.counts.dtype)
+    alpha, eta = (np.broadcast_to(value, (count, *value.shape)) for value in (np.asarray(model.alpha), eta))
+    zero, worst = np.zeros(count, dtype=np.int64), np.full(count, -np.inf)
+    parts: list[Any] = [empty, alpha, eta, zero, worst, np.asarray(jax.random.key_data(keys))]
+    return Assignments(*parts)
+
+
+def _chunk_on_host(
+    method: CVB0, model: Collapsible, data: Entries, keys: Any, carry: Any, limit: Any, tol: Any, hold: Any
+) -> tuple[Any, dict[str, np.ndarray]]:
+    """The passes until so many reports, by NumPy or by the kernels, without copies of φ into compiled code and out."""
+    assert data.plan is not None and data.tol is not None
+    total, every = (int(number) for number in np.asarray(data.plan))
+    corpus = [np.asarray(part) for part in (data.bounds, data.words, data.counts)]
+    weights = np.asarray(data.weights)[: data.size].astype(corpus[2].dtype)
+    states: list[Any] = [Assignments(*(np.asarray(leaf)[r] for leaf in carry.states)) for r in range(len(keys))]
+    reports: list[list[tuple[int, float]]] = []
+    done = np.array(carry.done)
+    while int(carry.steps) + len(reports) < int(limit) and not done.all():
+        report = []
+        for r, state in enumerate(states):
+            passes = min(every, total - int(state.passes))
+            if done[r]:  # it says no more than that it has ended
+                report.append((int(state.passes) + max(passes, 1), float(state.score)))
+                continue
+            found: Any = _passes_of_one(model.learn, *state[:4], state.seed, np.asarray(passes), *corpus, weights)
+            phi, alpha, eta, score = found
+            states[r] = Assignments(phi, alpha, eta, state.passes + passes, score, state.seed)
+            done[r] = score - state.score < np.asarray(data.tol)
+            report.append((int(states[r].passes), float(score)))
+        reports.append(report)
+    leaves: list[Any] = [leaf[0][None] if len(leaf) == 1 else np.stack(leaf) for leaf in zip(*states, strict=True)]
+    told = np.array(reports).reshape((len(reports), len(keys), 2))
+    after = carry._replace(states=Assignments(*leaves), done=done, steps=np.asarray(int(carry.steps) + len(reports)))
+    return after, {"passes": told[..., 0].astype(np.int64), "log_predictive": told[..., 1]}
 
 
 def _posterior(model: Collapsible, data: Entries, state: Assignments) -> tuple[dict[str, Any], Float[Array, "n k"]]:
     """The topics, and the proportions of each document, as if the expected counts had been seen."""
-    from ...kernels import topics_collapsed as kernel
+    from ...kernels import topics_entries, topics_small
 
-    given = (np.asarray(part) for part in (data.bounds, data.words, data.counts, data.weights[: data.size]))
-    bounds, words, counts, weights = given
-    x = kernel.Entries(bounds, words, counts, weights.astype(counts.dtype))
-    sums = kernel.count(x, np.asarray(state.phi), np.asarray(state.document_prior), np.asarray(state.topic_prior))
+    bounds, words, counts, weights = (np.asarray(p) for p in (data.bounds, data.words, data.counts, data.weights))
+    x = topics_entries.Entries(bounds, words, counts, weights[: data.size].astype(counts.dtype))
+    if topics_small.is_small(len(words), model.n_topics):
+        count = topics_small.count
+    else:
+        from ...kernels.topics_collapsed import count
+    sums = count(x, np.asarray(state.phi), np.asarray(state.document_prior), np.asarray(state.topic_prior))
     expected = sums.words[:, : model.n_topics].T.astype(np.float64)
     topics = np.maximum(expected, 0.0) + state.topic_prior
     blocks: dict[str, Any] = {"topics": Dirichlet.from_natural(DirichletVector(on_device(topics - 1.0)))}
@@ -246,7 +315,13 @@ def _posterior(model: Collapsible, data: Entries, state: Assignments) -> tuple[d
     return blocks, on_device(gamma)
 
 
-@eqx.filter_jit
+def _documents(data: Entries) -> Data:
+    """The documents alone: what is compiled for them does not depend on the number of entries."""
+    fields = {field.name: getattr(data, field.name) for field in dataclasses.fields(Data)}
+    return Data(**fields).uncounted()
+
+
+@program
 def _bound(model: Collapsible, blocks: dict[str, Any], data: Data, gamma: Float[Array, "n k"]) -> Float[Array, ""]:
     """The variational bound, documents beginning where collapsed updates left them."""
     local = {"proportions": Dirichlet.from_natural(DirichletVector(gamma - 1.0))}
@@ -294,7 +369,7 @@ class StochasticCVB0(SVI):
 
 def _take_steps(*given: Array) -> np.ndarray:
     from ...kernels.topics_collapsed import OnlineCollapsed
-    from ...kernels.topics_documents import Ascent, padded_rows, rows_of_corpus
+    from ...kernels.topics_entries import Ascent, padded_rows, rows_of_corpus
 
     topics, topic_prior, document_prior, local_steps, tolerance, rates, weights, *documents = map(np.asarray, given)
     online = OnlineCollapsed(topics, topic_prior)

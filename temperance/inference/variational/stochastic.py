@@ -25,6 +25,7 @@ from ...models._answers import Predicting, require
 from ...models._data import make_data, over_blocks
 from ...models._model import entropy, means
 from ...numerics.place import on_device
+from ...programs import program
 from .._method import Info, Method, Result, Run, state_of
 from ..step_sizes import as_step_size
 from ..streamed import Streamed
@@ -117,6 +118,8 @@ class SVI(Method):
             n = model.units(data) - self._held_out_count(data.size)
             batch = min(n, self.batch_size or usual.batch_size)
             a_pass = max(1, n // batch)
+            if batch == n and self._takes_all(model, data):
+                batch = data.weights.shape[0]  # padding included: what is compiled does not depend on the number
             watched = self.elbo or self.held_out is not None
             every = self.report or (a_pass if watched else min(a_pass, 100))
         steps = self.steps or max(1, round((self.passes or usual.passes) * a_pass))
@@ -148,6 +151,10 @@ class SVI(Method):
             )
         return batch, data.stream.pieces_per_pass * (piece // batch), piece // batch
 
+    def _takes_all(self, model: Model, data: Data) -> bool:
+        """Whether a minibatch of all data may count the padding, which weighs nothing, as well."""
+        return type(self) is SVI and model.independent_rows and not self.replacement and not self._is_share()
+
     def _is_share(self) -> bool:
         return isinstance(self.held_out, int | float | np.number)
 
@@ -168,7 +175,8 @@ class SVI(Method):
             return dataclasses.replace(data, sample=wrapped(data.sample), wrap=wrapped)
         count = self._held_out_count(data.size)
         if not count:
-            return self._plan(data, self._rows_to_watch(model, data), data.size)
+            whole = data.uncounted() if self.batch_size == data.weights.shape[0] else data
+            return self._plan(whole, self._rows_to_watch(model, data), whole.size)
         order = np.asarray(jax.random.permutation(key, data.size))
         rows = _subset(data, np.sort(order[count:]))
         return self._plan(rows, _subset(data, order[:count]), rows.size)
@@ -316,8 +324,10 @@ class SVI(Method):
 
 def bound_of_all(model: Model, blocks: Blocks, data: Data | Streamed) -> np.ndarray:
     """The bound of all the data, for each restart (the leading axis of the blocks)."""
+    if not isinstance(data, Streamed):
+        return np.asarray(_bounds(model, blocks, data.uncounted()))
     bounds = np.asarray(_global_terms(model, blocks))
-    for piece in data.in_order() if isinstance(data, Streamed) else [data]:
+    for piece in data.in_order():
         bounds = bounds + np.asarray(_local_terms(model, blocks, piece))
     return bounds
 
@@ -341,12 +351,17 @@ def mean_log_predictive(model: Model, blocks: Blocks, data: Data) -> Float[Array
     return over_blocks(block, (data.values, data.weights), *data.cuts)[0] / data.total_weight
 
 
-@eqx.filter_jit
+@program
+def _bounds(model: Model, blocks: Blocks, data: Data) -> Float[Array, " r"]:
+    return jax.vmap(lambda here: global_terms(model, here) + local_terms(model, here, data))(blocks)
+
+
+@program
 def _global_terms(model: Model, blocks: Blocks) -> Float[Array, " r"]:
     return jax.vmap(lambda here: global_terms(model, here))(blocks)
 
 
-@eqx.filter_jit
+@program
 def _local_terms(model: Model, blocks: Blocks, data: Data) -> Float[Array, " r"]:
     return jax.vmap(lambda here: local_terms(model, here, data))(blocks)
 

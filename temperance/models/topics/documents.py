@@ -17,9 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
+from scipy import sparse
 
-from ...data import Corpus
+from ...data import Corpus, as_corpus
 from ...errors import InvalidData
+from .._data import Data
 from .._model import Model
 
 _PADDED = 64 << 20  # bytes up to which documents are padded even where the host does not need it
@@ -77,6 +79,18 @@ def as_documents(corpus: Any, host: bool, width: int, padded: bool | None = None
     rows = _register(corpus) + np.arange(size, dtype=np.int64) if host else None
     lengths: Any = corpus.lengths if counts is None else counts.sum(axis=1, dtype=np.float64)
     return Documents(lengths, rows, words, counts, width, Keep(corpus if host else None))  # type: ignore[arg-type]
+
+
+def corpus_of(data: Data, n_words: int) -> Corpus:
+    """The documents that arrays were made of, without their padding."""
+    x, n = data.values, data.size
+    if x.words is None or x.counts is None:
+        corpus, rows = find_rows(np.asarray(x.rows)[:n])
+        return corpus.take(rows)
+    words, counts = np.asarray(x.words)[:n], np.asarray(x.counts)[:n]
+    here = counts > 0
+    rows = np.repeat(np.arange(n), here.sum(axis=1))
+    return as_corpus(sparse.csr_array((counts[here], (rows, words[here])), shape=(n, n_words)), fractional=True)
 
 
 def find_rows(rows: np.ndarray) -> tuple[Any, np.ndarray]:

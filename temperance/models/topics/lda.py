@@ -31,13 +31,13 @@ from ...numerics.place import on_device
 from .._about import TOPIC, Symmetry, Words, one_set
 from .._answers import Predicting, Topical, Transforming
 from .._blocks import Heat
-from .._data import Data, Stochastic, make_data
+from .._data import Data, Stochastic, bucket, make_data
 from .._model import Conditional, Means, Posterior, Powers, Walked
 from .._normaliser import Normaliser
 from ..mixture.finite import check_choice, check_count
-from .documents import Collapsible, Documents, as_documents, given_documents
+from .documents import Collapsible, Documents, as_documents, corpus_of, given_documents
 from .heat import topic_heat, topics_normaliser, with_costs
-from .report import proportions, top_words
+from .report import mean_topics, proportions, top_words
 from .walk import Local, document_terms, local_step, mean_energy
 
 _LEARNED = ("document_prior", "topic_prior")
@@ -303,11 +303,14 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         require_memory(32 * self.n_topics * corpus.n_words, f"{self.n_topics} topics over {corpus.n_words} words")
         model = self.complete(corpus)
         width = int(corpus.entries.max(initial=1))
-        documents = as_documents(corpus, self._engine() == "host", width)
+        if self._engine() == "host" and self.engine == "auto" and _is_small(corpus, width, self.n_topics):
+            # Padded documents are answered for before the kernels would have been compiled. Few widths, few programs.
+            model, width = model._with(engine="device"), -(-bucket(width) // 8) * 8
+        documents = as_documents(corpus, model.on_host, width)
         # What stays in a processor's cache; an accelerator wants one large block.
         room = 2**26 if jax.default_backend() == "cpu" else 2**33
         block = max(16, room // (width * self.n_topics * 8))
-        return model, make_data(documents, as_weights(weights, len(corpus)), block, spread=not self.on_host)
+        return model, make_data(documents, as_weights(weights, len(corpus)), block, spread=not model.on_host)
 
     def complete(self, corpus: Any) -> Self:
         """The model with the sizes, words and document length of a corpus."""
@@ -356,9 +359,15 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         engine = "device" if self._engine() == "autodiff" else self._engine()
         return local_step(log_beta, x, weights, alpha, gamma, (1.0, 1.0), 200, 1e-4, engine), alpha
 
-    def topics(self, q: Posterior, n_words: int = 10) -> list[list[tuple[str | int, float]]]:
-        """The most probable words of each topic with their probabilities."""
-        return top_words(self, q, n_words)
+    def topics(self, q: Posterior, n_words: int = 10, relevance: float = 1.0) -> list[list[tuple[str | int, float]]]:
+        """The most telling words of each topic with their probabilities; with `relevance` 1 the most probable."""
+        return top_words(self, q, n_words, relevance)
+
+    def leading_words(self, q: Posterior, n_words: int) -> np.ndarray:
+        return np.argsort(-mean_topics(q), axis=1, kind="stable")[:, :n_words]
+
+    def fitted_documents(self, data: Data) -> Corpus:
+        return corpus_of(data, self.n_words or 1)
 
     def transform(self, q: Posterior, documents: Any) -> Float[np.ndarray, "n k"]:
         """The expected proportions of topics in each document; an empty one has those of the prior."""
@@ -399,6 +408,14 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
 
 
 _ENGINES = ("auto", "host", "device", "autodiff")
+_SMALL = 2**20  # documents × width × topics up to which padded documents take no longer than the kernels
+
+
+def _is_small(corpus: Any, width: int, topics: int) -> bool:
+    from ...kernels.topics_small import is_small
+
+    entries = int(corpus.entries.sum())
+    return is_small(entries, topics) and len(corpus) * width * topics <= _SMALL
 
 
 def _each(power: ArrayLike) -> ArrayLike:

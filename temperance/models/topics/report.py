@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +12,7 @@ from jaxtyping import Array, Float
 
 from ...data import Corpus
 from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
+from ...programs import program
 from .._model import Posterior
 from .documents import Documents
 
@@ -56,15 +56,25 @@ def perplexity(fit: Fit, documents: Any) -> float:
     return float(np.exp(-np.sum(fit.log_predictive(corpus)) / corpus.n_tokens))
 
 
-def top_words(model: LDA, q: Posterior, n_words: int) -> list[list[tuple[str | int, float]]]:
-    """The `n_words` most probable words of each topic with their probabilities, the most probable first."""
+def top_words(model: LDA, q: Posterior, n_words: int, relevance: float = 1.0) -> list[list[tuple[str | int, float]]]:
+    """The `n_words` most relevant words of each topic with their probabilities.
+
+    Relevance is λ log p(w | k) + (1 − λ) log[p(w | k) / p(w)] (Sievert and Shirley, 2014): with λ = 1 words are ordered
+    by their probability, with less those come first that other topics do not have.
+    """
+    if isinstance(relevance, bool) or not isinstance(relevance, int | float) or not 0 <= relevance <= 1:
+        raise InvalidParameter(f"relevance must be a number between 0 and 1, got {relevance!r}")
     if isinstance(n_words, bool) or not isinstance(n_words, int | np.integer) or n_words < 1:
         raise InvalidParameter(f"n_words must be a whole number of at least 1, got {n_words!r}")
     beta = mean_topics(q)
+    lam = np.asarray(q.blocks["topics"].concentration)  # type: ignore[attr-defined]
+    overall = lam.sum(axis=0) / lam.sum()
     names = None if model.vocabulary is None else model.vocabulary.words
     result = []
     for row in beta:
-        best = np.argsort(-row, kind="stable")[:n_words]
+        # λ log p − (1 − λ) log(p(w)/p) = log p − (1 − λ) log p(w); exactly the probability where λ = 1.
+        score = row if relevance == 1 else np.log(row) - (1.0 - relevance) * np.log(overall)
+        best = np.argsort(-score, kind="stable")[:n_words]
         result.append([(int(v) if names is None else names[v], float(row[v])) for v in best])
     return result
 
@@ -93,8 +103,8 @@ def proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.ndarray, "n k
 
 
 def _collapsed_proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.ndarray, "n k"]:
-    from ...kernels.topics_collapsed import fold_in
-    from ...kernels.topics_documents import Ascent, rows_of_corpus
+    from ...kernels import topics_small
+    from ...kernels.topics_entries import Ascent, rows_of_corpus
 
     by_word = np.ascontiguousarray(mean_topics(q).T)
     m = {name: block.mean() for name, block in q.blocks.items() if name == "document_prior"}
@@ -103,12 +113,18 @@ def _collapsed_proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.nd
     for first in range(0, len(corpus), _ROWS):
         part = corpus.take(slice(first, first + _ROWS))
         ones = np.ones(len(part))
-        found = fold_in(rows_of_corpus(part, np.arange(len(part)), ones, ones, ones), by_word, ascent).counts
+        rows = rows_of_corpus(part, np.arange(len(part)), ones, ones, ones)
+        if topics_small.folds_in(rows, model.n_topics):
+            found = topics_small.fold_in(rows, by_word, ascent)
+        else:
+            from ...kernels.topics_collapsed import fold_in
+
+            found = fold_in(rows, by_word, ascent).counts
         parts.append(found / found.sum(axis=1, keepdims=True))
     return np.concatenate(parts)
 
 
-@eqx.filter_jit
+@program
 def _infer(model: LDA, blocks: dict[str, Any], x: Documents, log_beta: Array) -> Array:
     return model.infer(blocks, x, log_beta)[0].gamma
 

@@ -23,7 +23,7 @@ from .._data import Data, over_blocks
 from .documents import Documents, find_rows
 
 if TYPE_CHECKING:
-    from ...kernels.topics_documents import Rows
+    from ...kernels.topics_entries import Rows
     from .lda import LDA
 
 
@@ -224,7 +224,7 @@ def _host(
 
 
 def _call_kernel(given: tuple[Array, ...], heat: Heat | None, documents: tuple[Array, ...]) -> tuple[np.ndarray, ...]:
-    from ...kernels.topics_documents import Ascent
+    from ...kernels.topics_entries import Ascent
     from ...kernels.topics_walk import walk_documents
 
     steps, tolerance, log_topics, prior, gamma, weights, observation, latent = map(np.asarray, given)
@@ -293,7 +293,7 @@ def _call_energies(topics: Array, gamma: Array, documents: tuple[Array, ...]) ->
 
 def _rows(documents: Sequence[Array | np.ndarray], *each: np.ndarray) -> Rows:
     """Documents that are padded, or numbers of rows of a corpus on the host."""
-    from ...kernels.topics_documents import padded_rows, rows_of_corpus
+    from ...kernels.topics_entries import padded_rows, rows_of_corpus
 
     words, *counts = map(np.asarray, documents)
     return padded_rows(words, counts[0], *each) if counts else rows_of_corpus(*find_rows(words), *each)

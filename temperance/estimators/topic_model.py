@@ -1,0 +1,99 @@
+"""`TopicModel`: the topics of raw strings, or of counts, behind scikit-learn's interface."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+import temperance as tp
+
+from ..errors import InvalidData
+from ._inference import as_method, as_seed
+from .topics import LatentDirichletAllocation
+
+
+class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Topics of texts: `fit` takes strings, which are read as `tp.read_texts` reads them, or counts of words.
+
+    `inference` is a method such as `tp.CVB0()`, or its name; `language` says whose stop words are left out.
+    `partial_fit` takes the documents of a first call for the vocabulary, and one step of online variational Bayes for
+    each call; `total_samples` is the number of documents expected in all.
+    """
+
+    def __init__(
+        self,
+        n_topics: int = 10,
+        *,
+        inference: Any = "cvb0",
+        language: str | None = "english",
+        max_iter: int = 200,
+        total_samples: float = 1e6,
+        random_state: Any = None,
+    ):
+        self.n_topics = n_topics
+        self.inference = inference
+        self.language = language
+        self.max_iter = max_iter
+        self.total_samples = total_samples
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the topics of the documents X."""
+        method = as_method(self.inference, 1, self.max_iter, 1e-4)
+        self.fit_ = tp.fit(
+            tp.LDA(self.n_topics), self._read(X), method, seed=as_seed(self.random_state), progress=False
+        )
+        self._keep(self.fit_.model, self.fit_._families())
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """A step of online variational Bayes on these documents, over the words of the first ones."""
+        if not hasattr(self, "online_"):
+            corpus = self._read(X)
+            self._words = tp.LDA(self.n_topics).complete(corpus)
+            self.online_ = LatentDirichletAllocation(
+                self.n_topics, total_samples=self.total_samples, random_state=self.random_state
+            )
+        counts = self._words.new_corpus(self._given(X))
+        self.online_.partial_fit(counts.to_sparse().tocsr().astype(np.float64))
+        self._keep(self._words, self.online_.state_)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The expected share of each topic in each document."""
+        check_is_fitted(self, "components_")
+        return np.asarray(self.model_.transform(self.state_, self._given(X)))
+
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+        return self.fit(X).transform(X)
+
+    def topics(self, n_words: int = 10, relevance: float = 0.6) -> list[list[tuple[str | int, float]]]:
+        """The most telling words of each topic with their probabilities."""
+        check_is_fitted(self, "components_")
+        return self.model_.topics(self.state_, n_words, relevance)
+
+    def _keep(self, model: Any, state: Any) -> None:
+        self.model_, self.state_ = model, state
+        self.components_ = np.asarray(state.blocks["topics"].concentration)
+        self.vocabulary_ = None if model.vocabulary is None else np.array(model.vocabulary.words, dtype=object)
+
+    def _given(self, X: Any) -> Any:
+        """Counts as they are, anything else as a list of strings."""
+        if isinstance(X, str):
+            raise InvalidData("X must be several documents, got one string")
+        if sparse.issparse(X) or getattr(X, "ndim", 1) == 2 or isinstance(X, tp.Corpus):
+            return X
+        return [str(text) for text in X] if isinstance(X, Iterable) else X
+
+    def _read(self, X: Any) -> Any:
+        given = self._given(X)
+        return tp.read_texts(given, language=self.language) if isinstance(given, list) else tp.LDA(1).new_corpus(given)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
