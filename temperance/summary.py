@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .evidence.optima import distinct
+
 if TYPE_CHECKING:
     from .fit import Fit
 
@@ -59,7 +61,11 @@ def _held(fit: Fit, table: dict[str, list[Any]]) -> list[str]:
 
 def _verdict(fit: Fit) -> str:
     restarts = fit.history.get("restarts")
-    runs = "" if restarts is None or len(restarts) == 1 else f", the best of {len(restarts)} starts"
+    runs = ""
+    if restarts is not None and len(restarts) > 1:
+        found = len(distinct(np.asarray(restarts)))
+        optima = "one optimum" if found == 1 else f"{found} different optima"
+        runs = f", the best of {len(restarts)} starts, which found {optima}"
     steps = len(next(iter(fit.history.values()), []))
     return f"converged after {steps} steps{runs}" if fit.converged else f"not converged after {steps} steps{runs}"
 

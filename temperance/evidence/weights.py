@@ -21,6 +21,12 @@ def upwards(log_weights: np.ndarray) -> Estimate:
     return Estimate(value, float(np.std(np.exp(log_weights - value), ddof=1) / np.sqrt(n)))
 
 
+def halves(log_weights: np.ndarray) -> tuple[Estimate, Estimate]:
+    """The same estimate from the first and from the second half of the draws."""
+    middle = len(log_weights) // 2
+    return upwards(log_weights[:middle]), upwards(log_weights[middle:])
+
+
 def downwards(log_weights: np.ndarray) -> Estimate:
     """Minus the log of the average inverse weight."""
     below = upwards(-np.asarray(log_weights))

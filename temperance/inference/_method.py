@@ -89,6 +89,7 @@ class Method(ABC):
     arranges: ClassVar[bool] = False  # whether `arrange` changes the data
     row_by_row: ClassVar[bool] = False  # whether a step goes from datum to datum: then one device has them all
     counts_rows: ClassVar[bool] = False  # whether compiled steps depend on the number of rows, not only on weights
+    varied: ClassVar[bool] = False  # whether restarts begin in different ways, where the model has several
     streams: ClassVar[bool] = False  # whether a step may see another piece of the data than the one before
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import time
 from collections.abc import Iterator
@@ -65,8 +66,10 @@ def run(
     tol = on_device(np.float64(getattr(method, "tol", 0.0)))
     compiled = method.compiled()
     keys = split(key, getattr(method, "restarts", 1), which)
+    numbers = range(getattr(method, "restarts", 1))[which]
     first = data.sample if isinstance(data, Streamed) else data
-    carry = _first_carry(engine, compiled, model, first, keys, start)
+    kinds = tuple(filter(None, (model.kind_of_restart(number, first) for number in numbers))) if method.varied else ()
+    carry = _first_carry(engine, compiled, model, first, keys, start, kinds)
     history: list[dict[str, np.ndarray]] = []
     if checkpoint is not None:
         carry, history = _resume(checkpoint, compiled, model, data, keys, carry, tol)
@@ -117,11 +120,19 @@ def _last_look(steps: Any, fixed: tuple[Any, ...], carry: Carry, tol: Float[Arra
     return carry, jax.tree.map(lambda value: np.asarray(value)[:1], infos)
 
 
-def _first_carry(engine: Any, method: Method, model: Model, data: Data, keys: Key[Array, " r"], start: PyTree) -> Carry:
+def _first_carry(
+    engine: Any,
+    method: Method,
+    model: Model,
+    data: Data,
+    keys: Key[Array, " r"],
+    start: PyTree,
+    kinds: tuple[str, ...],
+) -> Carry:
     """Where all restarts begin: at given states, or at the method's own (compiled, or by an engine)."""
     if engine is not None:
-        return _host_carry(engine.start(method, model, data, keys), len(keys))
-    return _start(method, model, data, keys) if start is None else _carry(start, len(keys))
+        return _host_carry(engine.start(method, model, data, keys, kinds), len(keys))
+    return _start(method, model, data, keys, kinds) if start is None else _carry(start, len(keys))
 
 
 def _resume(
@@ -154,8 +165,17 @@ def _closing(pieces: Any) -> Iterator[None]:
 
 
 @program
-def _start(method: Method, model: Model, data: Data, keys: Key[Array, " r"]) -> Carry:
-    states = jax.vmap(lambda key: method.init(key, model, data))(keys)
+def _start(method: Method, model: Model, data: Data, keys: Key[Array, " r"], kinds: tuple[str, ...] = ()) -> Carry:
+    """The first states; with `kinds`, one a restart, those of a kind side by side."""
+    if not kinds:
+        return _carry(jax.vmap(lambda key: method.init(key, model, data))(keys), keys.shape[0])
+    parts, places = [], []
+    for kind in dict.fromkeys(kinds):
+        places.append(np.flatnonzero(np.array(kinds) == kind))
+        begin = functools.partial(method.init, model=model.starting(kind), data=data)
+        parts.append(jax.vmap(begin)(keys[places[-1]]))
+    back = np.argsort(np.concatenate(places))
+    states = jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[back], *parts)
     return _carry(states, keys.shape[0])
 
 

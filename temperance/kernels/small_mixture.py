@@ -29,6 +29,7 @@ from ..families import (
     SphericalGaussian,
 )
 from ..models._blocks import Posterior
+from ..models.mixture.starts import COOLING
 from ..numerics.host import digamma, log_gamma
 from ..numerics.keys import hashes, is_host, uniforms
 from ..numerics.special import LOG_2PI
@@ -41,7 +42,7 @@ Leaves = tuple[np.ndarray, ...]
 
 _NUMBERS = 2**14  # in the table: with more of them the compiled sweep is faster by more than it costs
 _WORK = 2**24  # multiplications of a sweep, an exponential counted as 25: some ten milliseconds
-_STARTS = ("kmeans++", "random", "means", "responsibilities")
+_STARTS = ("mixed", "kmeans++", "random", "uneven", "annealed", "means", "responsibilities")
 
 
 # ---- the families: A(η) and ∇A(η), as in their modules -----------------------------------------------------------
@@ -233,10 +234,16 @@ def flat(model: Mixture, data: Data) -> Flat:
 # ---- the engine: what `inference/run.py` asks of one -------------------------------------------------------------
 
 
-def start(method: Any, model: Mixture, data: Data, keys: Any) -> Posterior:
-    """`VB.init` of every restart."""
+def start(method: Any, model: Mixture, data: Data, keys: Any, kinds: tuple[str, ...] = ()) -> Posterior:
+    """`VB.init` of every restart; `kinds` says how each begins, where they differ."""
     problem = flat(model, data)
-    shares = _starting_shares(problem, hashes(np.asarray(jax.random.key_data(keys)), [0])[:, 0])
+    own = hashes(np.asarray(jax.random.key_data(keys)), [0])[:, 0]
+    shares = np.zeros((len(keys), model.n_components, len(problem.rows)))
+    for kind in dict.fromkeys(kinds):
+        places = np.flatnonzero(np.array(kinds) == kind)
+        shares[places] = _starting_shares(problem, own[places], kind)
+    if not kinds:
+        shares = _starting_shares(problem, own, model.start.kind)
     eta = problem.prior + (shares * problem.weights) @ problem.features
     return problem.posterior(np.broadcast_to(eta, (len(keys), *eta.shape[1:])))
 
@@ -273,20 +280,23 @@ def occupancy(model: Mixture, q: Posterior, data: Data) -> np.ndarray:
 # ---- starts, as in `models/mixture/starts.py`, by the same random numbers ----------------------------------------
 
 
-def _starting_shares(problem: Flat, keys: np.ndarray) -> np.ndarray:
+def _starting_shares(problem: Flat, keys: np.ndarray, kind: str) -> np.ndarray:
     """The share of every datum in each component, (r, k, n)."""
     start, size, n = problem.model.start, problem.model.n_components, len(problem.rows)
-    if start.kind == "responsibilities":
+    if kind == "responsibilities":
         return np.asarray(start.values)[:n].T[None]
-    if start.kind == "random":
-        shares = -np.log1p(-uniforms(keys, n * size)).reshape((-1, n, size))
+    if kind in ("random", "uneven"):
+        drawn = -np.log1p(-uniforms(keys, (n + (kind == "uneven")) * size)).reshape((len(keys), -1, size))
+        shares = drawn if kind == "random" else drawn[:, 1:] * drawn[:, :1] ** 3
         return np.swapaxes(shares / shares.sum(axis=2, keepdims=True), 1, 2)
     rows, weights = problem.rows, problem.weights
     first, second = (weights @ rows**power / weights.sum() for power in (1, 2))
     variance = second - np.square(first)
     deviation = np.sqrt(np.where(variance > 1e-12 * second, variance, 1.0))
     scaled = rows / deviation
-    if start.kind == "means":
+    if kind == "annealed":
+        return _annealed(keys, scaled, weights, size)
+    if kind == "means":
         centres = (np.asarray(start.values) / deviation)[None]
     else:
         centres = _kmeans_plus_plus(keys, scaled, weights, size)
@@ -312,3 +322,19 @@ def _kmeans_plus_plus(keys: np.ndarray, rows: np.ndarray, weights: np.ndarray, s
             # Where every point is a centre already (duplicates), any point will do.
             weight = np.where((weight > 0).any(axis=1, keepdims=True), weight, weights)
     return np.stack(chosen, axis=1)
+
+
+def _annealed(keys: np.ndarray, rows: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
+    """Shares (r, k, n) by k-means with soft borders, cooled as in `models/mixture/starts.py`."""
+    rows = rows - weights @ rows / weights.sum()
+
+    def shares(centres: np.ndarray, temperature: float) -> np.ndarray:
+        scores = centres @ rows.T - 0.5 * np.square(centres).sum(axis=2)[:, :, None]
+        terms = np.exp((scores - scores.max(axis=1, keepdims=True)) / temperature)
+        return terms / terms.sum(axis=1, keepdims=True)
+
+    centres = 0.1 * (uniforms(keys, size * rows.shape[1]).reshape((-1, size, rows.shape[1])) - 0.5)
+    for temperature in COOLING:
+        held = weights * shares(centres, temperature)
+        centres = held @ rows / np.maximum(held.sum(axis=2), 1e-300)[:, :, None]
+    return shares(centres, COOLING[-1])

@@ -82,6 +82,14 @@ class Model(RowAccess, Tempering, Coordinates, Exchangeable, Spoken):
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Any:
         """n data (as in `Data.values`) given a draw of the global blocks."""
 
+    def kind_of_restart(self, number: int, data: Data) -> str | None:
+        """How the restart of this number begins, where restarts differ in kind."""
+        return None
+
+    def starting(self, kind: str) -> Self:
+        """The model whose `initial` begins in this way."""
+        return self
+
     @abstractmethod
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
         """A random start."""

@@ -49,3 +49,18 @@ def test_budget(options: dict, sentence: str) -> None:
 
 def test_numpy_budget() -> None:
     assert tp.VB(restarts=np.int64(3), tol=np.float64(0.1)).restarts == 3
+
+
+def test_restarts_that_differ_find_the_solution_with_an_empty_component(capsys):
+    """k-means++ alone ends at −13.2818 sixty times out of sixty; the better optimum leaves a component empty."""
+    prior = tp.NormalWishart(mean=[0.0], pseudo_count=0.01, dof=2.0, scatter=[[0.22]])
+    x = np.array([-0.6, 0.1, 0.4, -0.2, 0.9, -1.1])[:, None]
+    same = tp.fit(tp.GaussianMixture(2, prior=prior, init="kmeans++"), x, tp.VB(restarts=60), seed=0)
+    assert same.log_evidence == pytest.approx(-13.2818, abs=1e-3)
+    for seed in range(5):
+        fit = tp.fit(tp.GaussianMixture(2, prior=prior), x, tp.VB(restarts=60), seed=seed)
+        assert fit.log_evidence == pytest.approx(-12.3748, abs=1e-3)
+    fit.summary()
+    assert "the best of 60 starts, which found 2 different optima" in capsys.readouterr().out
+    one, old = (tp.fit(tp.GaussianMixture(2, prior=prior, init=init), x) for init in ("mixed", "kmeans++"))
+    assert one.log_evidence == old.log_evidence

@@ -73,13 +73,32 @@ def test_a_sweep_is_the_derived_one(covariance, weights):
 
 
 @pytest.mark.parametrize(
-    "init", ["kmeans++", "random", [[-2.0, -2.0], [3.0, 1.0], [1.0, 1.0]], np.eye(3)[RNG.integers(3, size=90)]]
+    "init",
+    [
+        "kmeans++",
+        "random",
+        "uneven",
+        "annealed",
+        [[-2.0, -2.0], [3.0, 1.0], [1.0, 1.0]],
+        np.eye(3)[RNG.integers(3, size=90)],
+    ],
 )
 def test_a_start_is_the_derived_one(init):
     model, data = tp.GaussianMixture(3, init=init).prepare(X, RNG.uniform(0.0, 2.0, len(X)))
     several = keys.split(keys.make_key(5), 3)
     ours = small_mixture.start(tp.VB(), model, data, several)
     assert_close(ours, jax.vmap(lambda key: model.initial(key, data))(several), 1e-10)
+
+
+def test_restarts_of_different_kinds_are_the_derived_ones():
+    model, data = tp.GaussianMixture(3).prepare(X)
+    several = keys.split(keys.make_key(5), 5)
+    kinds = tuple(model.kind_of_restart(number, data) for number in range(5))
+    assert set(kinds) == {"kmeans++", "uneven", "annealed"} and kinds[0] == "kmeans++"
+    ours = small_mixture.start(tp.VB(), model, data, several, kinds)
+    assert_close(ours, run._start(tp.VB(), model, data, several, kinds).states, 1e-10)
+    first = small_mixture.start(tp.VB(), model, data, several[:1])
+    assert_close(first, jax.tree.map(lambda leaf: leaf[:1], ours), 0.0)  # a single run begins as ever
 
 
 def test_uniforms_are_those_of_jax_bit_for_bit():

@@ -41,7 +41,7 @@ def _seen(key: Key[Array, ""], model: Enumerable, data: Data, factors: Factor, s
     if start.kind == "responsibilities":
         shares = model.starting_labels(key, data) * data.weights[:, None]
         return _average(factors.statistics, shares / jnp.sum(shares, axis=0, keepdims=True))
-    if start.kind == "kmeans++":
+    if start.kind in ("mixed", "kmeans++"):
         rows = _seeds(key, model, data, size)
     else:
         # With replacement: there may be more components than data.

@@ -12,10 +12,14 @@ from jaxtyping import Array, Key
 
 from ..._arguments import Checks, number, whole
 from ...errors import InvalidParameter, UnsupportedMethod
-from ...evidence.weights import effective_draws, pareto_khat, upwards
+from ...evidence.optima import distinct
+from ...evidence.tempered import Estimate
+from ...evidence.weights import effective_draws, halves, pareto_khat, upwards
+from ...evidence.witnesses import contradictions
 from ...families import Point
 from ...models import Data, Model, Posterior
-from .._method import Info, Method, Result, Run
+from ...numerics.keys import make_key
+from .._method import Info, Method, Result, Run, state_of
 from ..progress import Progress
 from ..run import run as run_loop
 from ._support import require_distributions
@@ -23,7 +27,10 @@ from .draws import Draws
 from .proposal import Proposal, propose
 
 TRUSTED = 0.7  # k̂ up to which averages over the weights can be trusted (Vehtari et al., 2024)
-ALIKE = 0.8  # of the draws: with as many effective ones the proposal is as good as the posterior
+ALIKE = 0.25  # of the draws: with as many effective ones the tail does not matter
+FEWEST = 30  # effective draws below which a standard error says nothing
+SEARCHES = 24  # starts of VB that look for modes
+OPTIMA = 8  # of them in the proposal at most
 BATCH = 64  # draws in one step
 
 
@@ -31,10 +38,11 @@ BATCH = 64  # draws in one step
 class ImportanceSampling(Method):
     """`draws` of a fitted posterior, weighted to the true one.
 
-    `proposal` is a fit by a method with families as its posterior (`tp.VB`, `tp.EP`, …), or such a method, to be run
-    first (default: `tp.VB(restarts=10)`). A part `defensive` of the draws comes from the prior instead, so that
-    weights are bounded. Where parts of the model can change places the proposal covers all their orders (up to ten
-    components of a mixture, six states of a hidden Markov model).
+    The proposal is a mixture of every optimum that restarts of `tp.VB` find, and of `proposal`, where one is given: a
+    fit by a method with families as its posterior (`tp.VB`, `tp.EP`, …), or such a method, to be run first. A part
+    `defensive` of the draws comes from the prior instead, so that weights are bounded. Where parts of the model can
+    change places the proposal covers all their orders (up to ten components of a mixture, six states of a hidden
+    Markov model).
     """
 
     draws: int = 4096
@@ -42,8 +50,9 @@ class ImportanceSampling(Method):
     defensive: float = 0.05
     density: Proposal | None = dataclasses.field(default=None, repr=False)
     notes: tuple[str, ...] = dataclasses.field(default=(), repr=False)
+    lower: float = dataclasses.field(default=-np.inf, repr=False)  # the highest variational bound that was found
 
-    budget: ClassVar[tuple[str, ...]] = ("draws", "notes")
+    budget: ClassVar[tuple[str, ...]] = ("draws", "notes", "lower")
     one_mode: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         "draws": whole(2),
@@ -67,20 +76,33 @@ class ImportanceSampling(Method):
         return require_distributions(model, self.name)
 
     def complete(self, model: Model, data: Data) -> Self:
-        blocks = self._fitted(model, data)
-        density, notes = propose(model, blocks, self.defensive)
-        return dataclasses.replace(self, density=density, proposal=None, notes=tuple(notes))
+        posteriors, bounds, lower = self._fitted(model, data)
+        density, notes = propose(model, posteriors, bounds, self.defensive)
+        return dataclasses.replace(self, density=density, proposal=None, notes=tuple(notes), lower=lower)
 
-    def _fitted(self, model: Model, data: Data) -> dict[str, Any]:
+    def _fitted(self, model: Model, data: Data) -> tuple[list[dict[str, Any]], np.ndarray, float]:
+        """The posteriors to propose from: the given one and every other optimum that restarts of VB find; what weighs
+        them; and the highest bound of VB. A mode that the given fit has missed cannot be seen in its own weights."""
         from ..variational.coordinate import VB
 
-        given = VB(restarts=10) if self.proposal is None else self.proposal
-        if isinstance(given, Method):
-            method = given.complete(given.prepare(model), data)
+        search = VB(restarts=SEARCHES)
+        done = run_loop(search, model, data, make_key(0), Progress(False))
+        chosen = distinct(done.bounds)[:OPTIMA]
+        found = [state_of(done.states, restart).blocks for restart in chosen]
+        bounds = done.bounds[chosen]
+        lower = float(bounds[0])
+        if self.proposal is not None:
+            given = self._given(model, data)
+            return [given, *found], np.concatenate([bounds[:1], bounds]), lower
+        return found, bounds, lower
+
+    def _given(self, model: Model, data: Data) -> dict[str, Any]:
+        if isinstance(self.proposal, Method):
+            method = self.proposal.complete(self.proposal.prepare(model), data)
             done = run_loop(method, model, data, jax.random.key(0), Progress(False))
             state = method.result(model, data, done).state
         else:
-            state = getattr(given, "state", None)
+            state = getattr(self.proposal, "state", None)
         blocks = state.blocks if isinstance(state, Posterior) else {}
         if set(blocks) != set(model.prior) or any(isinstance(b, Point) for b in blocks.values()):
             raise InvalidParameter(
@@ -121,20 +143,14 @@ class ImportanceSampling(Method):
         # A draw of the prior may lie where the likelihood underflows: its weight is zero.
         log_weights = np.where(np.isnan(log_weights), -np.inf, log_weights)
         estimate, khat = upwards(log_weights[0]), pareto_khat(log_weights[0])
-        # Where nearly all weights are alike the shape of their tail says nothing.
         draws = effective_draws(log_weights[0])
-        trusted = khat <= TRUSTED or draws >= ALIKE * self.draws
-        notes = list(self.notes)
-        if not trusted:
-            notes.append(
-                f"the largest weights have a Pareto shape of {khat:.2f}, above {TRUSTED}: the proposal misses a part "
-                "of the posterior, and the estimate is more likely too low than its error says"
-            )
+        doubts = self._doubts(log_weights[0], estimate, khat, draws)
+        notes = [*self.notes, *doubts]
         return Result(
             state=Draws(jax.tree.map(one_chain, run.history["draws"]), jnp.asarray(log_weights)),
             log_evidence=estimate.log_evidence,
             history={"log_weight": log_weights[0]},
-            converged=trusted and not run.interrupted,
+            converged=not doubts and not run.interrupted,
             details={
                 "standard_error": estimate.standard_error,
                 "khat": khat,
@@ -143,6 +159,18 @@ class ImportanceSampling(Method):
             },
             notes=tuple(notes),
         )
+
+    def _doubts(self, log_weights: np.ndarray, estimate: Estimate, khat: float, draws: float) -> list[str]:
+        """What speaks against the estimate. The shape of the tail alone does not: a missed mode leaves no trace in it,
+        and of weights that are nearly alike it says nothing."""
+        heavy = khat > TRUSTED and draws < ALIKE * len(log_weights)
+        if draws < FEWEST or heavy:
+            return [
+                f"the weights are worth {draws:.0f} of {len(log_weights)} draws and the largest have a Pareto shape of "
+                f"{khat:.2f}: the proposal misses a part of the posterior, and the estimate is more likely too low "
+                "than its error says; use tp.ParallelTempering"
+            ]
+        return contradictions(estimate, halves(log_weights), [("the bound of VB", self.lower)])
 
 
 jax.tree_util.register_dataclass(

@@ -1,4 +1,4 @@
-"""A density to draw from and to weigh with: a fitted posterior, its labels exchanged, and a part of the prior.
+"""A density to draw from and to weigh with: fitted posteriors, their labels exchanged, and a part of the prior.
 
 Where K parts of a model can change places the posterior has K! copies of each mode and a fitted posterior knows one.
 Averaged over all K! orders it covers them all. With independent parts that average is a permanent,
@@ -30,17 +30,20 @@ ORDERS = 720  # orders that are gone through one by one
 
 
 class Proposal(eqx.Module):
-    """(1 − defensive) q + defensive · prior."""
+    """(1 − defensive) Σ_m share_m q_m + defensive · prior."""
 
-    blocks: dict[str, Family]
+    blocks: dict[str, Family]  # leading axis: the posteriors q_m
+    log_shares: Float[Array, " m"]
     defensive: Float[Array, ""]
     symmetry: Symmetry | None = eqx.field(static=True, default=None)  # of the parts whose orders are averaged over
 
     def sample(self, key: Key[Array, ""], model: Model) -> dict[str, Any]:
         key_pick, key_prior, key_q, key_order = jax.random.split(key, 4)
         prior = model.sample_prior(key_prior)
-        keys = jax.random.split(key_q, len(self.blocks))
-        fitted = {name: q.sample(key) for key, (name, q) in zip(keys, self.blocks.items(), strict=True)}
+        which = jax.random.categorical(jax.random.fold_in(key_pick, 1), self.log_shares)
+        blocks = jax.tree.map(lambda leaf: leaf[which], self.blocks)
+        keys = jax.random.split(key_q, len(blocks))
+        fitted = {name: q.sample(key) for key, (name, q) in zip(keys, blocks.items(), strict=True)}
         if self.symmetry is not None:
             fitted = self.symmetry.rearranged(fitted, self.symmetry.random_orders(key_order))
         pick = jax.random.uniform(key_pick) < self.defensive
@@ -48,38 +51,42 @@ class Proposal(eqx.Module):
 
     def log_prob(self, model: Model, draws: dict[str, Any]) -> Float[Array, ""]:
         prior = model.log_prior(model.statistics(draws))
-        if self.symmetry is None:
-            fitted = self._plain(draws)
-        else:
-            fitted = self._permanent(draws) if independent(self.blocks, self.symmetry) else self._enumerated(draws)
+
+        def one(blocks: dict[str, Family]) -> Float[Array, ""]:
+            if self.symmetry is None:
+                return _plain(blocks, draws)
+            way = _permanent if independent(blocks, self.symmetry) else _enumerated
+            return way(blocks, self.symmetry, draws)
+
+        fitted = jax.nn.logsumexp(self.log_shares + jax.vmap(one)(self.blocks))
         return jnp.logaddexp(jnp.log1p(-self.defensive) + fitted, jnp.log(self.defensive) + prior)
 
-    def _plain(self, draws: dict[str, Any]) -> Float[Array, ""]:
-        return sum((jnp.sum(q.log_prob(draws[name])) for name, q in self.blocks.items()), start=jnp.zeros(()))
 
-    def _permanent(self, draws: dict[str, Any]) -> Float[Array, ""]:
-        """Of one set of independent parts."""
-        assert self.symmetry is not None
-        (parts,) = self.symmetry.parts
-        pairs, rest = jnp.zeros((parts.size, parts.size)), jnp.zeros(())
-        for name, q in self.blocks.items():
-            if name not in dict(parts.axes):
-                rest = rest + jnp.sum(q.log_prob(draws[name]))
-            elif q.batch_shape == ():  # what a Dirichlet density adds to log q_k(θ_j)
-                assert isinstance(q, Dirichlet)
-                pairs = pairs + q.statistics(draws[name]).log[:, None] * q.natural.log[None]
-                rest = rest - q.log_normaliser()
-            else:
-                pairs = pairs + q.statistics(draws[name]).features() @ q.natural.weights().T - q.log_normaliser()[None]
-        return log_permanent(pairs) + rest - lgamma(parts.size + 1)
+def _plain(blocks: dict[str, Family], draws: dict[str, Any]) -> Float[Array, ""]:
+    return sum((jnp.sum(q.log_prob(draws[name])) for name, q in blocks.items()), start=jnp.zeros(()))
 
-    def _enumerated(self, draws: dict[str, Any]) -> Float[Array, ""]:
-        assert self.symmetry is not None
-        symmetry = self.symmetry
-        each = itertools.product(*(itertools.permutations(range(parts.size)) for parts in symmetry.parts))
-        orders = [jnp.asarray(rows) for rows in zip(*each, strict=True)]
-        logs = jax.vmap(lambda here: self._plain(symmetry.rearranged(draws, here)))(orders)
-        return jax.nn.logsumexp(logs) - log(logs.shape[0])
+
+def _permanent(blocks: dict[str, Family], symmetry: Symmetry, draws: dict[str, Any]) -> Float[Array, ""]:
+    """Of one set of independent parts."""
+    (parts,) = symmetry.parts
+    pairs, rest = jnp.zeros((parts.size, parts.size)), jnp.zeros(())
+    for name, q in blocks.items():
+        if name not in dict(parts.axes):
+            rest = rest + jnp.sum(q.log_prob(draws[name]))
+        elif q.batch_shape == ():  # what a Dirichlet density adds to log q_k(θ_j)
+            assert isinstance(q, Dirichlet)
+            pairs = pairs + q.statistics(draws[name]).log[:, None] * q.natural.log[None]
+            rest = rest - q.log_normaliser()
+        else:
+            pairs = pairs + q.statistics(draws[name]).features() @ q.natural.weights().T - q.log_normaliser()[None]
+    return log_permanent(pairs) + rest - lgamma(parts.size + 1)
+
+
+def _enumerated(blocks: dict[str, Family], symmetry: Symmetry, draws: dict[str, Any]) -> Float[Array, ""]:
+    each = itertools.product(*(itertools.permutations(range(parts.size)) for parts in symmetry.parts))
+    orders = [jnp.asarray(rows) for rows in zip(*each, strict=True)]
+    logs = jax.vmap(lambda here: _plain(blocks, symmetry.rearranged(draws, here)))(orders)
+    return jax.nn.logsumexp(logs) - log(logs.shape[0])
 
 
 def independent(blocks: dict[str, Family], symmetry: Symmetry) -> bool:
@@ -98,8 +105,17 @@ def independent(blocks: dict[str, Family], symmetry: Symmetry) -> bool:
     )
 
 
-def propose(model: Model, blocks: dict[str, Family], defensive: float) -> tuple[Proposal, list[str]]:
-    """The proposal around a fitted posterior, and what should be known about it."""
+def propose(
+    model: Model, posteriors: list[dict[str, Family]], bounds: np.ndarray, defensive: float
+) -> tuple[Proposal, list[str]]:
+    """The proposal around fitted posteriors, and what should be known about it.
+
+    Half of the draws go to the posteriors by their bounds, and half to all of them alike: a bound says little of how
+    much of the true posterior lies around an optimum.
+    """
+    blocks = posteriors[0]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *posteriors)
+    shares = 0.5 * np.exp(bounds - np.logaddexp.reduce(bounds)) + 0.5 / len(bounds)
     symmetry = model.symmetry and model.symmetry.alike
     notes = []
     if symmetry is not None:
@@ -111,7 +127,7 @@ def propose(model: Model, blocks: dict[str, Family], defensive: float) -> tuple[
                 "covers one of them, and the evidence may lack as much as their logarithm"
             )
             symmetry = None
-    return Proposal(blocks, jnp.asarray(float(defensive)), symmetry), notes
+    return Proposal(stacked, jnp.log(shares), jnp.asarray(float(defensive)), symmetry), notes
 
 
 def log_permanent(logs: Float[Array, "k k"]) -> Float[Array, ""]:

@@ -36,6 +36,7 @@ class VB(Method):
     carry: bool = True
 
     budget: ClassVar[tuple[str, ...]] = (*Method.budget, "moves")
+    varied: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

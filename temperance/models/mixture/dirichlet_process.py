@@ -52,7 +52,7 @@ class DirichletProcessMixture(Mixture):
         *,
         prior: Family | None = None,
         concentration: ArrayLike | Gamma = 1.0,
-        init: Any = "kmeans++",
+        init: Any = "mixed",
         missing: str | None = None,
         precision: str = "double",
         columns: int | None = None,

@@ -36,7 +36,7 @@ from .._normaliser import Normaliser
 from .._tempering import Heated
 from .heat import GAUSSIAN, heated_mixture, mixture_normaliser, one_pair, pair_volume, seen_numbers
 from .likelihoods import as_pair, log_known_weights, require_conjugate, stack_prior
-from .starts import Start, as_start, label_messages, match_start, start_labels
+from .starts import Start, as_start, kind_of_restart, label_messages, match_start, start_labels
 
 
 class Mixture(Clustering, Predicting, Enumerable):
@@ -68,7 +68,7 @@ class Mixture(Clustering, Predicting, Enumerable):
         prior: Family | None = None,
         concentration: ArrayLike = 1.0,
         weights: str | ArrayLike = "dirichlet",
-        init: Any = "kmeans++",
+        init: Any = "mixed",
         missing: str | None = None,
         precision: str = "double",
         columns: int | None = None,
@@ -193,6 +193,12 @@ class Mixture(Clustering, Predicting, Enumerable):
         key_z, key_x = jax.random.split(key)
         z = jax.random.categorical(key_z, safe_log(self.draw_weights(draws)), shape=(n,))
         return self.pair.sample(key_x, jax.tree.map(lambda leaf: leaf[z], draws["components"]))
+
+    def kind_of_restart(self, number: int, data: Data) -> str | None:
+        return kind_of_restart(self.start, number, data, self.n_components)
+
+    def starting(self, kind: str) -> Self:
+        return eqx.tree_at(lambda model: model.start, self, Start(kind))
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
         key_labels, key_prior = jax.random.split(key)

@@ -45,7 +45,7 @@ class GaussianMixture(Mixture):
         prior: Family | None = None,
         concentration: ArrayLike = 1.0,
         weights: str | ArrayLike = "dirichlet",
-        init: Any = "kmeans++",
+        init: Any = "mixed",
         missing: str | None = None,
         precision: str = "double",
     ):

@@ -1,4 +1,8 @@
-"""Where a mixture starts: k-means++, random responsibilities, a draw of the prior, given means or shares."""
+"""Where a mixture starts: k-means++, random responsibilities, annealed ones, a draw of the prior, means or shares.
+
+Restarts of the default, "mixed", differ in kind: k-means++ finds separate clusters, but hardly ever the solutions that
+leave a component empty or split a broad one, which random responsibilities of uneven size, or annealed ones, find.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,10 @@ from .._data import Cuts, Data, over_blocks
 if TYPE_CHECKING:
     from .finite import Mixture
 
-_KINDS = ("kmeans++", "random", "prior")
+_KINDS = ("mixed", "kmeans++", "random", "uneven", "annealed", "prior")
+_MIXED = ("kmeans++", "uneven", "kmeans++", "annealed")  # in turn
+_SHARES = 2**22  # numbers in the responsibilities of a start: beyond, every start is by k-means++, which needs none
+COOLING = tuple(float(t) for t in np.geomspace(1.0, 0.02, 30))  # of annealed starts, in units of a column's variance
 
 
 class Start(Module):
@@ -56,6 +63,13 @@ def as_start(init: Any, n_components: int) -> Start:
     return Start("means", jnp.asarray(values))
 
 
+def kind_of_restart(start: Start, number: int, data: Data, size: int) -> str | None:
+    """How the restart of this number begins; None where all begin alike."""
+    if start.kind != "mixed" or data.weights.shape[0] * size > _SHARES:
+        return None
+    return _MIXED[number % len(_MIXED)]
+
+
 def _accepted() -> str:
     return ", ".join(repr(kind) for kind in _KINDS)
 
@@ -81,16 +95,37 @@ def start_labels(
         assert start.values is not None
         padding = n - start.values.shape[0]
         return jnp.concatenate([start.values, jnp.full((padding, size), 1.0 / size)])
-    if start.kind == "random":
+    if start.kind in ("random", "uneven"):
         # A flat Dirichlet; jax.random.dirichlet would need many times the memory.
-        shares = jax.random.exponential(key, (n, size))
+        drawn = jax.random.exponential(key, (n + (start.kind == "uneven"), size))
+        shares = drawn if start.kind == "random" else drawn[1:] * drawn[:1] ** 3  # some components begin nearly empty
         return shares / jnp.sum(shares, axis=1, keepdims=True)
     unit = _inverse_deviation(rows, data)
     if start.kind == "means":
         assert start.values is not None
         return _nearest(rows, start.values, unit, data.cuts)
+    if start.kind == "annealed":
+        return _annealed(key, rows * unit, data, size)
     # No k-means after the seeds: it would bring many restarts to the same place.
     return _nearest(rows, kmeans_plus_plus(key, rows, data.weights, size, unit), unit, data.cuts)
+
+
+def _annealed(key: Key[Array, ""], rows: Float[Array, "n c"], data: Data, size: int) -> Float[Array, "n k"]:
+    """Shares by k-means with soft borders, cooled from where all centres coincide (Rose, 1998)."""
+    weights = data.weights[:, None]
+    rows = rows - jnp.sum(weights * rows, axis=0, keepdims=True) / data.total_weight
+
+    def shares(centres: Float[Array, "k c"], temperature: Float[Array, ""]) -> Float[Array, "n k"]:
+        scores = rows @ centres.T - 0.5 * jnp.sum(jnp.square(centres), axis=1)[None]
+        return jax.nn.softmax(scores / temperature, axis=1)
+
+    def cool(centres: Float[Array, "k c"], temperature: Float[Array, ""]) -> tuple[Float[Array, "k c"], None]:
+        held = weights * shares(centres, temperature)
+        return (held.T @ rows) / jnp.maximum(jnp.sum(held, axis=0), 1e-300)[:, None], None
+
+    first = 0.1 * (jax.random.uniform(key, (size, rows.shape[1])) - 0.5)
+    centres = jax.lax.scan(cool, first, jnp.asarray(COOLING))[0]
+    return shares(centres, jnp.asarray(COOLING[-1]))
 
 
 def label_messages(model: Mixture, m: Means, data: Data, labels: Any) -> Means:

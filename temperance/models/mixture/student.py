@@ -64,7 +64,7 @@ class StudentMixture(Mixture):
         prior: Family | None = None,
         concentration: ArrayLike = 1.0,
         weights: str | ArrayLike = "dirichlet",
-        init: Any = "kmeans++",
+        init: Any = "mixed",
     ):
         super().__init__(
             n_components, ScaledGaussian(), prior=prior, concentration=concentration, weights=weights, init=init

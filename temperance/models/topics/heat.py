@@ -81,8 +81,8 @@ _TOPICS, _MOST_TOPICS = 16, 64  # draws of topics, fewer if there are many words
 _PROPORTIONS = 256  # draws for each draw of the topics
 _LEVELS = 8  # of concentration
 _LENGTHS = 32  # of documents; between them log E f^N, smooth and convex in N, is interpolated
-_NODES = 24  # powers at which C is worked out; between them log C is smooth
-_ENTRIES = 2**18  # proportions × words at a time: they stay in the cache
+_NORMALISER_NODES = 24  # powers at which C is worked out; between them log C is smooth
+_NORMALISER_ENTRIES = 2**18  # proportions × words at a time: they stay in the cache
 _SMALL = 2000  # words; with more, single precision is enough
 
 
@@ -130,7 +130,7 @@ def log_normalisers(prior: Prior, powers: np.ndarray, samples: int, seed: int) -
     """Σ_d log E_θ(…)^(N_d) for each power and each of `samples` draws of the topics."""
     from scipy.interpolate import CubicSpline  # slow to import
 
-    nodes = powers if len(powers) <= _NODES else np.linspace(powers.min(), powers.max(), _NODES)
+    nodes = powers if len(powers) <= _NORMALISER_NODES else np.linspace(powers.min(), powers.max(), _NORMALISER_NODES)
     rng, turns, lock = np.random.default_rng(seed), iter(range(samples)), threading.Lock()
     few = prior._replace(**dict(zip(("lengths", "weights"), _few_lengths(prior.lengths, prior.weights), strict=True)))
     logs = np.empty((len(nodes), samples))
@@ -173,7 +173,7 @@ def _given_topics(prior: Prior, powers: np.ndarray, drawn: Drawn) -> np.ndarray:
     kind = np.float64 if n_words <= _SMALL else np.float32
     theta, topics = np.exp(log_theta).astype(kind), topics.astype(kind)
     log_sums = np.empty((len(powers), len(log_theta)))
-    rows = max(16, _ENTRIES // n_words)
+    rows = max(16, _NORMALISER_ENTRIES // n_words)
     for start in range(0, len(log_theta), rows):
         part = slice(start, start + rows)
         mixed = np.maximum(theta[part] @ topics, np.finfo(kind).tiny)
@@ -189,7 +189,7 @@ def _given_topics(prior: Prior, powers: np.ndarray, drawn: Drawn) -> np.ndarray:
 def _power_sums(mixed: np.ndarray, powers: np.ndarray) -> np.ndarray:
     """Σ_v mixed_v^s for each power; at equal distances by multiplication."""
     logs = np.log(mixed)
-    if len(powers) < _NODES:
+    if len(powers) < _NORMALISER_NODES:
         return np.stack([np.exp(mixed.dtype.type(power) * logs).sum(axis=1) for power in powers])
     current = np.exp(mixed.dtype.type(powers[0]) * logs)
     ratio = np.exp(mixed.dtype.type(powers[1] - powers[0]) * logs)
