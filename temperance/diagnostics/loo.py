@@ -45,7 +45,9 @@ class LOO:
         bad = int(np.sum(self.khat > TRUSTED))
         value = f"the expected log predictive density is {self.elpd:.2f} ± {self.standard_error:.2f} nats"
         if not bad:
-            return f"{value}, and the Pareto shape of every datum is at most {TRUSTED}: trust it"
+            return f"{value}, and the Pareto shape of every datum is at most {TRUSTED}" + (
+                "" if self.notes else ": trust it"
+            )
         verb = "has" if bad == 1 else "have"
         return (
             f"{value}, but {bad} of {len(self.khat)} data {verb} a Pareto shape above {TRUSTED}: the posterior changes "

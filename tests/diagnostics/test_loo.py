@@ -72,6 +72,7 @@ def test_an_approximation_that_weights_cannot_mend_is_told() -> None:
     narrow = {name: family + 9.0 * family.natural for name, family in fit.state.blocks.items()}
     found = dataclasses.replace(fit, state=fit.state._replace(blocks=narrow)).loo()
     assert any("draws of the approximation itself" in note for note in found.notes)
+    assert "trust it" not in str(found)
 
 
 @cache
