@@ -43,6 +43,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .inference.monte_carlo.gibbs import Gibbs as Gibbs
     from .inference.monte_carlo.importance import ImportanceSampling as ImportanceSampling
     from .inference.monte_carlo.parallel_tempering import ParallelTempering as ParallelTempering
+    from .inference.monte_carlo.sequential import SMC as SMC
     from .inference.monte_carlo.variational_kernel import VariationalKernel as VariationalKernel
     from .inference.point.em import EM as EM
     from .inference.point.laplace import Laplace as Laplace

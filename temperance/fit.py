@@ -7,7 +7,7 @@ import functools
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -43,6 +43,9 @@ from .models._answers import (
 )
 from .numerics.keys import fold_in, make_key
 from .summary import summarise
+
+if TYPE_CHECKING:
+    from .diagnostics.loo import LOO
 
 _ENGINES = ("auto", "plain")
 _ROWS = 4096  # new data are treated in pieces of this many rows, so that memory stays bounded
@@ -200,6 +203,13 @@ class Fit:
         from .diagnostics.trust import diagnose
 
         return diagnose(self, seed)
+
+    def loo(self, seed: int = 0) -> LOO:
+        """How well each datum is predicted from all others, by smoothed importance weights (PSIS-LOO), with the Pareto
+        shape of each datum; draws of a variational posterior are weighted to the true one where that is possible."""
+        from .diagnostics.loo import loo
+
+        return loo(self, seed)
 
     def to_arviz(self, log_likelihood: bool = True, predictive: bool = True) -> Any:
         """The draws as an `arviz.InferenceData`: posterior, sample statistics, log likelihood, predictive."""

@@ -90,12 +90,22 @@ _COUNTED = {"concentration": Flag("concentration"), "missing": Flag("missing")}
 _NOISE = Flag("noise", {"full": "diagonal", "diag": "diagonal", "spherical": "isotropic"})
 
 _MESSAGES = ("hellinger", "ep")
-_SUMMED = ("laplace", "svi", "em", "pt", "ais", "importance", "gibbs", "kernel")  # where latents can be summed out
+_SUMMED = (
+    "laplace",
+    "svi",
+    "em",
+    "pt",
+    "ais",
+    "smc",
+    "importance",
+    "gibbs",
+    "kernel",
+)  # with latents summed out
 _MIXTURE = ("vb", "annealed", "lvt", *_MESSAGES, *_SUMMED, "collapsed")
 _COUNTS = ("vb", "annealed", *_MESSAGES, *_SUMMED, "collapsed")
 _CATEGORIES = ("vb", "annealed", "vt", *_MESSAGES, *_SUMMED, "collapsed")
 _LINEAR = ("vb", "annealed", *_SUMMED)
-_LATENT = ("svi", "pt", "ais", "gibbs")  # where they cannot
+_LATENT = ("svi", "pt", "ais", "smc", "gibbs")  # where they cannot be
 
 _MODELS = (
     ModelEntry(
@@ -113,7 +123,7 @@ _MODELS = (
     ModelEntry(
         "StudentMixture", "student-mixture", "models.mixture.student",
         "groups of points with outliers, each a Student-t", "table", "component",
-        ("vb", "annealed", "svi", "em", "pt", "ais", "importance", "gibbs"),
+        ("vb", "annealed", "svi", "em", "pt", "ais", "smc", "importance", "gibbs"),
         flags={"prior": Flag("prior"), "concentration": Flag("concentration")},
     ),
     *(
@@ -218,6 +228,10 @@ _METHODS = (
     MethodEntry(
         "AIS", "ais", "inference.monte_carlo.annealed_importance", "Monte Carlo", "annealed importance sampling",
         _BRACKET,
+    ),
+    MethodEntry(
+        "SMC", "smc", "inference.monte_carlo.sequential", "Monte Carlo",
+        "sequential Monte Carlo: AIS that resamples and finds its temperatures", _BRACKET,
     ),
     MethodEntry(
         "ImportanceSampling", "importance", "inference.monte_carlo.importance", "Monte Carlo",

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import storage
 from ..errors import InvalidParameter, NumericalFailure
+from ..evidence.stacking import stacking
 from ..fit import Fit
 from ..inference._method import Method
 from ..inference.variational.annealed import Annealed
@@ -152,6 +153,16 @@ class Comparison:
             if probability > _NEGLIGIBLE
         ]
         return np.asarray(logsumexp(np.stack(parts), axis=0))
+
+    def stacking(self, seed: int = 0) -> np.ndarray:
+        """The weights of the models whose averaged density predicts each datum best from all others (stacking by
+        `fit.loo()`), by the method that decides; 0 for models without a fit."""
+        row = self.cells[self._deciding()]
+        fitted = [index for index, cell in enumerate(row) if cell.fit is not None]
+        weights = np.zeros(len(row))
+        held_out = [cell.fit.loo(seed).pointwise for cell in row if cell.fit is not None]
+        weights[fitted] = stacking(np.stack(held_out, axis=1))
+        return weights
 
     @property
     def complete(self) -> bool:

@@ -44,7 +44,8 @@ def _agreement(comparison: Comparison) -> str:
     if len(choices) == 1:
         return f"Only one method was asked ({next(iter(choices))}): another would show whether it can be trusted."
     if len(set(choices.values())) == 1:
-        return f"All {len(choices)} methods agree on that: {join(list(choices))}."
+        every = "Both" if len(choices) == 2 else f"All {len(choices)}"
+        return f"{every} methods agree on that: {join(list(choices))}."
     by_choice: dict[Any, list[str]] = {}
     for name, choice in choices.items():
         by_choice.setdefault(choice, []).append(name)
@@ -53,13 +54,13 @@ def _agreement(comparison: Comparison) -> str:
 
 
 def _second(comparison: Comparison) -> str:
-    probabilities = comparison.probabilities
-    if len(probabilities) == 1:
+    if len(comparison.models) == 1:
         return "Compare it with other models to learn whether it is a good one."
-    order = np.argsort(-probabilities)
-    second, best = int(order[1]), int(order[0])
     row = comparison.cells[comparison.methods.index(comparison.decided_by)]
-    behind = row[best].total + comparison.log_prior[best] - row[second].total - comparison.log_prior[second]
+    # By the log evidence: the probabilities of all but the best may have underflowed to 0.
+    scores = np.array([cell.total if cell.usable else -np.inf for cell in row]) + comparison.log_prior
+    best, second = (int(place) for place in np.argsort(-scores)[:2])
+    behind = scores[best] - scores[second]
     name = _capital(sized(comparison.models[second], comparison.size_name))
     verb = "comes" if comparison.models[second] == 1 or not comparison.size_name.endswith("s") else "come"
     if not np.isfinite(behind):

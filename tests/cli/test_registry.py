@@ -61,7 +61,7 @@ def test_every_method_has_the_budget_that_the_help_tells_of():
         "vb": tp.VB(restarts=10), "annealed": tp.Annealed(tp.VB(restarts=10)), "vt": tp.VT(method=tp.VB(restarts=10)),
         "lvt": tp.LVT(method=tp.VB(restarts=10)), "hellinger": tp.MessagePassing(0.5, restarts=10),
         "ep": tp.EP(restarts=10), "laplace": tp.Laplace(restarts=10), "svi": tp.SVI(), "cvb0": tp.CVB0(),
-        "em": tp.EM(restarts=10), "pt": tp.ParallelTempering(draws=2000, warmup=1000), "ais": tp.AIS(),
+        "em": tp.EM(restarts=10), "pt": tp.ParallelTempering(draws=2000, warmup=1000), "ais": tp.AIS(), "smc": tp.SMC(),
         "importance": tp.ImportanceSampling(), "gibbs": tp.Gibbs(2000, 1000),
         "collapsed": tp.CollapsedGibbs(2000, 1000), "kernel": tp.VariationalKernel(2000, 1000),
     }  # fmt: skip

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
+from ...errors import InvalidData, InvalidParameter, NumericalFailure, UnsupportedMethod
 from ...families import Point
 from ...models import Data, Model
+from ..schedules import as_ladder
 
 
 def require_distributions(model: Model, method: str) -> Model:
@@ -37,3 +38,22 @@ def check_counts(**counts: tuple[Any, int]) -> None:
     for name, (value, least) in counts.items():
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise InvalidParameter(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def check_path(method: Any) -> None:
+    """Check `widen` and `ladder` of a frozen method; a ladder also says how many `temperatures` there are."""
+    if not method.widen >= 1:
+        raise InvalidParameter(f"widen must be at least 1, got {method.widen!r}")
+    if method.ladder is not None:
+        object.__setattr__(method, "ladder", as_ladder(method.ladder))
+        object.__setattr__(method, "temperatures", len(method.ladder))
+
+
+def finite(log_weights: np.ndarray, method: str, way: str) -> np.ndarray:
+    """The log weights, unless one of them overflowed."""
+    if not np.isfinite(log_weights).all():
+        raise NumericalFailure(
+            f"{method} met a weight that is not finite on the way {way}: the prior may be so wide that its draws "
+            "overflow; give a narrower one, or a `reference`"
+        )
+    return log_weights

@@ -16,13 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from ...errors import InvalidParameter, NumericalFailure
+from ...errors import InvalidParameter
 from ...evidence.bracket import outwards
 from ...evidence.weights import both_ways, downwards, effective_draws, upwards
 from ...models import Data, Each, Model
 from .._method import Again, Info, Method, Result, Run
-from ..schedules import as_ladder, power_ladder
-from ._support import check_counts, require_distributions, require_unweighted
+from ..schedules import power_ladder
+from ._support import check_counts, check_path, finite, require_distributions, require_unweighted
 from .draws import Draws
 from .gibbs import State
 from .path import Path
@@ -73,11 +73,7 @@ class AIS(Method):
         check_counts(particles=(self.particles, 2), temperatures=(self.temperatures, 2), sweeps=(self.sweeps, 1))
         if not isinstance(self.reverse, bool):
             raise InvalidParameter(f"reverse must be True or False, got {self.reverse!r}")
-        if not self.widen >= 1:
-            raise InvalidParameter(f"widen must be at least 1, got {self.widen!r}")
-        if self.ladder is not None:
-            object.__setattr__(self, "ladder", as_ladder(self.ladder))
-            object.__setattr__(self, "temperatures", len(self.ladder))
+        check_path(self)
 
     @property
     def name(self) -> str:
@@ -131,7 +127,7 @@ class AIS(Method):
         return jnp.where(here == there, 0.0, after - before)
 
     def result(self, model: Model, data: Data, run: Run) -> Result:
-        log_weights = _finite(np.asarray(run.states.log_weight), "up")
+        log_weights = finite(np.asarray(run.states.log_weight), self.name, "up")
         start = float(self.path.log_start)
         estimate = upwards(start + log_weights)
         particles = effective_draws(log_weights)
@@ -177,7 +173,7 @@ class AIS(Method):
         if done.interrupted:
             return result._replace(converged=False)
         forward = details["log_weights"]
-        backward = details["log_start"] + _finite(np.asarray(done.states.log_weight), "down")
+        backward = details["log_start"] + finite(np.asarray(done.states.log_weight), self.name, "down")
         below, above, best = upwards(forward), downwards(backward), both_ways(forward, backward)
         notes = list(result.notes)
         if approximate:
@@ -202,15 +198,6 @@ class AIS(Method):
 def _reversible(model: Model, path: Path) -> bool:
     """Whether a sweep is its own reverse: all blocks are drawn at once, given one draw of the latents."""
     return len(model.groups) == 1 and not isinstance(model.groups[0], Each) and not path.move_labels
-
-
-def _finite(log_weights: np.ndarray, way: str) -> np.ndarray:
-    if not np.isfinite(log_weights).all():
-        raise NumericalFailure(
-            f"AIS met a weight that is not finite on the way {way}: the prior may be so wide that its draws overflow; "
-            "give a narrower one, or a `reference`"
-        )
-    return log_weights
 
 
 def _few(effective: float, particles: int) -> str:

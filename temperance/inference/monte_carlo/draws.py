@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from ...errors import UnsupportedMethod
 from ...models import Conditional, Data, Model, Posterior
@@ -165,11 +165,15 @@ def _log_average(one: Any, blocks: dict[str, Any], log_weights: Float[Array, " d
     return jax.lax.scan(piece, jnp.full(shape, -jnp.inf), parts)[0]
 
 
-def _resample(offset: Array, blocks: dict[str, Any], log_weights: Float[Array, " draw"], n: int) -> dict[str, Any]:
-    """Systematic: the cumulative weights are read off at n equally spaced places."""
+def systematic(offset: Array, log_weights: Float[Array, " draw"], n: int) -> Int[Array, " n"]:
+    """n of the draws: the cumulative weights (normalised) are read off at n equally spaced places."""
     places = (jnp.arange(n) + offset) / n
     index = jnp.searchsorted(jnp.cumsum(jnp.exp(log_weights)), places)
-    index = jnp.minimum(index, log_weights.shape[0] - 1)
+    return jnp.minimum(index, log_weights.shape[0] - 1)
+
+
+def _resample(offset: Array, blocks: dict[str, Any], log_weights: Float[Array, " draw"], n: int) -> dict[str, Any]:
+    index = systematic(offset, log_weights, n)
     return jax.tree.map(lambda leaf: jnp.asarray(leaf)[index], blocks)
 
 

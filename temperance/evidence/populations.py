@@ -1,0 +1,82 @@
+"""The log evidence from independent populations of sequential Monte Carlo, and whether they can be believed.
+
+Each population has an estimate upwards, the product of its average weights, and one downwards, from the same particles
+looking back. Populations are independent, so their spread is the error; as they are few, Student's quantile
+widens it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+from scipy.stats import t as student
+
+from .bracket import WIDTH
+from .reweighting import log_ratios
+from .tempered import Estimate
+from .weights import downwards, effective_draws, upwards
+
+_APART = 3.0  # standard errors between two estimates of one number that are too many
+_AGREEING = 0.7  # of the populations: with fewer effective ones the error of their average says little
+
+
+class Judged(NamedTuple):
+    """The estimates, and what speaks against them."""
+
+    estimates: dict[str, Estimate]
+    log_evidences: np.ndarray  # (population,), upwards
+    path: np.ndarray  # (step, population): upwards, up to each temperature
+    effective: float  # populations, by the weights that their evidences give them
+    doubts: tuple[str, ...]
+    bracket: tuple[float, float] | None
+
+
+def judge(forward: np.ndarray, backward: np.ndarray, log_start: float) -> Judged:
+    """From the log weights (population, particle, step) of particles for the temperature after theirs, and of the moved
+    particles relative to the temperature before."""
+    count = forward.shape[1]
+    path = log_start + np.cumsum(logsumexp(forward, axis=1) - np.log(count), axis=1)
+    up = path[:, -1]
+    down = log_start - np.sum(logsumexp(-backward, axis=1) - np.log(count), axis=1)
+    middle = log_start + np.array([log_ratios(*pair).sum() for pair in zip(forward, backward, strict=True)])
+    n = len(up)
+    estimates = {
+        "upwards": few(upwards(up), n),
+        "both ways": few(Estimate(float(middle.mean()), float(middle.std(ddof=1) / np.sqrt(n))), n),
+        "downwards": few(downwards(down), n),
+    }
+    effective = effective_draws(up)
+    doubts = _doubts(estimates, up, effective)
+    return Judged(estimates, up, path.T, effective, doubts, None if doubts else _enclosing(estimates))
+
+
+def _enclosing(estimates: dict[str, Estimate]) -> tuple[float, float]:
+    """Particles that look back are draws of the posterior only as far as those on the way up are, so they widen the
+    interval around the estimate and never narrow it."""
+    below, above = estimates["upwards"], estimates["downwards"]
+    high = max(one.log_evidence + WIDTH * one.standard_error for one in (below, above))
+    return below.log_evidence - WIDTH * below.standard_error, high
+
+
+def few(estimate: Estimate, populations: int) -> Estimate:
+    """The same with an error that covers 95% within 1.96 of it, although a few populations measured it."""
+    factor = student.ppf(0.975, populations - 1) / student.ppf(0.975, np.inf)
+    return Estimate(estimate.log_evidence, float(factor * estimate.standard_error))
+
+
+def _doubts(estimates: dict[str, Estimate], up: np.ndarray, effective: float) -> tuple[str, ...]:
+    n = len(up)
+    doubts = []
+    if effective < _AGREEING * n:
+        doubts.append(f"the {n} populations disagree (their weights are worth {effective:.1f} of them)")
+    below, above = estimates["upwards"], estimates["downwards"]
+    gap = above.log_evidence - below.log_evidence
+    if abs(gap) > _APART * np.hypot(below.standard_error, above.standard_error):
+        doubts.append(f"the particles on the way up and looking back disagree by {abs(gap):.2f}")
+    halves = [upwards(part) for part in (up[: n // 2], up[n // 2 :])]
+    apart = abs(halves[0].log_evidence - halves[1].log_evidence)
+    if apart > _APART * np.hypot(halves[0].standard_error, halves[1].standard_error):
+        doubts.append(f"two halves of the populations disagree by {apart:.2f}")
+    return tuple(doubts)
