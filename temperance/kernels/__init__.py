@@ -80,7 +80,7 @@ class RunEngine(NamedTuple):
 
 def run_engine(method: Any, model: Any, data: Any) -> RunEngine | None:
     """What runs a whole fit without XLA, if anything does."""
-    if type(model).__name__ not in ("Mixture", "GaussianMixture"):
+    if type(model).__name__ not in ("Mixture", "GaussianMixture", "ClassMixture"):
         return None
     from . import small_mixture
 
