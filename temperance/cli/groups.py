@@ -13,7 +13,7 @@ import typer
 import temperance as tp
 
 from ..data.schema import Column
-from ..report.words import percent
+from ..report.words import percent, warnings
 from . import inputs
 from .options import Reading
 from .output import as_json, person
@@ -31,7 +31,7 @@ def find_groups(source: str, reading: Reading, largest: int, seed: int, out: Pat
     sizes = range(1, min(largest, len(table)) + 1)
     hill = tp.compare([tp.ClassMixture(k) for k in sizes], table, tp.VB(restarts=10), seed)
     shares = by_size(hill.best_fit.responsibilities(table))
-    sentences = describe(hill, table, shares)
+    sentences = [*describe(hill, table, shares), *warnings(hill)]
     folder = out or Path(f"{Path(data.name).stem}-groups")
     folder.mkdir(parents=True, exist_ok=True)
     write_groups(folder / "groups.csv", table, shares)

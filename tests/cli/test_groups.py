@@ -1,6 +1,7 @@
 """`temperance groups`: the columns are said first, every row is written with its id, and the groups are described."""
 
 import csv
+import json
 
 import numpy as np
 
@@ -42,6 +43,8 @@ def test_groups_of_a_european_survey(tmp_path, capsys):
     assert np.mean((found == "B") == old) > 0.95
     for row in rows:
         assert abs(float(row["probability of A"]) + float(row["probability of B"]) - 1) < 1e-4
+    again = ["predict", str(folder / "fit.tp"), str(tmp_path / "survey.csv"), "--format", "json"]
+    assert main(again) == 0 and len(json.loads(capsys.readouterr().out)) == 120
     assert tp.load(folder / "fit.tp").model.n_components == 2
     assert "<html" in (folder / "report.html").read_text("utf-8")
 
