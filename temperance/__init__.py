@@ -59,6 +59,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .models.linear.factor_analysis import FactorAnalysis as FactorAnalysis
     from .models.linear.regression import LinearRegression as LinearRegression
     from .models.linear.state_space import StateSpace as StateSpace
+    from .models.mixture.classes import ClassMixture as ClassMixture
     from .models.mixture.dirichlet_process import DirichletProcessMixture as DirichletProcessMixture
     from .models.mixture.finite import Mixture as Mixture
     from .models.mixture.gaussian import GaussianMixture as GaussianMixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 
@@ -18,10 +18,14 @@ class Module(eqx.Module):
     def __reduce__(self) -> tuple[Any, ...]:
         # What is stored: a field may be a property of a subclass, and Equinox stores marks of its own beside them.
         stored = {field.name: vars(self)[field.name] for field in dataclasses.fields(self) if field.name in vars(self)}
-        return _again, (type(self), stored)
+        return rebuilt, (type(self), stored)
 
 
-def _again(kind: type[Module], fields: dict[str, Any]) -> Module:
+M = TypeVar("M", bound=Module)
+
+
+def rebuilt(kind: type[M], fields: dict[str, Any]) -> M:
+    """A module with these fields; its `__init__` is not called."""
     module = object.__new__(kind)
     for name, value in fields.items():
         object.__setattr__(module, name, value)

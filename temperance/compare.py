@@ -50,6 +50,7 @@ def compare(
     by = named_methods(methods)
     log_prior = log_prior_of(prior, len(named))
     as_key(seed)
+    data = next((found for model in named.values() if (found := model.as_table(data)) is not None), data)
     tasks = [Task(label, name, model, method) for name, method in by.items() for label, model in named.items()]
     if engine is not None:
         require_in_memory(data)

@@ -18,7 +18,9 @@ from jaxtyping import Array, Key
 from . import storage
 from ._saved import check_fit
 from .data.arrays import is_lazy
+from .data.schema import Schema
 from .data.stream import Stream
+from .data.tables import in_order, schema_of
 from .errors import DamagedFile, InvalidParameter, NumericalFailure, UnsupportedMethod
 from .evidence.multiplicity import log_multiplicity
 from .inference._method import Method, Run
@@ -68,6 +70,7 @@ class Fit:
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
     interrupted: bool = False  # by Ctrl-C: a result, but of a run cut short
+    schema: Schema | None = None  # of the columns, where the data were a table or a frame
 
     @property
     def posterior(self) -> dict[str, Any]:
@@ -139,7 +142,7 @@ class Fit:
 
     def transform(self, x_new: Any) -> np.ndarray:
         """The expected local variables of each datum, such as the topic proportions of a document."""
-        return require(self.model, Transforming).transform(self._families(), x_new)
+        return require(self.model, Transforming).transform(self._families(), self._named(x_new))
 
     def inverse_transform(self, scores: Any) -> np.ndarray:
         """The expected data with these local variables, for models such as factor analysis."""
@@ -148,7 +151,7 @@ class Fit:
     def impute(self, x_new: Any) -> Any:
         """Mean and variance of every entry, those that are missing (NaN) filled in, for models such as factor
         analysis."""
-        return require(self.model, Imputing).impute(self.state, x_new)
+        return require(self.model, Imputing).impute(self.state, self._named(x_new))
 
     def smooth(self, x_new: Any = None) -> Any:
         """What is known of the state at each step given its whole sequence, for models of sequences; of the data that
@@ -174,11 +177,11 @@ class Fit:
 
     def _steps(self, x_new: Any) -> Any:
         """New sequences as arrays; without any, those that were fitted."""
-        return self.data.values if x_new is None else require(self.model, Predicting).new_rows(x_new)
+        return self.data.values if x_new is None else require(self.model, Predicting).new_rows(self._named(x_new))
 
     def predict(self, inputs: Any) -> Any:
         """Mean and variance of the target at each new input, for models such as a regression."""
-        return require(self.model, Regressing).predict(self.state, inputs)
+        return require(self.model, Regressing).predict(self.state, self._named(inputs))
 
     def sample(self, key: Any, n: int) -> Any:
         """n new data from the posterior predictive."""
@@ -187,7 +190,9 @@ class Fit:
         if not isinstance(self.state, Posterior):
             return self.state.sample(as_key(key), self.model, n)
         rows = require(self.model, Predicting).sample_predictive(as_key(key), self.state, n)
-        return jax.tree.map(np.asarray, rows)  # data of several columns are a dictionary
+        if isinstance(rows, dict):  # data of several columns, in their order
+            return {name: np.asarray(values) for name, values in rows.items()}
+        return jax.tree.map(np.asarray, rows)
 
     def table(self) -> dict[str, list[Any]]:
         """What was found, as columns of a table (one row a component, a weight, …)."""
@@ -235,8 +240,14 @@ class Fit:
             return self.state
         return self._families() if self.model.local_groups else self.state.aligned(self.model, self.data)
 
+    def _named(self, x_new: Any) -> Any:
+        """New data with the columns that were fitted, found by their names where they have names."""
+        table = self.model.as_table(x_new)
+        return in_order(x_new, self.schema) if table is None else table
+
     def _rowwise(self, name: str, x_new: Any, state: Any = None) -> Any:
         state = self.state if state is None else state
+        x_new = self._named(x_new)
         if is_lazy(x_new):
             from .cluster.lazy import blockwise
 
@@ -322,11 +333,13 @@ def fit(
         with attended(remote, shown):
             kept = None if checkpoint is None else functools.partial(ClusterCheckpoint, checkpoint, every)
             return brought_home(remote, _fit(remote, parts, method, seed, shown, kept))
-    prepared, arrays = prepare(model, data, method, weights, seed)
+    table = model.as_table(data)
+    schema = schema_of(data) if table is None else table.schema
+    prepared, arrays = prepare(model, data if table is None else table, method, weights, seed)
     if isinstance(engine, str) and isinstance(arrays, Data):
         arrays = dataclasses.replace(arrays, engine=engine)
     keep = None if checkpoint is None else functools.partial(checkpoint_of, checkpoint, every)
-    return _fit(prepared, arrays, method, seed, progress, keep)
+    return dataclasses.replace(_fit(prepared, arrays, method, seed, progress, keep), schema=schema)
 
 
 def prepare(model: Model, data: Any, method: Method, weights: Any, seed: Any) -> tuple[Model, Any]:

@@ -115,6 +115,11 @@ _MODELS = (
         estimator="BayesianGaussianMixture", aliases=("groups", "gaussian-mixture"),
     ),
     ModelEntry(
+        "ClassMixture", "classes", "models.mixture.classes",
+        "classes of the rows of a table, every column by what it is", "columns", "class", _COUNTS,
+        flags={"concentration": Flag("concentration"), "covariance": Flag("covariance")}, aliases=("latent-classes",),
+    ),
+    ModelEntry(
         "DirichletProcessMixture", "dirichlet-process", "models.mixture.dirichlet_process",
         "a mixture that finds its own number of groups, up to the one given", "table", "component",
         ("vb", "annealed", "lvt", *_MESSAGES, *_SUMMED),

@@ -110,6 +110,25 @@ def compare(
     compare_sizes(problem, data, numbers, chosen, budget, output, workers, resume)
 
 
+@app.command(epilog="Example: temperance groups survey.csv --as income=positive --out survey-groups")
+@flattened
+def groups(
+    source: Source,
+    reading: Reading,
+    most: Annotated[int, typer.Option(min=1, help="The largest number of groups to try.")] = 6,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder for groups.csv, report.html and fit.tp (default: NAME-groups).")
+    ] = None,
+    format: Format = "auto",
+) -> None:
+    """Find the groups among the rows of a table, say who they are, and which row is in which."""
+    check_format(format)
+    from .groups import find_groups
+
+    find_groups(source, reading, most, seed, out, format)
+
+
 @app.command(epilog="Example: temperance topics speeches.csv --text speech --topics 20 --out speeches")
 @flattened
 def topics(

@@ -39,8 +39,25 @@ def read(problem: Problem, reading: Reading) -> Input:
     kind = problem.entry.data
     if kind == "corpus":
         return corpus(problem.source, reading, problem.vocabulary)
+    if kind == "columns":
+        return columns(problem.source, reading)
     notes = (_FACTORS,) if problem.model == "factors" else ()
     return table(problem.source, reading, problem.target, kind == "inputs and targets", notes)
+
+
+def columns(source: str, reading: Reading, like: Any = None) -> Input:
+    """A table of mixed columns with its schema; what was left out is said first."""
+    from .. import datasets
+
+    known = source in datasets.names() and not Path(source).exists()
+    found: Any = source
+    if known:
+        values = datasets.load(source)
+        found = dict(zip(datasets.describe(source).columns, np.asarray(values).T, strict=True))
+    table = tp.read_table(found, kinds=None if like else reading.kinds, delimiter=reading.delimiter or None, like=like)
+    if reading.columns is not None:
+        table = table.choose([name.strip() for name in reading.columns.split(",")])
+    return Input(table, Path(source).name if not known else source, table.columns, tuple(str(table.schema).split("\n")))
 
 
 def corpus(source: str, reading: Reading, vocabulary: Path | None = None) -> Input:

@@ -61,6 +61,18 @@ class Reading:
     language: Annotated[str, typer.Option(help="Of texts, for their stop words; none keeps them.")] = "english"
     delimiter: Annotated[str, typer.Option(help="Between cells of a text file; found by itself unless given.")] = ""
 
+    as_: Annotated[
+        str | None, typer.Option("--as", help="What columns are: income=positive,region=category (for classes).")
+    ] = None
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """What `--as` says: column → kind."""
+        pairs = [part.partition("=") for part in (self.as_ or "").split(",") if part.strip()]
+        if not all(equals for _, equals, _ in pairs):
+            raise InvalidParameter(f"--as must be like income=positive,region=category, got {self.as_!r}")
+        return {name.strip(): kind.strip() for name, _, kind in pairs}
+
     def __post_init__(self) -> None:
         _choice("missing", self.missing, ("error", "drop", "marginalise"))
 

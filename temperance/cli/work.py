@@ -170,7 +170,11 @@ def _predictions(result: Any, source: str, reading: Reading) -> dict[str, list[A
     if kind == "corpus":
         shares = fitted.transform(inputs.new_documents(source, reading))
         return {f"{part} {k + 1}": shares[:, k].tolist() for k in range(shares.shape[1])}
-    table = inputs.table(source, reading).values
+    table: Any
+    if kind == "columns":
+        table = inputs.columns(source, reading, fitted.schema).values
+    else:
+        table = inputs.table(source, reading).values
     if kind == "inputs and targets":
         found = fitted.predict(table)
         return {"mean": found.mean.tolist(), "variance": found.variance.tolist()}

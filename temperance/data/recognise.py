@@ -202,8 +202,12 @@ def _levels_of(raw: Raw, texts: Sequence[str | None]) -> tuple[str, ...]:
 
 
 def _numbers_of(raw: Raw, kind: str) -> np.ndarray:
-    if raw.numbers is None:
-        raise InvalidData(f"column {raw.name!r} is to be {kind}, but holds {_first(raw)!r}")
+    if raw.numbers is None:  # no value at all, or numbers that were written as words
+        numbers = Dialect(",").numbers([cell or "" for cell in raw.cells or ()])
+        if None in numbers:
+            raise InvalidData(f"column {raw.name!r} is to be {kind}, but holds {_first(raw)!r}")
+        raw = raw._replace(numbers=np.array(numbers, dtype=np.float64))
+    assert raw.numbers is not None
     low = {"real": -np.inf, "positive": np.nextafter(0.0, 1.0), "count": 0.0}[kind]
     wrong = (raw.numbers < low) | ((kind == "count") & (raw.numbers != np.round(raw.numbers)) & ~np.isnan(raw.numbers))
     if wrong.any():

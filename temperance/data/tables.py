@@ -57,6 +57,14 @@ class Table:
         chosen = Schema(columns, self.schema.notes)
         return Table(chosen, {column.name: self.values[column.name] for column in columns}, self.name)
 
+    def words(self) -> dict[str, np.ndarray]:
+        """The columns as they were written: levels by their names."""
+        found = dict(self.values)
+        for column in self.schema:
+            if column.levels:
+                found[column.name] = np.array([None if v != v else column.levels[int(v)] for v in found[column.name]])
+        return found
+
     def matrix(self) -> np.ndarray:
         """The used columns as (rows, columns) float64, NaN where a value is missing.
 
@@ -90,7 +98,9 @@ def read_table(
     any order, with its kinds and levels.
     """
     words = frozenset(_text(word, "missing").lower() for word in ((missing,) if isinstance(missing, str) else missing))
-    if isinstance(source, str | Path):
+    if isinstance(source, Table):
+        raws, notes, name = _from_frame(source.words(), words), list(source.schema.notes), source.name
+    elif isinstance(source, str | Path):
         raws, notes, name = _read_file(source, words, delimiter)
     else:
         raws, notes, name = _from_frame(source, words), [], "data"
@@ -129,6 +139,32 @@ def _like(raws: Sequence[Raw], schema: Schema, name: str) -> Table:
         gaps = sum(value is None or value != value for value in values[column.name].tolist())
         columns.append(dataclasses.replace(column, gaps=gaps, question=""))
     return Table(Schema(tuple(columns)), values, name)
+
+
+def schema_of(data: Any) -> Schema | None:
+    """The names of the columns of a table or a frame (of the inputs, where it comes with targets), if it has any."""
+    if isinstance(data, tuple | list) and len(data) == 2:
+        data = data[0]
+    if isinstance(data, Table):
+        return data.schema
+    if not _is_frame(data) or not all(isinstance(name, str) for name in data.columns):
+        return None
+    return Schema(tuple(Column(name, "real") for name in data.columns))
+
+
+def in_order(data: Any, schema: Schema | None) -> Any:
+    """A table or a frame with the columns of this schema, in its order; other data as they are."""
+    if schema is None or not (isinstance(data, Table) or (_is_frame(data) and schema_of(data) is not None)):
+        return data
+    lacking = [column.name for column in schema.used if column.name not in data.columns]
+    if lacking:
+        raise InvalidData(f"data lacks the column {lacking[0]!r}; its columns are {shortened(tuple(data.columns))}")
+    names = [column.name for column in schema.used]
+    return data.choose(names) if isinstance(data, Table) else data[names]
+
+
+def _is_frame(data: Any) -> bool:
+    return not isinstance(data, Table) and hasattr(data, "columns") and hasattr(data, "dtypes")
 
 
 # ---- files ----------------------------------------------------------------------------------------------------
@@ -219,7 +255,7 @@ def _from_frame(source: Any, words: frozenset[str]) -> list[Raw]:
         pairs = list(source.items())
     elif hasattr(source, "column_names") and hasattr(source, "schema"):  # pyarrow
         pairs = [(name, source[name].to_pylist()) for name in source.column_names]
-    elif hasattr(source, "columns") and hasattr(source, "dtypes"):
+    elif _is_frame(source):
         by_place = hasattr(source, "iloc")
         pairs = [(n, source.iloc[:, i] if by_place else source[n]) for i, n in enumerate(source.columns)]
     else:

@@ -49,6 +49,10 @@ class Pair(Module):
         """The pair with those sizes and scales filled in that the user left to the data."""
         return self
 
+    def shifted(self, shift: Any) -> Self:
+        """The pair for data that were moved by −shift: the same, unless its base measure is not that of a shift."""
+        return self
+
     def coordinates(self, x: Any) -> Float[Array, "n c"]:
         """Rows to measure distances between, for starting values."""
         return self.statistics(x).features()

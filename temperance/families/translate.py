@@ -24,7 +24,9 @@ from .normal_gamma import (
 )
 from .normal_wishart import BeforeRounding, MeanAndPrecision, NormalWishart, NormalWishartVector
 from .point import Point
+from .product import Product, ProductVector
 
+REAL = "real"  # the factor of a product whose locations are moved; the first columns are its own
 Shift = Float[Array, " d"]
 
 
@@ -32,6 +34,8 @@ def location_width(family: Family) -> int | None:
     """The number of columns whose location the family is over; None where there is no location."""
     if isinstance(family, Point):
         return location_width(family.inner)
+    if isinstance(family, Product):
+        return location_width(family.factors[REAL]) if REAL in family.factors else None
     if isinstance(family, Independent):
         return family.inner.natural.batch_shape[-1] if isinstance(family.inner, NormalGamma) else None
     if isinstance(family, NormalWishart | IsotropicNormalGamma):
@@ -50,6 +54,9 @@ def translate_draw(draw: Any, shift: Shift) -> Any:
         step = _like(shift, draw.mean)
         before = None if draw.before is None else _moved(draw.before, draw.precision, step)
         return draw._replace(mean=draw.mean + step, before=before)
+    if isinstance(draw, dict):
+        width = draw[REAL].mean.shape[-1]
+        return draw | {REAL: translate_draw(draw[REAL], shift[:width])}
     return draw + _like(shift, draw)
 
 
@@ -102,3 +109,10 @@ def _(natural: NormalVector, shift: Shift) -> NormalVector:
 @_translate.register
 def _(natural: IndependentVector, shift: Shift) -> IndependentVector:
     return IndependentVector(_translate(natural.inner, shift))
+
+
+@_translate.register
+def _(natural: ProductVector, shift: Shift) -> ProductVector:
+    moved = natural.factors[REAL]
+    width = (moved.inner if isinstance(moved, IndependentVector) else moved).first.shape[-1]
+    return ProductVector(natural.factors | {REAL: _translate(moved, shift[:width])})

@@ -83,7 +83,7 @@ def run_engine(method: Any, model: Any, data: Any) -> RunEngine | None:
     own = method.host_engine(model, data)
     if own is not None:
         return own
-    if type(model).__name__ not in ("Mixture", "GaussianMixture"):
+    if type(model).__name__ not in ("Mixture", "GaussianMixture", "ClassMixture"):
         return None
     from . import small_mixture
 

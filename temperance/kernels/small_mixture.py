@@ -11,7 +11,7 @@ where the weights' own statistic of a datum is 1. Restarts are a leading axis of
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -25,14 +25,17 @@ from ..families import (
     IsotropicNormalGamma,
     NormalGamma,
     NormalWishart,
+    Product,
     ScalarGaussian,
     SphericalGaussian,
 )
 from ..models._blocks import Posterior
+from ..models.mixture.columns import ColumnsPair
 from ..models.mixture.starts import COOLING
 from ..numerics.host import digamma, log_gamma
 from ..numerics.keys import hashes, is_host, uniforms
 from ..numerics.special import LOG_2PI
+from .small_columns import Columns
 
 if TYPE_CHECKING:
     from ..models import Data
@@ -111,21 +114,30 @@ class Form(NamedTuple):
     """A kind of component."""
 
     value_and_mean: Callable[..., tuple[Any, Leaves]]
-    statistics: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, float]]  # T(x): first, second, dof; its count is 1
+    statistics: Callable[[np.ndarray], Sequence[Any]]  # T(x): first, count, second, dof
+    fields: int = 4
+
+    def log_base(self, x: np.ndarray) -> np.ndarray:
+        return np.full(1, -0.5 * x.shape[1] * LOG_2PI)
+
+    def coordinates(self, x: np.ndarray) -> np.ndarray:
+        return x
 
 
 # The types of the pair and the prior, and of what is inside them.
 _FORMS = {
-    (Gaussian, None, NormalWishart, None): Form(_normal_wishart, lambda x: (x, x[:, :, None] * x[:, None], 1.0)),
+    (Gaussian, None, NormalWishart, None): Form(_normal_wishart, lambda x: (x, 1.0, x[:, :, None] * x[:, None], 1.0)),
     (SphericalGaussian, None, IsotropicNormalGamma, None): Form(
-        _isotropic, lambda x: (x, np.square(x).sum(axis=1), float(x.shape[1]))
+        _isotropic, lambda x: (x, 1.0, np.square(x).sum(axis=1), float(x.shape[1]))
     ),
-    (IndependentPair, ScalarGaussian, Independent, NormalGamma): Form(_columns, lambda x: (x, np.square(x), 1.0)),
+    (IndependentPair, ScalarGaussian, Independent, NormalGamma): Form(_columns, lambda x: (x, 1.0, np.square(x), 1.0)),
 }
 
 
-def _form(model: Mixture) -> Form | None:
+def _form(model: Mixture) -> Form | Columns | None:
     pair, prior = model.pair, model.prior.get("components")
+    if isinstance(pair, ColumnsPair):
+        return None if pair.has_latents or type(prior) is not Product else Columns(pair)
     inside = [getattr(whole, "inner", None) for whole in (pair, prior)]
     kinds = [None if part is None else type(part) for part in (pair, inside[0], prior, inside[1])]
     return _FORMS.get(tuple(kinds))  # type: ignore[arg-type]
@@ -163,23 +175,24 @@ def when(method: Any, model: Mixture, data: Data) -> bool:
 class Flat(NamedTuple):
     """A problem as flat vectors."""
 
-    rows: np.ndarray  # n d
+    rows: np.ndarray  # n d: to measure distances between
     weights: np.ndarray  # n
     features: np.ndarray  # n f
     prior: np.ndarray  # k f
     log_prior: np.ndarray  # A(η⁰)
-    constant: np.ndarray  # k 1: of the logits
+    constant: np.ndarray  # k 1 (or n): of the logits
     shapes: list[tuple[int, ...]]  # of the fields, for one component
-    form: Form
+    form: Form | Columns
     model: Mixture
 
     def value_and_mean(self, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """A(η) of all blocks together, and ∇A(η)."""
         leaves = self.unpack(eta)
-        value, mean = self.form.value_and_mean(*leaves[:4])
+        fields = self.form.fields
+        value, mean = self.form.value_and_mean(*leaves[:fields])
         value = value.sum(axis=-1)
-        if len(leaves) > 4:
-            of_weights, log_weights = _dirichlet(leaves[4])
+        if len(leaves) > fields:
+            of_weights, log_weights = _dirichlet(leaves[fields])
             value, mean = value + of_weights, mean + log_weights
         return value, _pack(mean)
 
@@ -220,14 +233,13 @@ def flat(model: Mixture, data: Data) -> Flat:
     assert form is not None
     leaves = [np.asarray(leaf)[None] for leaf in jax.tree.leaves(model.prior)]
     shapes = [leaf.shape[2:] for leaf in leaves]
-    first, second, dof = form.statistics(x)
-    statistics: list[Any] = [first, 1.0, second, dof, 1.0][: len(leaves)]
+    statistics = [*form.statistics(x), 1.0][: len(leaves)]
     rows = [np.broadcast_to(part, (len(x), *shape)) for part, shape in zip(statistics, shapes, strict=True)]
     log_weights = np.zeros(model.n_components) if model.known is None else np.asarray(model.known)
-    constant = (log_weights - 0.5 * x.shape[1] * LOG_2PI)[:, None]
+    constant = log_weights[:, None] + form.log_base(x)
     prior = _pack(leaves)
     features = np.concatenate([part.reshape((len(x), -1)) for part in rows], axis=1)
-    problem = Flat(x, weights, features, prior[0], np.zeros(1), constant, shapes, form, model)
+    problem = Flat(form.coordinates(x), weights, features, prior[0], np.zeros(1), constant, shapes, form, model)
     return problem._replace(log_prior=problem.value_and_mean(prior)[0])
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from .._module import Module
+from ..data.tables import Table
 from ..families._family import Family
 
 if TYPE_CHECKING:
@@ -54,6 +55,10 @@ class Spoken(Module):
     @property
     def size(self) -> int | None:
         """How many parts there are (or of which degree the model is), where models differ in that."""
+        return None
+
+    def as_table(self, data: Any) -> Table | None:
+        """The data as a table with a schema, for models of tables of mixed columns; None for others."""
         return None
 
 

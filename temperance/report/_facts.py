@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import UnsupportedMethod
+from ..families import Product
 from ..fit import Fit
 from ..models import Posterior
 from ..models._answers import Enumerable
@@ -35,7 +36,9 @@ def data_of(fit: Fit) -> np.ndarray | None:
 
 
 def is_gaussian(fit: Fit) -> bool:
-    return isinstance(fit.model, Enumerable) and fit.model.shift is not None
+    """Whether every column is Gaussian given the component; a table of mixed columns is a product."""
+    mixed = isinstance(fit.model.prior.get("components"), Product)
+    return isinstance(fit.model, Enumerable) and fit.model.shift is not None and not mixed
 
 
 def gaussians(fit: Fit) -> Gaussians:

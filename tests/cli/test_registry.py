@@ -30,6 +30,7 @@ TABLES = {
 }
 TABLES["regression"] = TABLES["polynomial"]
 TABLES["student-mixture"] = TABLES["mixture"]
+TABLES["classes"] = TABLES["poisson-mixture"]
 
 
 def test_every_name_in_the_table_is_known():

@@ -45,6 +45,7 @@ _SUMMED_OUT = {"ImportanceSampling", "VariationalKernel", "Laplace"}
 REFUSED = {
     "GaussianMixture": {"VT", "CVB0"},
     "Mixture": {"LVT", "CVB0"},
+    "ClassMixture": {"VT", "LVT", "CVB0"},
     "DirichletProcessMixture": {"VT", "CVB0", "CollapsedGibbs"},
     "StudentMixture": {"VT", "LVT", "CVB0", "Laplace", "VariationalKernel", *_MIXTURES_ONLY},
     "HMM": {"LVT", "CVB0", *_MIXTURES_ONLY},
@@ -64,6 +65,7 @@ WITHOUT_TRUTH = {
     ("StateSpace", "Gibbs"),
     ("StateSpace", "VariationalKernel"),
     ("DirichletProcessMixture", "EM"),
+    ("ClassMixture", "EM"),
     ("Graph", "ImportanceSampling"),
 }
 
@@ -89,6 +91,7 @@ COVERING = {
         "Laplace",
     ),
     "Mixture": ("VT", "EP", "MessagePassing", "CollapsedGibbs", "VariationalKernel", "EM"),
+    "ClassMixture": ("VB", "EP", "CollapsedGibbs", "AIS"),
     "DirichletProcessMixture": ("VB", "Gibbs", "Laplace", "SMC"),
     "StudentMixture": ("VB", "Gibbs", "EM"),
     "HMM": ("VB", "AIS", "EM"),

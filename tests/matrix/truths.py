@@ -57,14 +57,49 @@ def heads(x: np.ndarray) -> float:
     return marginals.bernoulli(x, **HEADS)
 
 
-def sticks(x: np.ndarray, alpha: float = 1.5, size: int = 3) -> float:
+def sticks(
+    x: np.ndarray, alpha: float = 1.5, size: int = 3, marginal: Callable[[np.ndarray], float] = gaussian
+) -> float:
     """Stick-breaking weights: one beta integral for each stick but the last, which takes what is left."""
-    assignments, given = enumeration.log_joints(x, gaussian, np.ones(size))
+    assignments, given = enumeration.log_joints(x, marginal, np.ones(size))
     counts = (assignments[:, :, None] == np.arange(size)).sum(axis=1)
     dirichlet = gammaln(size) - gammaln(len(x) + size) + gammaln(1 + counts).sum(axis=1)
     after = counts[:, ::-1].cumsum(axis=1)[:, ::-1] - counts
     broken = (betaln(1 + counts[:, :-1], alpha + after[:, :-1]) - betaln(1, alpha)).sum(axis=1)
     return float(logsumexp(given - dirichlet + broken))
+
+
+COLUMNS: dict[str, list[Any]] = {
+    "height": [1.2, 0.7, None, 3.1, 2.8, 1.0],
+    "income": [1.5, None, 1.1, 4.0, 5.2, 2.0],
+    "visits": [0, 1, 0, 4, None, 2],
+    "smokes": ["no", "no", "yes", "yes", None, "no"],
+    "region": ["a", "b", None, "c", "c", "a"],
+}
+KINDS = {"height": "real", "income": "positive", "visits": "count", "smokes": "binary", "region": "category"}
+TABLE = tp.read_table({name: values[:-1] for name, values in COLUMNS.items()}, kinds=KINDS)
+MORE_TABLE, NEW_TABLE = (
+    tp.read_table({name: values[rows] for name, values in COLUMNS.items()}, like=TABLE.schema)
+    for rows in (slice(None), slice(-1, None))
+)
+
+
+def columns_prior() -> Any:
+    numbers = tp.Independent(tp.NormalGamma(mean=[1.5, 0.5], pseudo_count=0.1, dof=3.0, scatter=[0.5, 0.3]))
+    yes, region = tp.Independent(tp.Beta([0.6], [0.8])), tp.Independent(tp.Dirichlet([[0.7, 1.0, 1.3]]))
+    return tp.Product(real=numbers, count=tp.Independent(tp.Gamma([1.2], [0.5])), binary=yes, category_3=region)
+
+
+def columns(x: np.ndarray) -> float:
+    """Given the class the columns are independent; of a positive column the logarithm is Gaussian."""
+    total = marginals.diagonal(np.column_stack([x[:, 0], np.log(x[:, 1])]), [1.5, 0.5], 0.1, 3.0, [0.5, 0.3])
+    total += marginals.poisson(x[:, [2]], 1.2, 0.5) + heads(x[:, [3]]) - np.nansum(np.log(x[:, 1]))
+    return total + marginals.categorical(x[:, [4]], [0.7, 1.0, 1.3])
+
+
+def table_evidence(table: Any) -> float:
+    rows = np.stack([table[name] for name in COLUMNS], axis=1)
+    return enumeration.log_evidence(rows, columns, np.ones(2))
 
 
 DEGREES = (2.0, 10.0)
@@ -203,6 +238,9 @@ PROBLEMS: dict[str, Problem] = {
     "Mixture": Problem(
         lambda: tp.Mixture(2, "bernoulli", prior=tp.Beta(**HEADS)), FLAGS,
         lambda x: enumeration.log_evidence(x, heads, np.ones(2)), 2.5, MORE_FLAGS, MORE_FLAGS[-1:],
+    ),
+    "ClassMixture": Problem(
+        lambda: tp.ClassMixture(2, prior=columns_prior()), TABLE, table_evidence, 2.5, MORE_TABLE, NEW_TABLE,
     ),
     "DirichletProcessMixture": Problem(
         lambda: tp.DirichletProcessMixture(3, prior=tp.NormalWishart(**PRIOR), concentration=1.5), LINE,

@@ -17,9 +17,9 @@ from jaxtyping import Array, ArrayLike, Float, Key
 
 from ..._arguments import check_choice as check_choice
 from ..._arguments import check_count as check_count
-from ...data import as_matrix, as_weights, checked, column_moments
+from ...data import Table, as_matrix, as_weights, checked, column_moments
 from ...errors import InvalidData, InvalidParameter
-from ...families import Dirichlet, GaussianWithMissing, Independent, Pair, Point
+from ...families import Dirichlet, GaussianWithMissing, Independent, Pair, Point, Product, ProductPair
 from ...families._family import Family
 from ...families._parameters import parameters, require_concentration
 from ...families.describe import describe
@@ -34,6 +34,7 @@ from .._data import Data, make_data, over_blocks
 from .._model import Conditional, Means, Posterior, Powers, column
 from .._normaliser import Normaliser
 from .._tempering import Heated
+from .columns import ColumnsPair
 from .heat import GAUSSIAN, heated_mixture, mixture_normaliser, one_pair, pair_volume, seen_numbers
 from .likelihoods import as_pair, log_known_weights, require_conjugate, stack_prior
 from .starts import Start, as_start, kind_of_restart, label_messages, match_start, start_labels
@@ -42,11 +43,11 @@ from .starts import Start, as_start, kind_of_restart, label_messages, match_star
 class Mixture(Clustering, Predicting, Enumerable):
     """A mixture of `n_components` distributions of one kind.
 
-    `likelihood` is a name ("gaussian", "diagonal", "spherical", "poisson", "bernoulli", "categorical",
-    "multinomial") or a conjugate `Pair`; `prior` is its conjugate family (shared by all components unless it has
-    a batch axis of that length), by default weakly informative from the data's scale. `concentration` is the
-    Dirichlet parameter of the weights, or `weights="point"` estimates them (the automatic-relevance variant), or
-    `weights` are known numbers that sum to one.
+    `likelihood` is a name ("gaussian", "diagonal", "spherical", "poisson", "bernoulli", "categorical", "multinomial",
+    or "columns" for tables of mixed columns) or a conjugate `Pair`; `prior` is its conjugate family (shared by all
+    components unless it has a batch axis of that length), by default weakly informative from the data's scale.
+    `concentration` is the Dirichlet parameter of the weights, or `weights="point"` estimates them (the
+    automatic-relevance variant), or `weights` are known numbers that sum to one.
     """
 
     prior: dict[str, Family | Conditional]
@@ -79,7 +80,7 @@ class Mixture(Clustering, Predicting, Enumerable):
         self.columns = columns
         self.start = as_start(init, self.n_components)
         self.shift = None
-        self.pair = as_pair(likelihood, self.missing)
+        self.pair = as_pair(likelihood, self.missing, prior)
         self.component_prior = prior
         self.known = None if isinstance(weights, str) else log_known_weights(weights, self.n_components)
         self.prior = self._weights_prior(concentration, weights) if isinstance(weights, str) else {}
@@ -224,12 +225,29 @@ class Mixture(Clustering, Predicting, Enumerable):
 
     # ---- data in, answers out -----------------------------------------------------------------------------
 
+    def as_table(self, data: Any) -> Table | None:
+        return self.pair.table(data) if isinstance(self.pair, ColumnsPair) else None
+
     def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
-        x = checked(self.pair.check, as_matrix(data, missing=self.missing), data)
+        model = self
+        if isinstance(self.pair, ColumnsPair):
+            table = self.pair.table(data)
+            model = eqx.tree_at(lambda model: model.pair, self, self.pair.opened(table))
+        x = model._rows(data)
         weights = as_weights(weights, x.shape[0])
-        model = self._complete(x, weights)
+        model = model._complete(x, weights)
         block = model._block_size(x)
         return model, make_data(x, weights, block, model.to_internal)
+
+    def _rows(self, data: Any, new: bool = False) -> np.ndarray:
+        """A user's data as a matrix; of `new` data a column may have no value."""
+        if isinstance(self.pair, ColumnsPair):
+            return self.pair.matrix(self.pair.table(data))
+        if isinstance(self.pair, ProductPair):
+            raise InvalidData("a product of pairs is for dictionaries of arrays; for the columns of a table use "
+                              "tp.ClassMixture(k), or Mixture(k, 'columns')")  # fmt: skip
+        x = as_matrix(data, missing=self.missing, empty_columns=self.missing and new)
+        return checked(self.pair.check, x, data)
 
     def _complete(self, x: np.ndarray, weights: np.ndarray | None = None) -> Self:
         """Fill in what was left to the data: the prior's scale, and the shift that centres them."""
@@ -243,13 +261,16 @@ class Mixture(Clustering, Predicting, Enumerable):
         self._match_width(components, x)
         require_conjugate(components, pair, x)
         shift = None
-        if location_width(components) is not None:
-            shift = on_device(mean)
+        width = location_width(components)
+        if width is not None:
+            moved = np.arange(len(mean)) < width
+            shift = on_device(np.where(moved, mean, 0.0))
+            pair = pair.shifted(shift)
             # A default prior is made where the data are centred: far from the origin v m mᵀ swallows the scatter.
             components = (
                 translate(components, -shift)
                 if given is not None
-                else self._default_prior(pair, np.stack([-deviation, deviation]))
+                else self._default_prior(pair, np.where(moved, np.stack([-deviation, deviation]), summary))
             )
         start = match_start(self.start, x)
         if start.kind == "means" and shift is not None:
@@ -282,7 +303,7 @@ class Mixture(Clustering, Predicting, Enumerable):
 
     def new_rows(self, data: Any) -> np.ndarray:
         """Data to predict, checked against the data the model was completed with."""
-        x = checked(self.pair.check, as_matrix(data, missing=self.missing, empty_columns=self.missing), data)
+        x = self._rows(data, new=True)
         self._match_width(self._families()["components"], x)
         return self.to_internal(x)
 
@@ -319,8 +340,11 @@ class Mixture(Clustering, Predicting, Enumerable):
             each = self.pair.log_predictive(components, x)
         return log_mix(jnp.broadcast_to(self.mean_log_weights(q)[None], each.shape), each)
 
-    @eqx.filter_jit
     def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
+        return self.values_to_user(self._sample_rows(key, q, n))
+
+    @eqx.filter_jit
+    def _sample_rows(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
         def one(key: Key[Array, ""]) -> Any:
             key_z, key_theta, key_x = jax.random.split(key, 3)
             z = jax.random.categorical(key_z, self.mean_log_weights(q))
@@ -329,6 +353,9 @@ class Mixture(Clustering, Predicting, Enumerable):
 
         rows = jax.vmap(one)(jax.random.split(key, n))
         return rows if self.shift is None else rows + self.shift[None]
+
+    def values_to_user(self, values: Any) -> Any:
+        return self.pair.to_table(values) if isinstance(self.pair, ColumnsPair) else values
 
     def notes(self, data: Data) -> list[str]:
         notes = []
@@ -388,7 +415,7 @@ class Mixture(Clustering, Predicting, Enumerable):
         return 2048
 
     def _match_width(self, components: Family, x: np.ndarray) -> None:
-        for width in (self.columns, location_width(components)):
+        for width in (self.columns, None if isinstance(components, Product) else location_width(components)):
             if width is not None and x.shape[1] != width:
                 raise InvalidData(f"data has {x.shape[1]} columns, but the model is for {width}")
 
@@ -402,7 +429,7 @@ class Mixture(Clustering, Predicting, Enumerable):
 
 def occupancy(model: Mixture, q: Posterior, data: Data) -> np.ndarray:
     """`Mixture.occupancy`, without a compilation where the data are few."""
-    if type(model).__name__ in ("Mixture", "GaussianMixture"):
+    if type(model).__name__ in ("Mixture", "GaussianMixture", "ClassMixture"):
         from ...kernels import small_mixture
 
         def shapes(blocks: Any) -> tuple[Any, list[tuple[int, ...]]]:

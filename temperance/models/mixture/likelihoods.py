@@ -14,6 +14,7 @@ from ...errors import InvalidParameter
 from ...families import (
     Bernoulli,
     Categorical,
+    Dirichlet,
     Family,
     Gaussian,
     GaussianWithMissing,
@@ -28,6 +29,7 @@ from ...families import (
 )
 from ...families._parameters import parameters
 from ...numerics.place import on_device
+from .columns import ColumnsPair
 
 # name → (the pair, the pair that takes missing values)
 _PAIRS: dict[str, tuple[Callable[[], Pair], Callable[[], Pair]]] = {
@@ -38,13 +40,17 @@ _PAIRS: dict[str, tuple[Callable[[], Pair], Callable[[], Pair]]] = {
     "bernoulli": (lambda: IndependentPair(Bernoulli()),) * 2,
     "categorical": (lambda: IndependentPair(Categorical()),) * 2,
     "multinomial": (Multinomial, Multinomial),
+    "columns": (ColumnsPair, ColumnsPair),
 }
 
 
-def as_pair(likelihood: str | Pair, missing: bool = False) -> Pair:
-    """The conjugate pair of that name."""
+def as_pair(likelihood: str | Pair, missing: bool = False, prior: Any = None) -> Pair:
+    """The conjugate pair of that name; of categories, with as many levels as the prior has, seen or not."""
     if isinstance(likelihood, Pair):
         return likelihood
+    of_columns = prior.inner if isinstance(prior, Independent) else prior
+    if likelihood == "categorical" and isinstance(of_columns, Dirichlet):
+        return IndependentPair(Categorical(of_columns.concentration.shape[-1]))
     if likelihood not in _PAIRS:
         accepted = ", ".join(repr(name) for name in _PAIRS)
         raise InvalidParameter(f"likelihood must be a Pair or one of {accepted}, got {likelihood!r}")

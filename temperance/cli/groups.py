@@ -1,0 +1,102 @@
+"""`temperance groups`: which groups are there among the rows of a table, and which row is in which."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any
+
+import numpy as np
+import typer
+
+import temperance as tp
+
+from ..data.schema import Column
+from ..report.words import percent, warnings
+from . import inputs
+from .options import Reading
+from .output import as_json, person
+
+_BORDER = 0.8  # a row whose group is less probable than this is near a border
+_TELLING = 0.5  # standard deviations (or a difference of probabilities of half as much) that are worth a word
+
+
+def find_groups(source: str, reading: Reading, largest: int, seed: int, out: Path | None, format: str) -> None:
+    """Print the schema, compare sizes, describe the groups, and write groups.csv, report.html and fit.tp."""
+    data = inputs.columns(source, reading)
+    table: tp.Table = data.values
+    if person(format):
+        typer.echo("\n".join(data.notes) + "\n")
+    sizes = range(1, min(largest, len(table)) + 1)
+    hill = tp.compare([tp.ClassMixture(k) for k in sizes], table, tp.VB(restarts=10), seed)
+    shares = by_size(hill.best_fit.responsibilities(table))
+    sentences = [*describe(hill, table, shares), *warnings(hill)]
+    folder = out or Path(f"{Path(data.name).stem}-groups")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_groups(folder / "groups.csv", table, shares)
+    hill.best_fit.save(folder / "fit.tp")
+    tp.report(hill, folder / "report.html", title=f"{data.name}: groups", names=data.columns)
+    if person(format):
+        typer.echo("\n".join([*sentences, f"groups.csv, report.html and fit.tp are in {folder}"]))
+    else:
+        record = {"groups": shares.shape[1], "sizes": shares.mean(axis=0), "sentences": sentences}
+        typer.echo(as_json({"schema": data.notes, **record, "out": str(folder)}))
+
+
+def by_size(shares: np.ndarray) -> np.ndarray:
+    """Probabilities with the largest group first; groups without a row are left out."""
+    order = [k for k in np.argsort(-shares.sum(axis=0)) if shares[:, k].sum() >= 0.5]
+    return shares[:, order] / shares[:, order].sum(axis=1, keepdims=True)
+
+
+def letter(group: int) -> str:
+    """A to Z, then A2, B2, …"""
+    again, place = divmod(group, len(ascii_uppercase))
+    return ascii_uppercase[place] + (str(again + 1) if again else "")
+
+
+def describe(hill: tp.Comparison, table: tp.Table, shares: np.ndarray) -> list[str]:
+    """How many groups there are and how sure that is; who they are; how many rows are near a border."""
+    count, probability = shares.shape[1], float(hill.probabilities.max())
+    noun = "group" if count == 1 else "groups"
+    lines = [f"{count} {noun} (probability {percent(probability)} among 1 to {hill.models[-1]})."]
+    if count == 1:
+        return [*lines, "The rows are best described without dividing them."]
+    for group, weights in enumerate(shares.T):
+        told = [word for column in table.schema.used if (word := _word(column, table[column.name], weights))]
+        said = ", ".join(told) if told else "near the average in every column"
+        lines.append(f"Group {letter(group)}, {weights.mean():.0%}: {said}")
+    near = int((shares.max(axis=1) < _BORDER).sum())
+    certain = f"{near} of {len(shares)} rows are" if near != 1 else f"1 of {len(shares)} rows is"
+    return [*lines, f"{certain} near a border: the probability of the group is below {_BORDER:.0%}."]
+
+
+def _word(column: Column, values: np.ndarray, weights: np.ndarray) -> str:
+    """How a group differs from all rows in one column; nothing where it hardly does."""
+    seen = ~np.isnan(values)
+    values, weights = values[seen], weights[seen]
+    if weights.sum() < 0.5:
+        return ""
+    if column.kind in ("category", "binary"):
+        places = values[:, None] == np.arange(len(column.levels))
+        here, there = weights @ places / weights.sum(), places.mean(axis=0)
+        most = int(np.argmax(here - there))
+        if column.kind == "binary" and here[most] - there[most] > _TELLING / 4:
+            return f"{column.name} {column.levels[most]} ({here[most]:.0%})"
+        return f"{column.name} {column.levels[most]} ({here[most]:.0%})" if here[most] - there[most] > 0.15 else ""
+    here = weights @ values / weights.sum()
+    if abs(here - values.mean()) < _TELLING * values.std():
+        return ""
+    shown = column.levels[round(here)] if column.levels else f"{here:.3g}"
+    return f"{'high' if here > values.mean() else 'low'} {column.name} (mean {shown})"
+
+
+def write_groups(path: Path, table: tp.Table, shares: np.ndarray) -> None:
+    """Every row of the table in its order: its number, its id, its group and the probabilities of all groups."""
+    letters = [letter(group) for group in range(shares.shape[1])]
+    rows: list[list[Any]] = [["row", "id", "group", *(f"probability of {name}" for name in letters)]]
+    for number, (name, chances) in enumerate(zip(table.ids, shares, strict=True), 1):
+        rows.append([number, name, letters[int(np.argmax(chances))], *(f"{chance:.6g}" for chance in chances)])
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(rows)

@@ -1,0 +1,243 @@
+"""The likelihood of a table: every column has its own conjugate pair, independent of the others given the class.
+
+    real       Normal-Gamma (or one Normal-Wishart for all of them: `covariance="full"`)
+    positive   the same for the logarithm, with the Jacobian −log x in the density
+    count      Gamma–Poisson            binary     Beta–Bernoulli
+    category   Dirichlet–categorical    ordered    the same, its levels in their order
+
+Columns of one kind stand side by side in the matrix that the model works on, those of numbers first; values that are
+missing (NaN) add nothing, which is exact.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, Key
+
+from ..._arguments import check_choice
+from ..._module import rebuilt
+from ...data.schema import Column, Schema
+from ...data.tables import Table, read_table
+from ...errors import InvalidData, InvalidParameter
+from ...families import (
+    Bernoulli,
+    Categorical,
+    GaussianWithMissing,
+    Independent,
+    IndependentPair,
+    NormalGamma,
+    NormalWishart,
+    Pair,
+    Poisson,
+    Product,
+    ProductPair,
+    ScalarGaussian,
+)
+from ...families.translate import REAL
+
+
+@cache
+def layout(schema: Schema) -> dict[str, tuple[Column, ...]]:
+    """The columns of each factor, in the order in which they stand in the matrix."""
+    groups: dict[str, list[Column]] = {}
+    for column in schema.used:
+        name = {"real": REAL, "positive": REAL, "count": "count", "binary": "binary"}.get(column.kind)
+        groups.setdefault(name or f"category_{len(column.levels)}", []).append(column)
+    first = [REAL] if REAL in groups else []
+    return {name: tuple(groups[name]) for name in [*first, *sorted(set(groups) - {REAL})]}
+
+
+class ColumnsPair(ProductPair):
+    """A likelihood for every column of a table, by what the column is.
+
+    `kinds` says what a column is where that is not recognised, as in `tp.read_table`; `covariance="full"` lets the
+    numbers (and the logarithms of positive ones) vary together within a class.
+    """
+
+    factors: dict[str, Pair]
+    offset: Float[Array, " d"]  # what the logarithms of positive columns were moved by
+    schema: Schema | None = eqx.field(static=True)  # names, kinds and levels of the columns that are used
+    kinds: tuple[tuple[str, str], ...] = eqx.field(static=True)
+    full: bool = eqx.field(static=True)
+
+    def __init__(self, kinds: Mapping[str, str] | None = None, covariance: str = "diag"):
+        if kinds is not None and not isinstance(kinds, Mapping):
+            raise InvalidParameter(f"kinds must say what columns are, such as {{'age': 'real'}}, got {kinds!r}")
+        self.kinds = tuple((kinds or {}).items())
+        self.full = check_choice("covariance", covariance, {"diag": False, "diagonal": False, "full": True})
+        self.factors, self.schema, self.offset = {}, None, jnp.zeros(0)
+
+    # ---- tables -----------------------------------------------------------------------------------------------
+
+    def table(self, data: Any) -> Table:
+        """The data as a table: of a pair that knows its columns, these columns, found by their names."""
+        if isinstance(data, Table) and (self.schema is None or self._fits(data)):
+            return data
+        if not isinstance(data, str | Path | Mapping | Table) and not hasattr(data, "columns") and np.ndim(data) == 2:
+            data = {f"column {i + 1}": values for i, values in enumerate(np.asarray(data).T)}
+        if self.schema is not None:
+            return read_table(data, like=self.schema)
+        return read_table(data, kinds=dict(self.kinds))
+
+    def _fits(self, table: Table) -> bool:
+        """Whether a table has these columns, with the same kinds and levels."""
+        known = {(column.name, column.kind, column.levels) for column in table.schema.used}
+        return {(column.name, column.kind, column.levels) for column in self.columns} <= known
+
+    def opened(self, table: Table) -> Self:
+        """The pair for the columns of this table."""
+        bare = tuple(Column(column.name, column.kind, levels=column.levels) for column in table.schema.used)
+        if not bare:
+            raise InvalidData(f"{table.name} has no column that can be used: {table.schema.left_out[0]}")
+        empty = [name for name in table.columns if np.isnan(table[name]).all()]
+        if empty:
+            raise InvalidData(f"column {empty[0]!r} of {table.name} has no value at all")
+        factors = {name: self._factor(name, columns) for name, columns in layout(Schema(bare)).items()}
+        return self._with(factors=factors, schema=Schema(bare))
+
+    def _with(self, **changes: Any) -> Self:
+        return rebuilt(
+            type(self), {field.name: getattr(self, field.name) for field in dataclasses.fields(self)} | changes
+        )
+
+    def _factor(self, name: str, columns: tuple[Column, ...]) -> Pair:
+        if name == REAL:
+            return GaussianWithMissing() if self.full and len(columns) > 1 else IndependentPair(ScalarGaussian())
+        if name in ("count", "binary"):
+            return IndependentPair(Poisson() if name == "count" else Bernoulli())
+        return IndependentPair(Categorical(len(columns[0].levels)))
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns in the order in which they stand in the matrix."""
+        assert self.schema is not None
+        return tuple(column for group in layout(self.schema).values() for column in group)
+
+    @property
+    def positive(self) -> np.ndarray:
+        """Which columns of the matrix are logarithms."""
+        return np.array([column.kind == "positive" for column in self.columns])
+
+    def matrix(self, table: Table) -> np.ndarray:
+        """The rows of a table with these columns: logarithms of positive columns, numbers of levels from 0."""
+        rows = np.stack([np.asarray(table[column.name], dtype=np.float64) for column in self.columns], axis=1)
+        positive = self.positive
+        rows[:, positive] = np.log(rows[:, positive])
+        return rows
+
+    def to_table(self, rows: Any) -> dict[str, np.ndarray]:
+        """Rows of the matrix as the columns of a table, in their own units and words."""
+        assert self.schema is not None
+        found = dict(zip((column.name for column in self.columns), np.asarray(rows).T, strict=True))
+        for column in self.schema:
+            if column.kind == "positive":
+                found[column.name] = np.exp(found[column.name])
+            elif column.levels:
+                found[column.name] = np.array(column.levels)[found[column.name].astype(int)]
+        return {column.name: found[column.name] for column in self.schema}
+
+    # ---- the pair: sums over factors, each of its own columns ---------------------------------------------------
+
+    def _split(self, x: Any) -> dict[str, Any]:
+        assert self.schema is not None, "opened() has to be called first"
+        parts, start = {}, 0
+        for name, columns in layout(self.schema).items():
+            parts[name] = x[:, start : start + len(columns)]
+            start += len(columns)
+        return parts
+
+    @property
+    def has_latents(self) -> bool:  # type: ignore[override]
+        return any(pair.has_latents for pair in self.factors.values())
+
+    def complete(self, x: np.ndarray) -> Self:
+        parts = self._split(x)
+        factors = {name: pair.complete(parts[name]) for name, pair in self.factors.items()}
+        return self._with(factors=factors, offset=jnp.zeros(x.shape[1]))
+
+    def shifted(self, shift: Float[Array, " d"]) -> Self:
+        return self._with(offset=shift)
+
+    def statistics(self, x: Any) -> Any:
+        return super().statistics(self._split(x))
+
+    def log_base(self, x: Any) -> Float[Array, " n"]:
+        base = super().log_base(self._split(x))
+        if not self.positive.any():
+            return base
+        logs = jnp.where(jnp.isnan(x), 0.0, x + self.offset[None])
+        return base - jnp.sum(logs * self.positive[None], axis=1)
+
+    def coordinates(self, x: Float[Array, "n d"]) -> Float[Array, "n c"]:
+        """Numbers as they are (missing ones at their mean), square roots of counts, levels one by one."""
+        parts = self._split(x)
+        rows = [jnp.nan_to_num(parts[REAL])] if REAL in parts else []
+        for name, pair in self.factors.items():
+            if name == "count":
+                rows.append(jnp.sqrt(jnp.nan_to_num(parts[name])))
+            elif name != REAL:
+                rows.append(pair.statistics(parts[name]).features())
+        return jnp.concatenate(rows, axis=1)
+
+    def packed(self, m: Any) -> Any:
+        return m if self.has_latents else super().packed(m)
+
+    def tempered_log_likelihood(
+        self, m: Any, x: Any, observation: ArrayLike, latent: ArrayLike, key: Key[Array, ""] | None
+    ) -> Float[Array, "n k"]:
+        if not self.has_latents:
+            return super().tempered_log_likelihood(m, x, observation, latent, key)
+        parts = self._split(x)
+        each = [
+            pair.tempered_log_likelihood(m.factors[name], parts[name], observation, latent, key)
+            for name, pair in self.factors.items()
+        ]
+        jacobian = self.log_base(x) - ProductPair.log_base(self, parts)
+        return sum(each[1:], start=each[0]) + jnp.asarray(observation) * jacobian[:, None]
+
+    def log_predictive(self, family: Any, x: Any, power: ArrayLike = 1.0) -> Float[Array, "n k"]:
+        parts = self._split(x)
+        each = [pair.log_predictive(family.factors[name], parts[name], power) for name, pair in self.factors.items()]
+        jacobian = self.log_base(x) - ProductPair.log_base(self, parts)
+        return sum(each[1:], start=each[0]) + jnp.asarray(power) * jacobian[:, None]
+
+    def sample(self, key: Key[Array, ""], draw: dict[str, Any]) -> Any:
+        rows = super().sample(key, draw)
+        assert self.schema is not None
+        return jnp.concatenate([rows[name] for name in layout(self.schema)], axis=-1)
+
+    def default_prior(self, x: Any, size: int) -> Product:
+        """Weak, from the data's scale: of numbers as for Gaussian mixtures (with all columns as dimensions), of counts
+        exponential with their mean, uniform over probabilities."""
+        parts = self._split(x)
+        priors = {name: pair.default_prior(parts[name], size) for name, pair in self.factors.items() if name != REAL}
+        if REAL in parts:
+            priors[REAL] = _numbers_prior(
+                parts[REAL], size, x.shape[1], isinstance(self.factors[REAL], IndependentPair)
+            )
+        return Product(**priors)
+
+
+def _numbers_prior(x: np.ndarray, size: int, columns: int, independent: bool) -> Any:
+    """Classes are expected to be narrower than the whole, by a factor that leaves the volume of all columns to them."""
+    mean, variance = np.mean(x, axis=0), np.var(x, axis=0)
+    scatter = np.where(variance > 0, variance, 1.0) / size ** (2.0 / columns)
+    d = len(mean)
+    if independent:
+        return Independent(
+            NormalGamma(np.broadcast_to(mean, (size, d)), 0.01, 3.0, np.broadcast_to(scatter, (size, d)))
+        )
+    return NormalWishart(
+        mean=np.broadcast_to(mean, (size, d)),
+        pseudo_count=np.full(size, 0.01),
+        dof=np.full(size, d + 2.0),
+        scatter=np.broadcast_to(np.diag(scatter), (size, d, d)),
+    )
