@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .._module import Module
@@ -45,6 +46,16 @@ class Spoken(Module):
     def size(self) -> int | None:
         """How many parts there are (or of which degree the model is), where models differ in that."""
         return None
+
+    @property
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        """What the axes of each block and of the data, "x", count; an array with more axes repeats the last."""
+        return {}
+
+    @property
+    def labels(self) -> dict[str, Sequence[Any]]:
+        """What the members of these axes are called, where it is not 0, 1, 2, …"""
+        return {}
 
 
 class Coordinates(Module):

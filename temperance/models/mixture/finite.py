@@ -17,7 +17,7 @@ from jaxtyping import Array, ArrayLike, Float, Key
 
 from ...data import as_matrix, as_weights, checked, column_moments
 from ...errors import InvalidData, InvalidParameter
-from ...families import Dirichlet, GaussianWithMissing, Independent, Pair, Point
+from ...families import Categorical, Dirichlet, GaussianWithMissing, Independent, Pair, Point
 from ...families._family import Family
 from ...families._parameters import parameters, require_concentration
 from ...families.describe import describe
@@ -130,6 +130,11 @@ class Mixture(Clustering, Predicting, Enumerable):
     @property
     def size(self) -> int:
         return self.n_components
+
+    @property
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        levels = ("level",) if isinstance(getattr(self.pair, "inner", None), Categorical) else ()
+        return {"weights": ("component",), "components": ("component", "feature", *levels)}
 
     @property
     def plain_weights(self) -> bool:
