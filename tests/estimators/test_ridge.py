@@ -7,7 +7,7 @@ import pytest
 from sklearn import linear_model
 
 from temperance import estimators
-from temperance.errors import InvalidParameter
+from temperance.errors import InvalidParameter, UnsupportedMethod
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(200, 8)) + 1.0
@@ -41,3 +41,5 @@ def test_em_is_not_offered_where_it_is_refused(name: str) -> None:
     with pytest.raises(InvalidParameter, match="inference must be") as caught:
         getattr(estimators, name)(inference="guess").fit(X, Y)
     assert "'em'" not in str(caught.value) and "'vb'" in str(caught.value)
+    with pytest.raises(UnsupportedMethod, match=f"EM gives points, not the distributions that {name} reports"):
+        getattr(estimators, name)(inference="em").fit(X, Y)
