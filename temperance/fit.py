@@ -216,11 +216,13 @@ class Fit:
 
         return loo(self, seed)
 
-    def to_arviz(self, log_likelihood: bool = True, predictive: bool = True) -> Any:
-        """The draws as an `arviz.InferenceData`: posterior, sample statistics, log likelihood, predictive."""
+    def to_arviz(self, log_likelihood: bool = True, predictive: bool = True, draws: int = 1000) -> Any:
+        """The draws, with named dimensions, as ArviZ takes them: an `arviz.InferenceData` before ArviZ 1.0, an
+        `xarray.DataTree` since. Its groups are the posterior, sample statistics, the log likelihood of each datum and
+        new data from the predictive. From a posterior of families about `draws` independent draws are made."""
         from .diagnostics.export import to_arviz
 
-        return to_arviz(self, log_likelihood, predictive)
+        return to_arviz(self, log_likelihood, predictive, draws)
 
     def summary(self) -> None:
         """Print what was fitted, how well, and the table."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import warnings
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -12,40 +14,51 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..errors import UnsupportedMethod
+from ..errors import InvalidParameter, UnsupportedMethod
+from ..families import Point
+from ..inference.monte_carlo.draws import Draws
 from ..models import Data, Model, Posterior
 from ..models._answers import Regressing
+from ..models._blocks import draw_posterior
 
 if TYPE_CHECKING:
     from ..fit import Fit
 
 _MOST = 1000  # draws for which log likelihoods and new data are worked out
+_CHAINS = 4  # into which independent draws are cut, because diagnostics compare chains
 
 
-def to_arviz(fit: Fit, log_likelihood: bool = True, predictive: bool = True) -> Any:
+def to_arviz(fit: Fit, log_likelihood: bool = True, predictive: bool = True, draws: int = 1000) -> Any:
     """See `Fit.to_arviz`."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # ArviZ announces its successor when it is imported
-        import arviz
-
-    if isinstance(fit.state, Posterior):
-        raise UnsupportedMethod(
-            f"{fit.method.name} has families as its posterior and no draws to export; use a method that draws, "
-            "such as tp.Gibbs"
-        )
-    draws = fit.state.equally_weighted()
-    groups: dict[str, Any] = {"posterior": _named(fit.posterior)}
-    statistics = {name: np.swapaxes(values, 0, 1) for name, values in fit.history.items() if _fits(values, draws.shape)}
-    if statistics:
+    drawn = fit.state.equally_weighted() if isinstance(fit.state, Draws) else _independent(fit, draws)
+    groups: dict[str, dict[str, np.ndarray]] = {"posterior": _named(fit.model.draws_to_user(drawn.blocks))}
+    statistics = {name: np.swapaxes(values, 0, 1) for name, values in fit.history.items() if _fits(values, drawn.shape)}
+    if statistics and isinstance(fit.state, Draws):
         # ArviZ calls the log of the joint density lp.
         groups["sample_stats"] = {{"log_joint": "lp"}.get(name, name): values for name, values in statistics.items()}
-    few = draws.thinned(_MOST)
+    few = drawn.thinned(_MOST)
     if log_likelihood and not fit.model.local_groups:
         each = np.asarray(_log_likelihoods(fit.model, few.blocks, fit.data))
         groups["log_likelihood"] = {"x": each[..., : fit.data.size]}
     if predictive and not isinstance(fit.model, Regressing) and not fit.model.local_groups:
-        groups["posterior_predictive"] = {"x": _replicates(fit, few)}
-    return arviz.from_dict(**groups)
+        with contextlib.suppress(InvalidParameter):  # multinomial counts whose totals are not given
+            groups["posterior_predictive"] = _replicates(fit, few)
+    return _gathered({name: _dataset(fit.model, name, arrays) for name, arrays in groups.items()})
+
+
+def _independent(fit: Fit, draws: int) -> Draws:
+    """Draws from a posterior that is families."""
+    if not isinstance(fit.state, Posterior) or any(isinstance(block, Point) for block in fit.state.blocks.values()):
+        raise UnsupportedMethod(f"{fit.method.name} gives points, of which there are no draws; use tp.VB or tp.Gibbs")
+    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < _CHAINS:
+        raise InvalidParameter(f"draws must be a whole number of at least {_CHAINS}, got {draws!r}")
+    keys = jax.random.split(jax.random.key(0), (_CHAINS, int(draws) // _CHAINS))
+    return Draws(_drawn(keys, fit.state))
+
+
+@eqx.filter_jit
+def _drawn(keys: Any, q: Posterior) -> dict[str, Any]:
+    return jax.vmap(jax.vmap(lambda key: draw_posterior(key, q)))(keys)
 
 
 def _fits(values: Any, shape: tuple[int, int]) -> bool:
@@ -70,6 +83,66 @@ def _named(blocks: dict[str, Any]) -> dict[str, np.ndarray]:
     return named
 
 
+# ---- names of dimensions ------------------------------------------------------------------------------------
+
+
+def _dataset(model: Model, group: str, arrays: Mapping[str, np.ndarray]) -> Any:
+    """An `xarray.Dataset` whose dimensions have the model's words for them."""
+    import xarray
+
+    sizes: dict[str, int] = {}
+    variables = {}
+    for name, values in arrays.items():
+        dims = _dimensions(_words(model, group, name), values.shape[2:], name, sizes)
+        variables[name] = (("chain", "draw", *dims), values)
+    coords: dict[str, Any] = {"chain": np.arange(values.shape[0]), "draw": np.arange(values.shape[1])}
+    for dim, size in sizes.items():
+        labels = model.labels.get(dim.split("__")[0].removesuffix("_2"), ())
+        coords[dim] = list(labels) if len(labels) == size else np.arange(size)
+    return xarray.Dataset(variables, coords, {"inference_library": "temperance"})
+
+
+def _words(model: Model, group: str, name: str) -> tuple[str, ...]:
+    """The words for the axes of an array of this group."""
+    axes = model.axes
+    if group == "sample_stats":
+        return ()
+    if group == "log_likelihood":
+        return axes.get("x", ("datum",))[:1]
+    if group == "posterior_predictive":
+        return axes.get(name, ("datum", "feature"))[1:]  # of one datum
+    block = next((block for block in sorted(axes, key=len, reverse=True) if name.startswith(block)), "")
+    return axes.get(block, ())
+
+
+def _dimensions(words: tuple[str, ...], shape: tuple[int, ...], name: str, sizes: dict[str, int]) -> list[str]:
+    """A name for each axis: distinct in one array, and of one size in all of them (which are added to `sizes`)."""
+    found: list[str] = []
+    for place, size in enumerate(shape):
+        word = words[place] if place < len(words) else (words[-1] if words else f"{name}_axis")
+        options = [word, *(f"{word}_{number}" for number in range(2, 9))]
+        options += [f"{option}__{name}" for option in options]
+        dim = next(option for option in options if option not in found and sizes.get(option, size) == size)
+        sizes[dim] = size
+        found.append(dim)
+    return found
+
+
+def _gathered(groups: dict[str, Any]) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ArviZ announces its successor when it is imported
+        import arviz
+
+        if int(arviz.__version__.split(".")[0]) < 1:
+            return arviz.InferenceData(**groups)
+    import xarray
+
+    return xarray.DataTree.from_dict(groups)
+
+
+# ---- log likelihoods and new data -----------------------------------------------------------------------------
+
+
 @eqx.filter_jit
 def _log_likelihoods(model: Model, blocks: dict[str, Any], data: Data) -> Float[Array, "chain draw n"]:
     def one(draw: dict[str, Any]) -> Float[Array, " n"]:
@@ -78,10 +151,13 @@ def _log_likelihoods(model: Model, blocks: dict[str, Any], data: Data) -> Float[
     return jax.lax.map(lambda chain: jax.lax.map(one, chain, batch_size=16), blocks)
 
 
-def _replicates(fit: Fit, draws: Any) -> np.ndarray:
-    """One new datum for every draw, in the user's coordinates."""
+def _replicates(fit: Fit, draws: Draws) -> dict[str, np.ndarray]:
+    """One new datum for every draw, in the user's coordinates; a graph has one of each variable that it observes."""
     blocks = fit.model.draws_to_user(jax.tree.map(jnp.asarray, draws.blocks))
     keys = jax.random.split(jax.random.key(0), draws.shape)
     simulate = jax.vmap(jax.vmap(lambda key, draw: fit.model.simulate(key, draw, 1)))
     rows = eqx.filter_jit(simulate)(keys, blocks)
-    return np.asarray(rows if fit.model.independent_rows else rows.x)[:, :, 0]
+    if not fit.model.independent_rows:
+        return {"x": np.asarray(rows.x)[:, :, 0]}
+    found = fit.model.values_to_user(jax.tree.map(lambda leaf: np.asarray(leaf)[:, :, 0], rows))
+    return found if isinstance(found, dict) else {"x": found}

@@ -12,17 +12,24 @@ from sklearn.utils import check_random_state
 import temperance as tp
 
 from .. import registry
-from ..errors import InvalidParameter
+from ..errors import InvalidParameter, UnsupportedMethod
 from ..inference._method import Method
 
+# Estimators that report distributions have no use for the points of EM.
+_NO_POINTS = ("BayesianGaussianMixture", "BayesianRidge", "ARDRegression")
 
-def as_method(inference: Any, restarts: int, max_iter: int, tol: float) -> Method:
+
+def as_method(inference: Any, restarts: int, max_iter: int, tol: float, estimator: type | None = None) -> Method:
     """A method, or one by name with the budget of a scikit-learn estimator."""
+    name = "" if estimator is None else estimator.__name__
+    no_points = name in _NO_POINTS
+    if no_points and (isinstance(inference, tp.EM) or inference == "em"):
+        raise UnsupportedMethod(f"EM gives points, not the distributions that {name} reports")
     if isinstance(inference, Method):
         return inference
     names = [entry.command for entry in registry.methods()]
     if not isinstance(inference, str) or inference not in names:
-        accepted = ", ".join(map(repr, names))
+        accepted = ", ".join(repr(option) for option in names if not (no_points and option == "em"))
         raise InvalidParameter(f"inference must be a method such as tp.VB() or one of {accepted}, got {inference!r}")
     return registry.method(inference).make(restarts=restarts, steps=max_iter, tol=tol)
 
@@ -33,8 +40,9 @@ def as_seed(random_state: Any) -> int:
 
 def warn_if_cut_short(estimator: Any, fit: tp.Fit) -> None:
     if not fit.converged and isinstance(fit.method, tp.VB | tp.EM | tp.EP):
+        limit = getattr(estimator, "max_iter", None)
         warnings.warn(
-            f"{type(estimator).__name__} did not converge in {estimator.max_iter} iterations: raise max_iter or tol",
+            f"{type(estimator).__name__} did not converge in {limit} iterations: raise max_iter or tol",
             ConvergenceWarning,
             stacklevel=3,
         )

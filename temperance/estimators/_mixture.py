@@ -133,7 +133,7 @@ class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
 
     def _method(self, n: int) -> Any:
         # Theirs is a change of the bound, ours one relative to it: a nat a row is about its size.
-        return as_method(self.inference, self.n_init, self.max_iter, self.tol / n)
+        return as_method(self.inference, self.n_init, self.max_iter, self.tol / n, type(self))
 
     def _rows(self, X: Any, reset: bool = False) -> np.ndarray:
         return validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")

@@ -252,6 +252,14 @@ class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Model):
 
         return str(draw(self.spec))
 
+    @property
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {"x": (self.spec.data_plate,)}
+        for q in self.spec:
+            plates = tuple(plate for plate in self.spec.plates if plate in q.plates)
+            found[q.name] = (*plates, f"{q.name}_dimension")
+        return found
+
     def variables(self) -> list[str]:
         return [q.name for q in self.spec if q.random]
 

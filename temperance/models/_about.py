@@ -57,6 +57,16 @@ class Spoken(Module):
         """How many parts there are (or of which degree the model is), where models differ in that."""
         return None
 
+    @property
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        """What the axes of each block and of the data, "x", count; an array with more axes repeats the last."""
+        return {}
+
+    @property
+    def labels(self) -> dict[str, Sequence[Any]]:
+        """What the members of these axes are called, where it is not 0, 1, 2, …"""
+        return {}
+
     def as_table(self, data: Any) -> Table | None:
         """The data as a table with a schema, for models of tables of mixed columns; None for others."""
         return None

@@ -126,6 +126,10 @@ class FactorialMixture(Labelled, Decomposing, Predicting, Model):
         return self.n_factors
 
     @property
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        return {"factors": ("factor", "feature"), "probability": ("factor",)}
+
+    @property
     def symmetry(self) -> Symmetry | None:
         axes: dict[str, tuple[int, ...]] = {"factors": (0,), "factors.gram": (0, 1), "probability": (0,), "z": (1,)}
         # The factors' prior is the same for all by construction.

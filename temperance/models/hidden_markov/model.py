@@ -139,6 +139,12 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Model):
         return self.n_states
 
     @property
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        emissions = self.mixture.axes["components"]
+        parts = {"initial": ("state",), "transitions": ("state", "next_state")}
+        return parts | {"emissions": ("state", *emissions[1:]), "x": ("time", "feature")}
+
+    @property
     def symmetry(self) -> Symmetry | None:
         axes = {"initial": (0,), "transitions": (0, 1), "emissions": (0,)}
         return one_set(self.n_states, axes, self.prior, compared=("emissions", "initial"))

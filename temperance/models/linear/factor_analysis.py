@@ -8,6 +8,7 @@ The scores z are integrated out exactly, whatever is missing. c and s are the da
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import equinox as eqx
@@ -112,6 +113,14 @@ class FactorAnalysis(Alignable, Loading, Reconstructing, Imputing, Predicting, M
     @property
     def size(self) -> int:
         return self.n_factors
+
+    @property
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        return {"loadings": ("feature", "loading"), "relevance": ("factor",), "noise": ("feature",)}
+
+    @property
+    def labels(self) -> dict[str, Sequence[Any]]:
+        return {"loading": [*(f"factor {k}" for k in range(self.n_factors)), "mean"]}
 
     @property
     def symmetry(self) -> Symmetry | None:

@@ -7,6 +7,7 @@ One α for all weights, or one for each (automatic relevance determination), or 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import equinox as eqx
@@ -115,6 +116,14 @@ class LinearRegression(Regressing, Model):
     @property
     def size(self) -> int | None:
         return self.features.degree if isinstance(self.features, Polynomial) else None
+
+    @property
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        return {"weights": ("weight",), "alpha": ("weight" if self.ard else "precision",)}
+
+    @property
+    def labels(self) -> dict[str, Sequence[Any]]:
+        return {} if self.coordinates is None else {"weight": self._weight_names()}
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
@@ -290,8 +299,7 @@ class LinearRegression(Regressing, Model):
         blocks = self.to_user(q.blocks)
         weights = blocks["weights"]
         mean = np.asarray(weights.mode())
-        names = [f"feature {index}" for index in range(len(mean) - bool(self.intercept))]
-        table = {"weight": ["intercept", *names] if self.intercept else names, "mean": mean.tolist()}
+        table = {"weight": self._weight_names(), "mean": mean.tolist()}
         if isinstance(weights, Normal):
             table["sd"] = np.sqrt(np.diagonal(np.asarray(weights.covariance))).tolist()
         if "alpha" in blocks:
@@ -299,6 +307,10 @@ class LinearRegression(Regressing, Model):
         return table
 
     # ---- pieces -------------------------------------------------------------------------------------------
+
+    def _weight_names(self) -> list[str]:
+        names = [f"feature {index}" for index in range(self._at().offset.shape[0] - bool(self.intercept))]
+        return ["intercept", *names] if self.intercept else names
 
     def _at(self) -> Standardised:
         assert self.coordinates is not None, "prepare completes the model"

@@ -9,6 +9,7 @@ exactly, whatever is missing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import equinox as eqx
@@ -118,6 +119,16 @@ class StateSpace(Alignable, Decomposing, Sequential, Imputing, Predicting, Model
     @property
     def size(self) -> int:
         return self.n_states
+
+    @property
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        named = {"dynamics": ("state", "cause"), "observation": ("feature", "loading"), "noise": ("feature",)}
+        return named | {"relevance": ("state",), "state_noise": ("state",), "x": ("series", "time", "feature")}
+
+    @property
+    def labels(self) -> dict[str, Sequence[Any]]:
+        causes = [f"state {k}" for k in range(self.n_states)] + [f"control {k}" for k in range(self.n_controls)]
+        return {"cause": causes, "loading": [*causes, "offset"]}
 
     @property
     def symmetry(self) -> Symmetry | None:

@@ -93,6 +93,10 @@ class DirichletProcessMixture(Mixture):
         return ("concentration",)
 
     @property
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        return super().axes | {"sticks": ("stick",)}
+
+    @property
     def symmetry(self) -> None:
         """Sticks are broken one after the other: their order counts."""
         return None

@@ -19,7 +19,7 @@ from ..._arguments import check_choice as check_choice
 from ..._arguments import check_count as check_count
 from ...data import Table, as_matrix, as_weights, checked, column_moments
 from ...errors import InvalidData, InvalidParameter
-from ...families import Dirichlet, GaussianWithMissing, Independent, Pair, Point, Product, ProductPair
+from ...families import Categorical, Dirichlet, GaussianWithMissing, Independent, Pair, Point, Product, ProductPair
 from ...families._family import Family
 from ...families._parameters import parameters, require_concentration
 from ...families.describe import describe
@@ -130,6 +130,11 @@ class Mixture(Clustering, Predicting, Enumerable):
     @property
     def size(self) -> int:
         return self.n_components
+
+    @property
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        levels = ("level",) if isinstance(getattr(self.pair, "inner", None), Categorical) else ()
+        return {"weights": ("component",), "components": ("component", "feature", *levels)}
 
     @property
     def plain_weights(self) -> bool:

@@ -78,6 +78,14 @@ class StudentMixture(Mixture):
     # ---- the model ----------------------------------------------------------------------------------------
 
     @property
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        return super().axes | {"degrees": ("component", "degrees_of_freedom")}
+
+    @property
+    def labels(self) -> dict[str, Sequence[Any]]:
+        return {"degrees_of_freedom": np.asarray(self.degrees).tolist()}
+
+    @property
     def groups(self) -> tuple[Group, ...]:
         # With the scale integrated out, ν is coupled to the mean and the precision of its component.
         return tuple(name for name in self.prior if name != "degrees"), ("degrees",)

@@ -236,6 +236,14 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
     def size(self) -> int:
         return self.n_topics
 
+    @property
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        return {"topics": ("topic", "word"), "x": ("document", "word")}
+
+    @property
+    def labels(self) -> dict[str, Sequence[Any]]:
+        return {"word": self.vocabulary.words} if self.vocabulary is not None else {}
+
     # ---- exchangeable topics ----------------------------------------------------------------------------
 
     @property

@@ -117,7 +117,6 @@ def test_bad_arguments(defensive: Any) -> None:
             "proposal must be a fit of the same model",
         ),
         (lambda: fitted().diagnose(), UnsupportedMethod, "diagnose is for deterministic approximations"),
-        (lambda: variational().to_arviz(), UnsupportedMethod, "no draws to export"),
     ],
 )
 def test_bad_proposals(attempt: Any, error: type[Exception], message: str) -> None:

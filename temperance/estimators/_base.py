@@ -1,0 +1,33 @@
+"""What estimators that hold one fit do alike: run a method on a model, and keep what came of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+import temperance as tp
+
+from ..models import Model
+from ._inference import as_seed, steps_of, warn_if_cut_short
+
+
+class Estimator(BaseEstimator):
+    """Base of the estimators that hold one fit."""
+
+    fit_: tp.Fit
+
+    def _solve(self, model: Model, data: Any, method: Any, weights: Any = None) -> tp.Fit:
+        self.fit_ = tp.fit(
+            model,
+            data,
+            method,
+            seed=as_seed(getattr(self, "random_state", 0)),
+            weights=weights,
+            progress=bool(getattr(self, "verbose", False)),
+        )
+        self.log_evidence_ = self.fit_.log_evidence
+        self.converged_ = self.fit_.converged
+        self.n_iter_ = max(1, steps_of(self.fit_))
+        warn_if_cut_short(self, self.fit_)
+        return self.fit_
