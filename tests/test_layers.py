@@ -26,7 +26,6 @@ DEPTH = {part: depth for depth, layer in enumerate(LAYERS) for part in layer}
 ALLOWED = {
     "temperance.comparison.tasks -> temperance.cluster.partitions",
     "temperance.fit -> temperance.cluster.partitions",
-    "temperance.kernels.gaussian_messages -> temperance.inference.messages._weights",
     "temperance.kernels.gaussian_messages -> temperance.inference.messages.projection",
 }
 
