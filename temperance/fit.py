@@ -91,6 +91,8 @@ class Fit:
     def label_correction(self) -> float:
         """The log of the number of ways to number the parts of the solution, which a method that sees one of them
         leaves out of its evidence; 0 where the method visits all of them."""
+        if "log_labellings" in self.details:
+            return float(self.details["log_labellings"])
         return log_multiplicity(self.model, self._families(), self.data) if self.method.one_mode else 0.0
 
     @property

@@ -17,8 +17,9 @@ from jaxtyping import Array, Bool, Float, Int
 from ..families import Gaussian, NormalWishart
 from ..families.dirichlet import DirichletVector
 from ..families.normal_wishart import NormalWishartVector
-from ..inference.messages._weights import DirichletWeights, KnownWeights, WeightTerms, weights_name
-from ..inference.messages.projection import LEAST_RATE, MOST_STEPS, TOLERANCE, Blocks, Natural
+from ..inference.messages.projection import LEAST_RATE, MOST_STEPS, TOLERANCE
+from ..models._factors import Blocks, Natural, Terms
+from ..models.mixture.factors import DirichletWeights, KnownWeights, weights_name
 from ..numerics.threads import in_threads
 from ._at_hand import at_hand
 
@@ -36,7 +37,7 @@ def when(model: Any, data: Any) -> bool:
     )
 
 
-def has_kernel(alpha: float, gaussian: bool, terms: WeightTerms, blocks: Blocks) -> bool:
+def has_kernel(alpha: float, gaussian: bool, terms: Terms, blocks: Blocks) -> bool:
     """Whether the kernel does the same as the scan, here and now."""
     return (
         0.0 < alpha <= 1.0
@@ -54,7 +55,7 @@ def host_pass(
     x: Float[Array, "n d"],
     log_base: Float[Array, " n"],
     live: Bool[Array, " n"],
-    terms: WeightTerms,
+    terms: Terms,
     natural: Natural,
     sites: Natural,
     scales: Float[Array, " n"],

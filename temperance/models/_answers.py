@@ -9,6 +9,8 @@ from abc import abstractmethod
 from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
@@ -16,7 +18,9 @@ from .._module import Module
 from ..errors import UnsupportedMethod
 from ..families import Pair
 from ._data import Data
-from ._model import Means, Model, Posterior, Powers
+from ._factors import Factored, Factors
+from ._model import Means, Posterior, Powers
+from .mixture.factors import Factor, weight_terms
 from .mixture.starts import Start
 
 
@@ -230,7 +234,7 @@ class Loading(Decomposing):
         """The expected loadings (factors, columns), each column in units of its spread."""
 
 
-class Enumerable(Model):
+class Enumerable(Factored):
     """Each datum has one discrete latent that can be summed over term by term,
 
         log p(x, z = k | θ) = ⟨W_k, t(weights)⟩ + c_k + ⟨T(x), t(θ_k)⟩ + log h(x),
@@ -262,6 +266,17 @@ class Enumerable(Model):
         self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
     ) -> Float[Array, "n k"]:
         """E log p(x, z = k | θ) for every component."""
+
+    def factors(self, data: Data) -> Factors:
+        # Messages are differences of large sums: whatever the data's precision, this is float64.
+        values = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), data.values)
+        each = Factor(self.pair.statistics(values), self.pair.log_base(values))
+        return Factors(each, data.weights > 0, weight_terms(self))
+
+    def no_factors(self) -> str:
+        if self.pair.has_latents:
+            return "it cannot integrate over further latents, such as missing columns or scales"
+        return super().no_factors()
 
     @abstractmethod
     def starting_labels(self, key: Key[Array, ""], data: Data) -> Any:

@@ -27,7 +27,7 @@ METHODS = {
     "LVT": Setup("variational", "bound", tp.LVT(WARM, VB, length=10)),
     "CVB0": Setup("variational", "bound", tp.CVB0()),
     "EP": Setup("messages", "closer", tp.EP(restarts=4)),
-    "MessagePassing": Setup("messages", "closer", tp.MessagePassing(0.5, restarts=4)),
+    "MessagePassing": Setup("messages", "closer", tp.MessagePassing(0.5, restarts=4, max_passes=400)),
     "Gibbs": Setup("Monte Carlo", "draws", tp.Gibbs(draws=1500, warmup=100)),
     "CollapsedGibbs": Setup("Monte Carlo", "draws", tp.CollapsedGibbs(draws=1500, warmup=100)),
     "VariationalKernel": Setup("Monte Carlo", "draws", tp.VariationalKernel(draws=1500, warmup=100)),
@@ -48,7 +48,7 @@ REFUSED = {
     "ClassMixture": {"VT", "LVT", "CVB0"},
     "DirichletProcessMixture": {"VT", "CVB0", "CollapsedGibbs"},
     "StudentMixture": {"VT", "LVT", "CVB0", "Laplace", "VariationalKernel", *_MIXTURES_ONLY},
-    "HMM": {"LVT", "CVB0", *_MIXTURES_ONLY},
+    "HMM": {"LVT", "CVB0", "CollapsedGibbs"},
     "LDA": {*_MIXTURES_ONLY, *_SUMMED_OUT},
     "FactorialMixture": {"CVB0", *_MIXTURES_ONLY, *_SUMMED_OUT},
     "LinearRegression": {"VT", "LVT", "CVB0", "EM", *_MIXTURES_ONLY},  # EM without a prior

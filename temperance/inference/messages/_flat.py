@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .projection import Natural
+from ...models._factors import Natural
 
 
 def flatten(natural: Natural) -> Float[Array, " p"]:

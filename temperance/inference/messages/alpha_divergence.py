@@ -16,18 +16,27 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from ..._arguments import Checks, choice, number, whole
+from ..._arguments import Checks, choice, number, optional, whole
 from ...errors import InvalidData, NumericalFailure, UnsupportedMethod
-from ...families import Family, Point
 from ...models import Data, Model, Posterior
-from ...models._answers import Drawable, Enumerable
+from ...models._answers import Enumerable
+from ...models._factors import (
+    Blocks,
+    Factored,
+    Factors,
+    exact_prior,
+    is_proper,
+    log_normaliser,
+    naturals,
+    with_naturals,
+)
 from .._method import Info, Method, Result, Run, state_of
 from ..streamed import Streamed
 from .corrections import corrected_log_evidence
 from .filtering import Filtering
-from .projection import Blocks, is_proper, log_normaliser, naturals, with_naturals
-from .start import exact_prior, wrong_prior
-from .sweep import Factors, Passed, Sites, empty_sites, factor_order, factors_of, one_pass
+from .start import wrong_prior
+from .sweep import Passed, Sites, empty_sites, factor_order, factors_of, one_pass
+from .together import Together
 
 LEAST_ALPHA = 1e-4  # below this, differences of log normalisers divided by α are rounding errors
 
@@ -49,7 +58,8 @@ class MessagePassing(Method):
 
     `alpha` is 1 for expectation propagation, 0 for variational Bayes; above 1 the projection may not exist, which
     is checked. A factor whose cavity is improper is skipped; a run that skipped one in its last pass has not
-    converged. `damping` (0 to 1) is the share of the old message kept in each update. `schedule` is "random", a new
+    converged. `damping` (0 to 1) is the share of the old message kept in each update, by default none for mixtures and
+    one half for chains and graphs, whose factors are refreshed all at once. `schedule` is "random", a new
     order of the factors for each pass, or "sequential". At α = 0 the first `warm_passes` are at α = 1, so that no
     component is pruned by the first datum. With `trace` the history has ln s after every single update. One pass
     (`max_passes=1`) is assumed-density filtering; the data may then be a `tp.Stream`.
@@ -59,7 +69,7 @@ class MessagePassing(Method):
     restarts: int = 1
     max_passes: int = 100
     tol: float = 1e-5
-    damping: float = 0.0
+    damping: float | None = None
     schedule: str = "random"
     warm_passes: int = 2
     trace: bool = False
@@ -71,7 +81,7 @@ class MessagePassing(Method):
         "restarts": whole(1),
         "max_passes": whole(1),
         "tol": number("a number at least 0", lambda tol: tol >= 0),
-        "damping": number("a number at least 0 and below 1", lambda kept: 0 <= kept < 1),
+        "damping": optional(number("a number at least 0 and below 1", lambda kept: 0 <= kept < 1)),
         "schedule": choice("random", "sequential"),
         "warm_passes": whole(0),
     }
@@ -90,18 +100,25 @@ class MessagePassing(Method):
         return self.max_passes - self._warm
 
     def prepare(self, model: Model) -> Model:
-        require_enumerable(self.name, model)
-        return model
+        return require_factors(self.name, model)
 
     @property
     def streams(self) -> bool:  # type: ignore[override]
         return self.max_passes == 1
 
     def complete(self, model: Model, data: Any) -> Any:
+        if not isinstance(model, Enumerable) and (isinstance(data, Streamed) or self.trace):
+            raise UnsupportedMethod(
+                f"streams and trace=True are for mixtures, whose factors {self.name} refreshes one after the other; "
+                f"for this {type(model).__name__} give the data as an array and leave out the trace, or use tp.SVI()"
+            )
         if isinstance(data, Streamed):
             pieces = -(-data.size // data.stream.piece_rows)
             return Filtering(1.0 if self._warm else self.alpha, self.restarts, pieces, self.schedule)
         require_whole(self.name, data)
+        if not isinstance(model, Enumerable):
+            kept = 0.5 if self.damping is None else self.damping
+            return Together(self.alpha, self.restarts, self.max_passes, kept, self.warm_passes)
         # What compiles must not depend on the budget: the warm passes are what is left of them.
         return dataclasses.replace(self, warm_passes=self._warm)
 
@@ -132,7 +149,7 @@ class MessagePassing(Method):
         self, alpha: float, key: Key[Array, ""], model: Enumerable, factors: Factors, state: Approximation
     ) -> tuple[Approximation, Info]:
         order = factor_order(key, factors.live.shape[0], self.schedule)
-        passed = one_pass(alpha, self.damping, factors, state.blocks, state.sites, order, self.trace)
+        passed = one_pass(alpha, self.damping or 0.0, factors, state.blocks, state.sites, order, self.trace)
         fresh = put_together(model, state, passed)
         moved = jnp.sqrt(distance(fresh.blocks, state.blocks))
         info = {
@@ -150,7 +167,10 @@ class MessagePassing(Method):
 
     def corrected_log_evidence(self, model: Model, data: Data, q: Posterior, details: Mapping[str, Any]) -> float:
         """`Fit.corrected_log_evidence`."""
-        assert isinstance(model, Enumerable)
+        if not isinstance(model, Enumerable):
+            raise UnsupportedMethod(
+                f"the correction is for mixtures, not for this {type(model).__name__}; see tp.AIS()"
+            )
         if "sites" not in details:
             raise UnsupportedMethod("the correction needs the message of every datum, which a stream does not keep")
         return corrected_log_evidence(model, data, q.blocks, details["sites"])
@@ -243,26 +263,17 @@ def _not_converged(method: MessagePassing, skipped: int, change: float) -> str:
     )
 
 
-def require_enumerable(name: str, model: Model) -> None:
+def require_factors(name: str, model: Model) -> Factored:
     """Refuse a model whose factors are not finite sums of conjugate terms."""
-    kind = type(model).__name__
-    works = "tp.VB() and tp.Gibbs() work"
-    if isinstance(model, Drawable):
+    kind, works = type(model).__name__, "tp.VB() and tp.Gibbs() work"
+    if not isinstance(model, Factored):
         raise UnsupportedMethod(
-            f"{name} goes from term to term of a mixture by the names of its parts and their conjugate pair, which a "
-            f"graph does not have; the same mixture as tp.Mixture runs, and for a graph {works}"
+            f"{name} is for models whose factors are finite sums of conjugate terms, and those of {kind} are not; "
+            f"{works}"
         )
-    if not isinstance(model, Enumerable):
-        raise UnsupportedMethod(f"{name} is for mixtures of conjugate pairs, and {kind} is not one; {works}")
-    if model.pair.has_latents:
-        raise UnsupportedMethod(
-            f"{name} cannot integrate over further latents of {kind}, such as missing columns or scales; {works}"
-        )
-    for block, prior in model.prior.items():
-        if not isinstance(prior, Family) or isinstance(prior, Point):
-            raise UnsupportedMethod(
-                f"{name} needs a fixed conjugate prior for the {block} of {kind}, got {type(prior).__name__}; {works}"
-            )
+    if reason := model.no_factors():
+        raise UnsupportedMethod(f"{name} cannot treat this {kind}: {reason}; {works}")
+    return model
 
 
 def require_whole(name: str, data: Data) -> None:

@@ -19,9 +19,8 @@ from jaxtyping import Array, Bool, Float, Int
 from ...errors import NumericalFailure
 from ...models import Data
 from ...models._answers import Enumerable
-from ._weights import WeightTerms, weights_of
-from .projection import Blocks, Factor, Natural, log_normaliser, naturals, tilt, with_naturals
-from .start import exact_prior
+from ...models._factors import Blocks, Natural, exact_prior, log_normaliser, naturals, with_naturals
+from ...models.mixture.factors import Factor, WeightTerms, weights_of
 from .sweep import Sites, factors_of
 
 
@@ -47,11 +46,12 @@ def _orders(
 ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""], Int[Array, ""]]:
     """(ln s, Σ ln c_n, Σ_{m<n} E[ε_m ε_n], pairs whose expectation does not exist)."""
     factors = factors_of(model, data)
-    whole, live = log_normaliser(blocks), factors.live
+    assert isinstance(factors.terms, WeightTerms)
+    whole, live, kind = log_normaliser(blocks), factors.live, factors.terms
     log_s = jnp.sum(sites.log_scale) + whole - log_normaliser(exact_prior(model))
 
     def ratio(message: Natural, log_scale: Float[Array, ""], factor: Factor) -> Float[Array, ""]:
-        tilted = tilt(factors.terms, _without(blocks, message), factor, 1.0)
+        tilted = factors.terms.tilt(_without(blocks, message), factor, 1.0)
         return tilted.value - whole + jax.nn.logsumexp(tilted.log_terms) - log_scale
 
     log_c = jax.vmap(ratio)(sites.natural, sites.log_scale, factors.each)
@@ -63,7 +63,7 @@ def _orders(
 
         def pair(other: tuple[Natural, Array, Factor, Array]) -> tuple[Float[Array, ""], Bool[Array, ""]]:
             second_message, second_scale, second_factor, second_index = other
-            both = _log_both(factors.terms, _without(rest, second_message), factor, second_factor)
+            both = _log_both(kind, _without(rest, second_message), factor, second_factor)
             value = both - whole - log_scale - second_scale
             wanted = (second_index < index) & live[second_index] & live[index]
             return jnp.where(wanted, jnp.expm1(value), 0.0), wanted & ~jnp.isfinite(value)

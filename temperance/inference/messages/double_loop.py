@@ -21,13 +21,22 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from ...models import Data, Model
 from ...models._answers import Enumerable
+from ...models._factors import (
+    Blocks,
+    Factors,
+    Natural,
+    exact_prior,
+    is_proper,
+    log_normaliser,
+    naturals,
+    with_naturals,
+)
+from ...models.mixture.factors import Factor
 from ...numerics.linalg import cholesky, explicit_inverse, solve_vector
 from .._method import Info
 from ._flat import flatten, unflatten, unflatten_mean
 from .alpha_divergence import Approximation, MessagePassing, distance
-from .projection import Blocks, Factor, Natural, is_proper, log_normaliser, naturals, tilt, with_naturals
-from .start import exact_prior
-from .sweep import Factors, Sites, factors_of
+from .sweep import Sites, factors_of
 
 INNER_STEPS = 100
 INNER_TOLERANCE = 1e-20  # of Newton's decrement, which is a squared distance in nats
@@ -109,7 +118,7 @@ class Problem(NamedTuple):
         return log_normaliser(self.blocks(eta))
 
     def log_z(self, cavity: Float[Array, " p"], factor: Factor) -> Float[Array, ""]:
-        tilted = tilt(self.factors.terms, self.blocks(cavity), factor, 1.0)
+        tilted = self.factors.terms.tilt(self.blocks(cavity), factor, 1.0)
         return tilted.value + jax.nn.logsumexp(tilted.log_terms)
 
     def value(self, cavities: Float[Array, "n p"]) -> Float[Array, ""]:

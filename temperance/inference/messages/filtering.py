@@ -17,10 +17,10 @@ from jaxtyping import Array, Float, Int, Key
 from ...errors import NumericalFailure
 from ...models import Data, Model, Posterior
 from ...models._answers import Enumerable
+from ...models._factors import Blocks, exact_prior, is_proper, log_normaliser, naturals, with_naturals
 from .._method import Info, Method, Result, Run, state_of
 from ..streamed import Streamed
-from .projection import Blocks, is_proper, log_normaliser, naturals, with_naturals
-from .start import exact_prior, wrong_prior
+from .start import wrong_prior
 from .sweep import empty_sites, factor_order, factors_of, one_pass
 
 

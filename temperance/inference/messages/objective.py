@@ -12,8 +12,8 @@ from jaxtyping import Array, Float
 
 from ...models import Data
 from ...models._answers import Enumerable
-from .projection import Blocks, Factor, Natural, expected_terms, log_normaliser, naturals, tilt, with_naturals
-from .start import exact_prior
+from ...models._factors import Blocks, Natural, exact_prior, log_normaliser, naturals, with_naturals
+from ...models.mixture.factors import Factor
 from .sweep import Sites, factors_of
 
 
@@ -28,9 +28,9 @@ def objective(alpha: float, model: Enumerable, data: Data, blocks: Blocks, sites
         if alpha == 0.0:
             mean = {name: family.mean() for name, family in blocks.items()}
             taken = sum((jnp.sum(message[name].dot(mean[name])) for name in mean), start=jnp.zeros(()))
-            return jax.nn.logsumexp(expected_terms(factors.terms, mean, factor)) - taken
+            return jax.nn.logsumexp(factors.terms.expected(mean, factor)) - taken
         less = jax.tree.map(lambda q, part: q - alpha * part, naturals(blocks), message)
-        tilted = tilt(factors.terms, with_naturals(blocks, less), factor, alpha)
+        tilted = factors.terms.tilt(with_naturals(blocks, less), factor, alpha)
         return (tilted.value - whole) / alpha + jax.nn.logsumexp(tilted.log_terms / alpha)
 
     scales = jax.vmap(one)(sites.natural, factors.each)

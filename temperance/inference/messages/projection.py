@@ -18,23 +18,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ...families import Family
-from ...numerics.linalg import total
-from ._weights import WeightTerms, weights_name, weights_of
-
-Blocks = dict[str, Family]  # "components", and "weights" unless they are known
-Natural = dict[str, Any]  # a vector for each block
+from ...models._factors import Blocks, Natural, Terms, is_proper, log_normaliser, naturals, with_naturals
 
 TOLERANCE = 1e-10  # relative change of the natural parameters at which the fixed point is reached
 MOST_STEPS = 1000
 LEAST_RATE = 0.05
-
-
-class Factor(NamedTuple):
-    """What one datum brings: T(x) and log h(x)."""
-
-    statistics: Any
-    log_base: Float[Array, ""]
 
 
 class Projection(NamedTuple):
@@ -48,67 +36,16 @@ class Projection(NamedTuple):
     steps: Int[Array, ""]
 
 
-def log_normaliser(blocks: Blocks) -> Float[Array, ""]:
-    return sum((_sum(family.log_normaliser()) for family in blocks.values()), start=jnp.zeros(()))
-
-
-def _sum(values: Float[Array, "*b"]) -> Float[Array, ""]:
-    return values if values.ndim == 0 else total(values)
-
-
-def is_proper(blocks: Blocks) -> Bool[Array, ""]:
-    proper = jnp.asarray(True)
-    for family in blocks.values():
-        proper = proper & jnp.all(family.is_proper())
-    return proper
-
-
-def naturals(blocks: Blocks) -> Natural:
-    return {name: family.natural for name, family in blocks.items()}
-
-
-def with_naturals(blocks: Blocks, natural: Natural) -> Blocks:
-    return {name: family.with_natural(natural[name]) for name, family in blocks.items()}
-
-
 def mix(left: Any, right: Any, rate: Any) -> Any:
     """(1 − rate)·left + rate·right, leaf by leaf."""
     return jax.tree.map(lambda a, b: a + rate * (b - a), left, right)
 
 
-class Tilted(NamedTuple):
-    """A member of the family, η̂, times a factor to the power α: a mixture of K members."""
-
-    value: Float[Array, ""]  # A(η̂)
-    log_terms: Float[Array, " k"]  # log R
-    weights: Any
-    without: Family  # the components at η̂
-    with_datum: Family  # and at η̂ + αT
-
-    def match(self, terms: WeightTerms, r: Float[Array, " k"], guess: Blocks) -> Blocks:
-        """The member with the moments of the mixture, weighted by r (3.23–3.26, 3.77)."""
-        blocks = {"components": self.without.mix_means(self.with_datum, r)}
-        name = weights_name(guess)
-        if name is not None:
-            blocks[name] = guess[name].match(terms.mixed_mean(self.weights, r))
-        return blocks
-
-
-def tilt(terms: WeightTerms, blocks: Blocks, factor: Factor, power: float) -> Tilted:
-    without, weights = blocks["components"], weights_of(blocks)
-    with_datum = without + factor.statistics.expand(0) * power
-    value = without.log_normaliser()
-    chosen, parts = terms.raised(weights, power)
-    log_terms = chosen + with_datum.log_normaliser() - value + power * factor.log_base
-    whole = total(value) + (0.0 if weights is None else _sum(weights.log_normaliser()))
-    return Tilted(whole, log_terms, parts, without, with_datum)
-
-
-def project_exact(terms: WeightTerms, cavity: Blocks, guess: Blocks, factor: Factor) -> Projection:
+def project_exact(terms: Terms, cavity: Blocks, guess: Blocks, factor: Any) -> Projection:
     """α = 1: the moments of cavity × factor, matched (3.13–3.35); `guess` is where the dual maps start."""
-    tilted = tilt(terms, cavity, factor, 1.0)
+    tilted = terms.tilt(cavity, factor, 1.0)
     r = jax.nn.softmax(tilted.log_terms)
-    blocks = tilted.match(terms, r, guess)
+    blocks = tilted.match(r, guess)
     log_scale = jax.nn.logsumexp(tilted.log_terms)
     return Projection(
         blocks=blocks,
@@ -120,7 +57,7 @@ def project_exact(terms: WeightTerms, cavity: Blocks, guess: Blocks, factor: Fac
     )
 
 
-def project(alpha: float, terms: WeightTerms, cavity: Blocks, start: Blocks, factor: Factor) -> Projection:
+def project(alpha: float, terms: Terms, cavity: Blocks, start: Blocks, factor: Any) -> Projection:
     """The α-projection, searched for from `start` (the current approximation); see the module's docstring."""
     if alpha == 1.0:
         return project_exact(terms, cavity, start, factor)
@@ -175,16 +112,14 @@ class _Search(NamedTuple):
     steps: Int[Array, ""]
 
 
-def _fractional_step(
-    alpha: float, terms: WeightTerms, cavity: Blocks, blocks: Blocks, factor: Factor
-) -> tuple[Blocks, _Seen]:
+def _fractional_step(alpha: float, terms: Terms, cavity: Blocks, blocks: Blocks, factor: Any) -> tuple[Blocks, _Seen]:
     bridge = _bridge(alpha, cavity, blocks)
     # Between two members of a convex domain nothing can go wrong; beyond them (α > 1) the conditions of the
     # thesis's section 3.5 have to be checked.
     exists = is_proper(bridge) if alpha > 1.0 else jnp.asarray(True)
-    tilted = tilt(terms, bridge, factor, alpha)
+    tilted = terms.tilt(bridge, factor, alpha)
     powered = tilted.log_terms / alpha
-    return tilted.match(terms, jax.nn.softmax(powered), blocks), _Seen(exists, tilted.value, powered)
+    return tilted.match(jax.nn.softmax(powered), blocks), _Seen(exists, tilted.value, powered)
 
 
 def _bridge(alpha: float, cavity: Blocks, blocks: Blocks) -> Blocks:
@@ -192,21 +127,13 @@ def _bridge(alpha: float, cavity: Blocks, blocks: Blocks) -> Blocks:
     return with_naturals(cavity, mix(naturals(blocks), naturals(cavity), alpha))
 
 
-def _variational_step(
-    alpha: float, terms: WeightTerms, cavity: Blocks, blocks: Blocks, factor: Factor
-) -> tuple[Blocks, _Seen]:
+def _variational_step(alpha: float, terms: Terms, cavity: Blocks, blocks: Blocks, factor: Any) -> tuple[Blocks, _Seen]:
     """α = 0: the E and the M step of one datum (2.28–2.34)."""
-    log_terms = expected_terms(terms, {name: family.mean() for name, family in blocks.items()}, factor)
+    log_terms = terms.expected({name: family.mean() for name, family in blocks.items()}, factor)
     r = jax.nn.softmax(log_terms)
-    messages = {"components": factor.statistics.expand(0) * r, weights_name(cavity): terms.message(r)}
+    messages = terms.message(factor, r)
     target = {name: family + messages[name] for name, family in cavity.items()}
     return target, _Seen(jnp.asarray(True), jnp.zeros(()), log_terms)
-
-
-def expected_terms(terms: WeightTerms, mean: Natural, factor: Factor) -> Float[Array, " k"]:
-    """E log p(x, z = k | θ)."""
-    likelihood = factor.statistics.expand(0).dot(mean["components"])
-    return terms.expected(weights_of(mean)) + likelihood + factor.log_base
 
 
 def _move(blocks: Blocks, target: Blocks, rate: Float[Array, ""], furthest: float) -> Blocks:

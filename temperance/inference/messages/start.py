@@ -14,13 +14,9 @@ from jaxtyping import Array, Float, Int, Key
 
 from ...models import Data
 from ...models._answers import Enumerable
+from ...models._factors import Blocks, exact_prior
+from ...models.mixture.factors import Factor
 from ...models.mixture.starts import kmeans_plus_plus
-from .projection import Blocks, Factor
-
-
-def exact_prior(model: Enumerable) -> Blocks:
-    """The prior, as families."""
-    return {name: family for name, family in model.prior.items()}  # type: ignore[misc]
 
 
 def wrong_prior(key: Key[Array, ""], model: Enumerable, data: Data, factors: Factor) -> Blocks:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key
 
 from ...kernels.gaussian_messages import has_kernel, host_pass, when
 from ...models import Data
 from ...models._answers import Enumerable
+from ...models._factors import Blocks, Factors, Natural, log_normaliser, naturals, with_naturals
+from ...models.mixture.factors import Factor
 from ._entries import join as entry_join
 from ._entries import split as entry_split
-from ._weights import WeightTerms, weight_terms
-from .projection import Blocks, Factor, Natural, log_normaliser, naturals, project, with_naturals
+from .projection import project
 
 
 class Sites(NamedTuple):
@@ -23,15 +23,6 @@ class Sites(NamedTuple):
 
     natural: Natural
     log_scale: Float[Array, " n"]
-
-
-class Factors(eqx.Module):
-    """What the data bring, and which of them are there."""
-
-    each: Factor  # leading axis of data
-    live: Bool[Array, " n"]
-    terms: WeightTerms
-    gaussian: bool = eqx.field(static=True)  # T(x) = (x, 1, x xᵀ, 1)
 
 
 class Passed(NamedTuple):
@@ -44,11 +35,8 @@ class Passed(NamedTuple):
 
 
 def factors_of(model: Enumerable, data: Data) -> Factors:
-    # Messages are differences of large sums: whatever the data's precision, this is float64.
-    values = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), data.values)
-    each = Factor(model.pair.statistics(values), model.pair.log_base(values))
-    gaussian = when(model, data)
-    return Factors(each, data.weights > 0, weight_terms(model), gaussian)
+    found = model.factors(data)
+    return Factors(found.each, found.live, found.terms, found.starts, gaussian=when(model, data))
 
 
 def empty_sites(blocks: Blocks, n: int) -> Sites:

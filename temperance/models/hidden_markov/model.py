@@ -39,11 +39,13 @@ from ...numerics.special import safe_log
 from .._about import STATE, Symmetry, Words, one_set
 from .._answers import Clustering, Decoding, Predicting, Sequential
 from .._data import Data, Stochastic, over_blocks
-from .._model import Conditional, Means, Model, Posterior, Powers, column
+from .._factors import Factored, Factors
+from .._model import Conditional, Means, Posterior, Powers, column
 from ..linear.answers import Forecast
 from ..mixture.finite import Mixture, check_choice, check_count, pair_log_base
 from ..mixture.heat import pair_volume, seen_numbers
 from .answers import by_sequence, decoded, expected_steps, filtered, forecast, smoothed
+from .factors import StepTerms, step_factors
 from .steps import (
     Steps,
     as_concentration,
@@ -61,7 +63,7 @@ _WINDOW = 1000  # steps of a window of a long sequence
 _BURN_IN = 50
 
 
-class HMM(Clustering, Sequential, Decoding, Predicting, Model):
+class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
     """A hidden Markov model with `n_states` states.
 
     `emission` says what is seen in a state: a name ("gaussian", "diagonal", "spherical", "poisson", "bernoulli",
@@ -214,6 +216,18 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Model):
 
     def known_gaussians(self, data: Data) -> float:
         return seen_numbers(self.pair, data.values.x, data.weights)
+
+    # ---- message passing ------------------------------------------------------------------------------------
+
+    def factors(self, data: Data) -> Factors:
+        steps: Steps = data.values
+        each = step_factors(self.pair, steps.x, steps.starts == FIRST)
+        return Factors(each, data.weights > 0, StepTerms(), steps.starts)
+
+    def no_factors(self) -> str:
+        if self.pair.has_latents:
+            return "it cannot integrate over the missing columns of a step; emission='diagonal' has none to integrate"
+        return super().no_factors()
 
     # ---- minibatches ----------------------------------------------------------------------------------------
 

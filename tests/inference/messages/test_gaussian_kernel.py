@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import temperance as tp
-from temperance.inference.messages.projection import Blocks
 from temperance.inference.messages.start import wrong_prior
 from temperance.inference.messages.sweep import Passed, Sites, empty_sites, factors_of, one_pass
 from temperance.kernels.gaussian_messages import has_kernel
+from temperance.models._factors import Blocks
 from temperance.numerics import special
 
 SIZE, ROWS = 3, 9

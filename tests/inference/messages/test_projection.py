@@ -10,8 +10,9 @@ from scipy.special import logsumexp
 
 import temperance as tp
 from temperance.families import Dirichlet
-from temperance.inference.messages._weights import DirichletWeights, KnownWeights
-from temperance.inference.messages.projection import Factor, is_proper, log_normaliser, naturals, project, tilt
+from temperance.inference.messages.projection import project
+from temperance.models._factors import is_proper, log_normaliser, naturals
+from temperance.models.mixture.factors import DirichletWeights, Factor, KnownWeights
 from temperance.models.mixture.likelihoods import as_pair
 from tests.exact import pairs
 from tests.exact.pairs import Pair
@@ -71,7 +72,7 @@ def exact(cavity: Any, factor: Factor) -> Any:
 def tilted_means(cavity: Any, factor: Factor) -> Any:
     def log_integral(natural: Any) -> Any:
         blocks = {name: family.with_natural(natural[name]) for name, family in cavity.items()}
-        tilted = tilt(DirichletWeights(), blocks, factor, 1.0)
+        tilted = DirichletWeights().tilt(blocks, factor, 1.0)
         return tilted.value + jax.nn.logsumexp(tilted.log_terms)
 
     return jax.grad(log_integral)(naturals(cavity))

@@ -1,14 +1,14 @@
-"""What the weights of a mixture contribute to a factor, for the ways in which they can be unknown.
+"""The factors of a mixture, for the ways in which its weights can be unknown.
 
-A factor chooses z = k with the weight exp⟨W_k, t(π)⟩, so a projection needs A(η + αW_k) − A(η) for every k, and
-the means ∇A(η + αW_k).
+A factor is Σ_k exp{⟨W_k, t(π)⟩ + c_k + ⟨T(x), t(θ_k)⟩ + log h(x)}: a configuration adds W_k to the weights and T(x) to
+one of the components, so a projection needs A(η + αW_k) − A(η) for every k, and the means ∇A(η + αW_k).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,9 +16,38 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 from ...families import Dirichlet, DirichletVector, Family
-from ...models._answers import Enumerable
 from ...numerics.linalg import total
 from ...numerics.special import digamma, log_gamma
+from .._factors import Blocks, Natural, Terms, Tilted, sum_all, weighted
+
+if TYPE_CHECKING:
+    from .._answers import Enumerable
+
+
+class Factor(NamedTuple):
+    """What one datum brings: T(x) and log h(x)."""
+
+    statistics: Any
+    log_base: Float[Array, ""]
+
+
+class MixtureTilted(Tilted):
+    """A member of the family, η̂, times a factor to the power α: a mixture of K members."""
+
+    value: Float[Array, ""]  # A(η̂)
+    log_terms: Float[Array, " k"]  # log R
+    terms: WeightTerms
+    weights: Any
+    without: Family  # the components at η̂
+    with_datum: Family  # and at η̂ + αT
+
+    def match(self, r: Float[Array, " k"], guess: Blocks) -> Blocks:
+        """The member with the moments of the mixture, weighted by r (3.23–3.26, 3.77)."""
+        blocks = {"components": self.without.mix_means(self.with_datum, r)}
+        name = weights_name(guess)
+        if name is not None:
+            blocks[name] = guess[name].match(self.terms.mixed_mean(self.weights, r))
+        return blocks
 
 
 def weights_name(blocks: Iterable[str]) -> str | None:
@@ -31,8 +60,25 @@ def weights_of(blocks: dict[str, Any]) -> Any:
     return None if name is None else blocks[name]
 
 
-class WeightTerms(eqx.Module):
-    """The terms of the weights in one factor."""
+class WeightTerms(Terms):
+    """The factors of a mixture, by what is known of its weights."""
+
+    def tilt(self, blocks: Blocks, factor: Factor, power: float) -> MixtureTilted:
+        without, weights = blocks["components"], weights_of(blocks)
+        with_datum = without + factor.statistics.expand(0) * power
+        value = without.log_normaliser()
+        chosen, parts = self.raised(weights, power)
+        log_terms = chosen + with_datum.log_normaliser() - value + power * factor.log_base
+        whole = total(value) + (0.0 if weights is None else sum_all(weights.log_normaliser()))
+        return MixtureTilted(whole, log_terms, self, parts, without, with_datum)
+
+    def expected(self, mean: Natural, factor: Factor) -> Float[Array, " k"]:
+        """E log p(x, z = k | θ)."""
+        likelihood = factor.statistics.expand(0).dot(mean["components"])
+        return self.expected_weights(weights_of(mean)) + likelihood + factor.log_base
+
+    def message(self, factor: Factor, r: Float[Array, " k"]) -> Natural:
+        return {"components": factor.statistics.expand(0) * r} | self.weights_message(r)
 
     @abstractmethod
     def raised(self, weights: Family | None, power: ArrayLike) -> tuple[Float[Array, " k"], Any]:
@@ -47,12 +93,12 @@ class WeightTerms(eqx.Module):
         """Σ_k r_k ∇A(η + power·W_k)."""
 
     @abstractmethod
-    def expected(self, mean: Any) -> Float[Array, " k"]:
+    def expected_weights(self, mean: Any) -> Float[Array, " k"]:
         """⟨W_k, mean⟩ + c_k."""
 
     @abstractmethod
-    def message(self, r: Float[Array, " k"]) -> Any:
-        """Σ_k r_k W_k."""
+    def weights_message(self, r: Float[Array, " k"]) -> Natural:
+        """Σ_k r_k W_k, under the name of the weights' block."""
 
 
 class KnownWeights(WeightTerms):
@@ -69,11 +115,11 @@ class KnownWeights(WeightTerms):
     def mixed_mean(self, parts: Any, r: Float[Array, " k"]) -> Any:
         return None
 
-    def expected(self, mean: Any) -> Float[Array, " k"]:
+    def expected_weights(self, mean: Any) -> Float[Array, " k"]:
         return self.log
 
-    def message(self, r: Float[Array, " k"]) -> Any:
-        return None
+    def weights_message(self, r: Float[Array, " k"]) -> Natural:
+        return {}
 
 
 class LinearWeights(WeightTerms):
@@ -81,6 +127,7 @@ class LinearWeights(WeightTerms):
 
     terms: Any  # W, a vector with a leading axis over k
     constants: Float[Array, " k"]
+    name: str = eqx.field(static=True)
 
     def raised(self, weights: Family | None, power: ArrayLike) -> tuple[Float[Array, " k"], Any]:
         assert weights is not None
@@ -98,13 +145,13 @@ class LinearWeights(WeightTerms):
         return gained + self.constants[:, None] + self.constants[None, :]
 
     def mixed_mean(self, parts: Any, r: Float[Array, " k"]) -> Any:
-        return _weighted(parts, r)
+        return weighted(parts, r)
 
-    def expected(self, mean: Any) -> Float[Array, " k"]:
+    def expected_weights(self, mean: Any) -> Float[Array, " k"]:
         return _rows(self.terms.dot(mean.expand(0))) + self.constants
 
-    def message(self, r: Float[Array, " k"]) -> Any:
-        return _weighted(self.terms, r)
+    def weights_message(self, r: Float[Array, " k"]) -> Natural:
+        return {self.name: weighted(self.terms, r)}
 
 
 class DirichletWeights(WeightTerms):
@@ -136,11 +183,11 @@ class DirichletWeights(WeightTerms):
             both = (1.0 - r) * digamma(delta) + r * digamma(delta + power)
         return DirichletVector(both - digamma(total(delta) + power))
 
-    def expected(self, mean: DirichletVector) -> Float[Array, " k"]:
+    def expected_weights(self, mean: DirichletVector) -> Float[Array, " k"]:
         return mean.log
 
-    def message(self, r: Float[Array, " k"]) -> DirichletVector:
-        return DirichletVector(r)
+    def weights_message(self, r: Float[Array, " k"]) -> Natural:
+        return {"weights": DirichletVector(r)}
 
 
 def weight_terms(model: Enumerable) -> WeightTerms:
@@ -157,13 +204,9 @@ def weight_terms(model: Enumerable) -> WeightTerms:
 
     if model.plain_weights:
         return DirichletWeights()
-    return LinearWeights(jax.jacobian(log_weights)(zero), log_weights(zero))
+    return LinearWeights(jax.jacobian(log_weights)(zero), log_weights(zero), name)
 
 
 def _rows(values: Float[Array, "k *b"]) -> Float[Array, " k"]:
     """Summed over the batch axes of the weights' family, if it has any."""
     return jnp.sum(values.reshape((values.shape[0], -1)), axis=-1)
-
-
-def _weighted(vectors: Any, r: Float[Array, " k"]) -> Any:
-    return jax.tree.map(lambda leaf: jnp.tensordot(r, leaf, axes=1), vectors)

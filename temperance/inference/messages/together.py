@@ -1,0 +1,208 @@
+"""Message passing with all factors refreshed at once, each against its own cavity: for chains and for graphs.
+
+q(θ, z) ∝ prior(θ) Π_t exp⟨η̃_t, t(θ)⟩ τ_t(z_(t−1), z_t). A site is natural parameters η̃_t and a table over the
+configurations of its factor,
+
+    τ_t = E_cav[f_t^α]^(1/α),     cav_t = q(θ) exp⟨−α η̃_t, t(θ)⟩,     q(z) ∝ Π_t τ_t,
+
+so that the tables follow from the η̃, and their product over a chain is summed by forward and backward recursions. The
+moments of cav_t f_t^α under q(z) give the next η̃_t, and
+
+    ln s = ln Σ_z Π_t τ_t + A(q) − A(prior) + Σ_t [A(cav_t) − A(q)]/α,
+
+which does not change to first order with the η̃ at a fixed point. α → 0 is a sweep of variational Bayes, and ln s its
+bound. Data that are independent are chains of one step.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from ...models import Data, Model, Posterior
+from ...models._factors import (
+    Blocks,
+    Factored,
+    Factors,
+    Natural,
+    exact_prior,
+    is_proper,
+    log_normaliser,
+    naturals,
+    with_naturals,
+)
+from .._method import Info, Method, Result, Run, state_of
+from ._tables import Chained, chained
+from .labels import label_overlap
+
+SETTLED = 1e-8  # the undamped change of the messages, relative to the natural parameters of q, at a fixed point
+SHORTER = (1.0, 0.25, 0.0625)  # shares of a step that are tried until q is proper
+
+
+class Sites(eqx.Module):
+    """q, and the message of every factor; the tables follow from them."""
+
+    blocks: Blocks
+    natural: Natural  # leading axis of factors
+    log_evidence: Float[Array, ""]  # ln s of these messages
+
+
+class Look(NamedTuple):
+    """What one look at all factors finds."""
+
+    fresh: Natural  # the next messages, undamped
+    tables: Float[Array, "n *c"]  # log τ
+    chain: Chained
+    log_evidence: Float[Array, ""]
+    skipped: Int[Array, ""]  # factors with an improper cavity
+
+
+@dataclasses.dataclass(frozen=True)
+class Together(Method):
+    """Damped passes, from a start of variational Bayes, until the messages stand still (`SETTLED`)."""
+
+    alpha: float = 1.0
+    restarts: int = 1
+    max_iter: int = 100
+    damping: float = 0.5
+    warm_passes: int = 2
+
+    budget: ClassVar[tuple[str, ...]] = ("restarts", "max_iter")
+    row_by_row: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        return "EP" if self.alpha == 1 else f"message passing (α = {self.alpha:g})"
+
+    def init(self, key: Key[Array, ""], model: Model, data: Data) -> Sites:
+        assert isinstance(model, Factored)
+        factors, prior = model.factors(data), exact_prior(model)
+        blocks = {name: model.initial(key, data).blocks[name] for name in prior}
+        nothing = jax.tree.map(lambda leaf: jnp.zeros((factors.live.shape[0], *leaf.shape)), naturals(prior))
+
+        def sweep(blocks: Blocks, _: None) -> tuple[Blocks, Natural]:
+            fresh = look(0.0, factors, prior, blocks, nothing).fresh
+            return with_naturals(prior, _plus(naturals(prior), _sum(fresh))), fresh
+
+        blocks, messages = jax.lax.scan(sweep, blocks, length=1 + self.warm_passes)
+        return Sites(blocks, jax.tree.map(lambda leaf: leaf[-1], messages), jnp.asarray(jnp.nan))
+
+    def step(self, key: Key[Array, ""], model: Model, state: Sites, data: Data) -> tuple[Sites, Info]:
+        assert isinstance(model, Factored)
+        prior = exact_prior(model)
+        seen = look(self.alpha, model.factors(data), prior, state.blocks, state.natural)
+        change = jax.tree.map(jnp.subtract, seen.fresh, state.natural)
+        residual = _relative(_sum(jax.tree.map(jnp.abs, change)), naturals(state.blocks))
+        natural, blocks, proper = self._moved(prior, state.natural, change)
+        skipped = jnp.where(proper, seen.skipped, jnp.maximum(seen.skipped, 1))
+        fresh = Sites(blocks, natural, seen.log_evidence)
+        info = {"log_evidence": seen.log_evidence, "change": residual, "skipped": skipped}
+        return fresh, info | {"done": (residual < SETTLED) & (skipped == 0)}
+
+    def _moved(self, prior: Blocks, natural: Natural, change: Natural) -> tuple[Natural, Blocks, Bool[Array, ""]]:
+        """The damped step, or a shorter one if that leaves q proper; else none."""
+        moved, found = natural, jnp.asarray(False)
+        for share in SHORTER:
+            rate = share * (1.0 - self.damping)
+            trial = jax.tree.map(lambda old, new, rate=rate: old + rate * new, natural, change)
+            inside = is_proper(with_naturals(prior, _plus(naturals(prior), _sum(trial))))
+            moved = jax.tree.map(lambda old, new, take=inside & ~found: jnp.where(take, new, old), moved, trial)
+            found = found | inside
+        return moved, with_naturals(prior, _plus(naturals(prior), _sum(moved))), found
+
+    def result(self, model: Model, data: Data, run: Run) -> Result:
+        """The best converged restart. Where none has converged there is a posterior, but no ln s: it can be far off."""
+        evidence, skipped = np.asarray(run.states.log_evidence), np.asarray(run.history["skipped"][-1])
+        change = np.asarray(run.history["change"][-1])
+        converged = run.converged & np.isfinite(evidence)
+        best = int(np.argmax(np.where(converged, evidence, -np.inf)) if converged.any() else np.argmin(change))
+        state = state_of(run.states, best)
+        details: dict[str, Any] = {
+            "restarts_converged": converged,
+            "restarts_skipped": skipped,
+            "skipped": int(skipped[best]),
+            "change": float(change[best]),
+            "sites": state.natural,
+        }
+        notes: tuple[str, ...] = ()
+        if not converged.any():
+            notes += (
+                f"no restart converged in {run.history['change'].shape[0]} passes (in the last one the messages moved "
+                f"by {change[best]:.2g} and {skipped[best]} factors were skipped), so there is no ln s: try more "
+                "passes, damping=0.8 or more restarts",
+            )
+        overlap = label_overlap(model, state.blocks)
+        if overlap is not None:
+            details |= {"log_overlap": overlap.log_sum, "labels": overlap.kind, "log_labellings": overlap.missing}
+            notes += (overlap.sentence,)
+        ends = np.where(converged, evidence, np.nan)
+        return Result(
+            state=Posterior(state.blocks, {}),
+            log_evidence=float(evidence[best]) if converged[best] else float("-inf"),
+            history={name: values[:, best] for name, values in run.history.items()} | {"restarts": ends},
+            converged=bool(converged[best]) and not run.interrupted,
+            details=details,
+            notes=notes,
+        )
+
+
+def look(alpha: float, factors: Factors, prior: Blocks, blocks: Blocks, messages: Natural) -> Look:
+    """The tables of all factors, q(z), the next messages and ln s."""
+    whole, terms = log_normaliser(blocks), factors.terms
+    cavities = jax.tree.map(lambda q, part: q[None] - alpha * part, naturals(blocks), messages)
+    good = jax.vmap(lambda natural: is_proper(with_naturals(blocks, natural)))(cavities)
+    cavities = jax.tree.map(
+        lambda cavity, q: jnp.where(_column(good, cavity), cavity, q[None]), cavities, naturals(blocks)
+    )
+    if alpha == 0.0:
+        mean = {name: family.mean() for name, family in blocks.items()}
+        tables = jax.vmap(lambda factor: terms.expected(mean, factor))(factors.each)
+        chain = chained(tables, factors)
+        fresh = jax.vmap(terms.message)(factors.each, chain.pairs)
+        taken = [jnp.sum(messages[name].dot(mean[name].expand(0))) for name in mean]
+        log_s = chain.log_sum + whole - log_normaliser(prior) - sum(taken, start=jnp.zeros(()))
+    else:
+        tilted = jax.vmap(lambda natural, factor: terms.tilt(with_naturals(blocks, natural), factor, alpha))(
+            cavities, factors.each
+        )
+        tables = tilted.log_terms / alpha
+        chain = chained(tables, factors)
+        matched = jax.vmap(lambda one, r: naturals(one.match(r, blocks)))(tilted, chain.pairs)
+        fresh = jax.tree.map(lambda new, cavity: (new - cavity) / alpha, matched, cavities)
+        gained = jnp.where(factors.live, tilted.value - whole, 0.0) / alpha
+        log_s = chain.log_sum + whole - log_normaliser(prior) + jnp.sum(gained)
+    finite = jax.vmap(lambda new: jnp.all(jnp.stack([jnp.all(jnp.isfinite(a)) for a in jax.tree.leaves(new)])))(fresh)
+    kept = good & finite
+    fresh = jax.tree.map(
+        lambda new, old: jnp.where(_column(factors.live, new), jnp.where(_column(kept, new), new, old), 0.0),
+        fresh,
+        messages,
+    )
+    return Look(fresh, tables, chain, log_s, jnp.sum(factors.live & ~kept))
+
+
+def _column(flags: Bool[Array, " n"], like: Array) -> Bool[Array, "n *b"]:
+    return flags.reshape((-1,) + (1,) * (like.ndim - 1))
+
+
+def _plus(left: Natural, right: Natural) -> Natural:
+    return jax.tree.map(jnp.add, left, right)
+
+
+def _sum(messages: Natural) -> Natural:
+    return jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), messages)
+
+
+def _relative(change: Natural, whole: Natural) -> Float[Array, ""]:
+    """The largest change, relative to the largest natural parameter of its kind (or to one)."""
+    parts = [
+        jnp.max(jnp.abs(a), initial=0.0) / (1.0 + jnp.max(jnp.abs(b), initial=0.0))
+        for a, b in zip(jax.tree.leaves(change), jax.tree.leaves(whole), strict=True)
+    ]
+    return jnp.max(jnp.stack(parts))
