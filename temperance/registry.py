@@ -162,6 +162,17 @@ _MODELS = (
             ("polynomial", 3, "regression on powers; `--target` names y"),
         )
     ),
+    *(
+        ModelEntry(
+            name, command, "models.linear.generalised", about, "inputs and targets", "weight", _LINEAR,
+            size=1, made_of="Polynomial",
+        )
+        for name, command, about in (
+            ("LogisticRegression", "logistic", "yes or no (1 or 0) by a logistic curve; `--target` names y"),
+            ("ProbitRegression", "probit", "yes or no (1 or 0) by a normal curve; `--target` names y"),
+            ("PoissonRegression", "poisson", "counts, by a log link; `--target` names y"),
+        )
+    ),
     ModelEntry("Graph", "", "graph.language", "a model written down node by node", "table", "component"),
 )  # fmt: skip
 

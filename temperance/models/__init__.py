@@ -7,6 +7,7 @@ from .factorial import FactorialMixture
 from .hidden_markov.model import HMM
 from .linear.answers import Prediction
 from .linear.factor_analysis import FactorAnalysis
+from .linear.generalised import LogisticRegression, PoissonRegression, ProbitRegression
 from .linear.regression import LinearRegression
 from .linear.state_space import StateSpace
 from .mixture.dirichlet_process import DirichletProcessMixture
@@ -25,12 +26,15 @@ __all__ = [
     "FactorialMixture",
     "GaussianMixture",
     "LinearRegression",
+    "LogisticRegression",
     "Mixture",
     "Model",
+    "PoissonRegression",
     "Polynomial",
     "Posterior",
     "Powers",
     "Prediction",
+    "ProbitRegression",
     "StateSpace",
     "Way",
 ]

@@ -254,3 +254,14 @@ class Enumerable(Model):
     @abstractmethod
     def starting_labels(self, key: Key[Array, ""], data: Data) -> Any:
         """A component for each datum, or its share in each."""
+
+
+class Sited(Model):
+    """The likelihood of each datum depends on the Normal block "weights" through one number, a = φ_n · w + o_n, and is
+    log-concave in it: message passing needs one-dimensional integrals alone. Rows of data have `features` φ, a `target`
+    and an `offset` o.
+    """
+
+    @abstractmethod
+    def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]:
+        """log p(y_n | a) of each datum, at any number of places a."""
