@@ -95,6 +95,7 @@ _MIXTURE = ("vb", "annealed", "lvt", *_MESSAGES, *_SUMMED, "collapsed")
 _COUNTS = ("vb", "annealed", *_MESSAGES, *_SUMMED, "collapsed")
 _CATEGORIES = ("vb", "annealed", "vt", *_MESSAGES, *_SUMMED, "collapsed")
 _LINEAR = ("vb", "annealed", *_SUMMED)
+_SITED = ("vb", "annealed", *_MESSAGES, *_SUMMED)  # where each likelihood is of one number
 _LATENT = ("svi", "pt", "ais", "gibbs")  # where they cannot
 
 _MODELS = (
@@ -164,7 +165,7 @@ _MODELS = (
     ),
     *(
         ModelEntry(
-            name, command, "models.linear.generalised", about, "inputs and targets", "weight", _LINEAR,
+            name, command, "models.linear.generalised", about, "inputs and targets", "weight", _SITED,
             size=1, made_of="Polynomial",
         )
         for name, command, about in (

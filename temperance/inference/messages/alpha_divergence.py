@@ -20,12 +20,13 @@ from ..._arguments import Checks, choice, number, whole
 from ...errors import InvalidData, NumericalFailure, UnsupportedMethod
 from ...families import Family, Point
 from ...models import Data, Model, Posterior
-from ...models._answers import Drawable, Enumerable
+from ...models._answers import Drawable, Enumerable, Sited
 from .._method import Info, Method, Result, Run, state_of
 from ..streamed import Streamed
 from .corrections import corrected_log_evidence
 from .filtering import Filtering
 from .projection import Blocks, is_proper, log_normaliser, naturals, with_naturals
+from .scalar_sites import ScalarPassing
 from .start import exact_prior, wrong_prior
 from .sweep import Factors, Passed, Sites, empty_sites, factor_order, factors_of, one_pass
 
@@ -90,7 +91,8 @@ class MessagePassing(Method):
         return self.max_passes - self._warm
 
     def prepare(self, model: Model) -> Model:
-        require_enumerable(self.name, model)
+        if not isinstance(model, Sited):
+            require_enumerable(self.name, model)
         return model
 
     @property
@@ -102,6 +104,8 @@ class MessagePassing(Method):
             pieces = -(-data.size // data.stream.piece_rows)
             return Filtering(1.0 if self._warm else self.alpha, self.restarts, pieces, self.schedule)
         require_whole(self.name, data)
+        if isinstance(model, Sited):
+            return ScalarPassing(self.alpha, self.restarts, self.max_passes, self.tol, self.damping, self.schedule)
         # What compiles must not depend on the budget: the warm passes are what is left of them.
         return dataclasses.replace(self, warm_passes=self._warm)
 
@@ -150,7 +154,10 @@ class MessagePassing(Method):
 
     def corrected_log_evidence(self, model: Model, data: Data, q: Posterior, details: Mapping[str, Any]) -> float:
         """`Fit.corrected_log_evidence`."""
-        assert isinstance(model, Enumerable)
+        if not isinstance(model, Enumerable):
+            raise UnsupportedMethod(
+                f"the correction is for mixtures, and {type(model).__name__} is not one: tp.AIS() has a bracket"
+            )
         if "sites" not in details:
             raise UnsupportedMethod("the correction needs the message of every datum, which a stream does not keep")
         return corrected_log_evidence(model, data, q.blocks, details["sites"])

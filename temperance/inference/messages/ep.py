@@ -6,8 +6,9 @@ import dataclasses
 from typing import Any, ClassVar
 
 from ..._arguments import FLAG, Checks
-from ...errors import InvalidParameter
+from ...errors import InvalidParameter, UnsupportedMethod
 from ...models import Model
+from ...models._answers import Sited
 from .alpha_divergence import MessagePassing
 from .double_loop import DoubleLoop
 
@@ -43,6 +44,8 @@ class EP(MessagePassing):
     def complete(self, model: Model, data: Any) -> Any:
         if not self.double_loop:
             return super().complete(model, data)
+        if isinstance(model, Sited):
+            raise UnsupportedMethod(f"the double loop is for mixtures, and {type(model).__name__} is not one: tp.EP()")
         loop = DoubleLoop(
             restarts=self.restarts,
             max_passes=self.max_passes,
