@@ -57,6 +57,9 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .models.hidden_markov.model import HMM as HMM
     from .models.linear.answers import Prediction as Prediction
     from .models.linear.factor_analysis import FactorAnalysis as FactorAnalysis
+    from .models.linear.generalised import LogisticRegression as LogisticRegression
+    from .models.linear.generalised import PoissonRegression as PoissonRegression
+    from .models.linear.generalised import ProbitRegression as ProbitRegression
     from .models.linear.regression import LinearRegression as LinearRegression
     from .models.linear.state_space import StateSpace as StateSpace
     from .models.mixture.classes import ClassMixture as ClassMixture

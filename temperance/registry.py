@@ -105,6 +105,7 @@ _MIXTURE = ("vb", "annealed", "lvt", *_MESSAGES, *_SUMMED, "collapsed")
 _COUNTS = ("vb", "annealed", *_MESSAGES, *_SUMMED, "collapsed")
 _CATEGORIES = ("vb", "annealed", "vt", *_MESSAGES, *_SUMMED, "collapsed")
 _LINEAR = ("vb", "annealed", *_SUMMED)
+_SITED = ("vb", "annealed", *_MESSAGES, *_SUMMED)  # where each likelihood is of one number
 _LATENT = ("svi", "pt", "ais", "smc", "gibbs")  # where they cannot be
 
 _MODELS = (
@@ -175,6 +176,17 @@ _MODELS = (
         for command, size, about in (
             ("regression", 1, "a line, or with `-k` powers of each column; `--target` names y"),
             ("polynomial", 3, "regression on powers; `--target` names y"),
+        )
+    ),
+    *(
+        ModelEntry(
+            name, command, "models.linear.generalised", about, "inputs and targets", "weight", _SITED,
+            size=1, made_of="Polynomial",
+        )
+        for name, command, about in (
+            ("LogisticRegression", "logistic", "yes or no (1 or 0) by a logistic curve; `--target` names y"),
+            ("ProbitRegression", "probit", "yes or no (1 or 0) by a normal curve; `--target` names y"),
+            ("PoissonRegression", "poisson", "counts, by a log link; `--target` names y"),
         )
     ),
     ModelEntry("Graph", "", "graph.language", "a model written down node by node", "table", "component"),

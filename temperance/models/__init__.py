@@ -17,6 +17,9 @@ if _typing.TYPE_CHECKING:
     from .hidden_markov.model import HMM as HMM
     from .linear.answers import Prediction as Prediction
     from .linear.factor_analysis import FactorAnalysis as FactorAnalysis
+    from .linear.generalised import LogisticRegression as LogisticRegression
+    from .linear.generalised import PoissonRegression as PoissonRegression
+    from .linear.generalised import ProbitRegression as ProbitRegression
     from .linear.regression import LinearRegression as LinearRegression
     from .linear.state_space import StateSpace as StateSpace
     from .mixture.dirichlet_process import DirichletProcessMixture as DirichletProcessMixture
@@ -32,6 +35,7 @@ _names, __getattr__ = _lazy(
         "hidden_markov.model": ("HMM",),
         "linear.answers": ("Prediction",),
         "linear.factor_analysis": ("FactorAnalysis",),
+        "linear.generalised": ("LogisticRegression", "PoissonRegression", "ProbitRegression"),
         "linear.regression": ("LinearRegression",),
         "linear.state_space": ("StateSpace",),
         "mixture.dirichlet_process": ("DirichletProcessMixture",),

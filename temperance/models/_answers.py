@@ -19,7 +19,7 @@ from ..errors import UnsupportedMethod
 from ..families import Pair
 from ._data import Data
 from ._factors import Factored, Factors
-from ._model import Means, Posterior, Powers
+from ._model import Means, Model, Posterior, Powers
 from .mixture.factors import Factor, weight_terms
 from .mixture.starts import Start
 
@@ -281,3 +281,14 @@ class Enumerable(Factored):
     @abstractmethod
     def starting_labels(self, key: Key[Array, ""], data: Data) -> Any:
         """A component for each datum, or its share in each."""
+
+
+class Sited(Model):
+    """The likelihood of each datum depends on the Normal block "weights" through one number, a = φ_n · w + o_n, and is
+    log-concave in it: message passing needs one-dimensional integrals alone. Rows of data have `features` φ, a `target`
+    and an `offset` o.
+    """
+
+    @abstractmethod
+    def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]:
+        """log p(y_n | a) of each datum, at any number of places a."""

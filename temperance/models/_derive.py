@@ -41,10 +41,12 @@ from ._blocks import (
     rows_sum,
 )
 from ._data import Data, over_blocks
-from ._gibbs import conditional, draw_slices
+from ._gibbs import conditional, draw_slices, metropolis
 
 if TYPE_CHECKING:
     from ._model import Model
+
+_SHORTEST = 2.0**-30  # part of a step that is tried
 
 
 # ---- the bound -----------------------------------------------------------------------------------------------------
@@ -123,7 +125,10 @@ def update(
         if isinstance(group, Each):
             blocks, local = _sweep_slices(model, group, Posterior(blocks, local), data, way, rate)
         else:
+            here = dict(blocks)
             blocks |= {name: move(blocks[name], target[name], rate) for name in names}
+            if set(names) & set(model.curved) and isinstance(rate, float):
+                blocks = _step_back(model, here, blocks, data, way.powers, local)
             blocks = model.reparametrised(blocks, messages or {}, data)
     assert first is not None
     return first._replace(posterior=Posterior(blocks, local))
@@ -151,6 +156,25 @@ def _answer_heat(
     powers = way.powers if power is way.powers.observation else Powers(power, power)
     swept = first._replace(energy=walked.energy, power=jnp.asarray(power), acting=acting)
     return swept, messages, Way(powers, way.local_steps)
+
+
+def _step_back(
+    model: Model, old: dict[str, Family], new: dict[str, Family], data: Data, powers: Powers, local: dict[str, Family]
+) -> dict[str, Family]:
+    """Halve the step from the old blocks to the new ones until the bound does not fall; at last the old ones."""
+
+    def value(share: Array) -> Float[Array, ""]:
+        return model.bound(Posterior(_between(old, new, share), local), data, powers)
+
+    start = value(jnp.zeros(()))
+    share = jax.lax.while_loop(
+        lambda share: (share > _SHORTEST) & ~(value(share) >= start), lambda share: 0.5 * share, jnp.ones(())
+    )
+    return _between(old, new, jnp.where(share > _SHORTEST, share, 0.0))
+
+
+def _between(old: dict[str, Family], new: dict[str, Family], share: Array) -> dict[str, Family]:
+    return {name: family.with_natural(old[name].natural.mix(family.natural, share)) for name, family in new.items()}
 
 
 def _sweep_slices(model: Model, group: Each, q: Posterior, data: Data, way: Way, rate: ArrayLike) -> Posterior:
@@ -190,6 +214,10 @@ def gibbs(
         group_key = jax.random.fold_in(key, number)
         if isinstance(group, Each):
             draws[group.block] = draw_slices(model, group_key, group, draws, data, powers, local, backwards)
+            continue
+        if set(group) & set(model.proposed):
+            (name,) = group
+            draws[name] = metropolis(model, group_key, name, draws, data, powers, local, backwards)
             continue
         key_data, key_draw = jax.random.split(group_key)
         natural = conditional(model, key_data, draws, data, powers, local)

@@ -1,4 +1,9 @@
-"""Gibbs sampling from the model's one function: its gradient at a draw is the conditional of every block."""
+"""Gibbs sampling from the model's one function: its gradient at a draw is the conditional of every block.
+
+For Normal blocks that are not conjugate it is a proposal (Gamerman, 1997): by Newton's method from the present draw.
+Close to the posterior nearly all of these are accepted, far away none may be; so an elliptical slice (Murray, Adams &
+MacKay, 2010), which always moves, goes with each.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from ..families._family import Family
 from ._blocks import Each, Means, Powers, add, join_powers, member, power_rows, replace_slice
 from ._data import Data, over_blocks
 
 if TYPE_CHECKING:
     from ._model import Model
+
+_NARROWEST = 1e-12  # of a slice's angles: there the draw stays where it is
 
 
 def conditional(
@@ -57,6 +65,66 @@ def draw_slices(
         return replace_slice(block, fresh, group.axis, index)
 
     return jax.lax.fori_loop(0, size, body, draws[group.block])
+
+
+def metropolis(
+    model: Model,
+    key: Key[Array, ""],
+    name: str,
+    draws: dict[str, Any],
+    data: Data,
+    powers: Powers,
+    local: dict[str, Any],
+    backwards: bool = False,
+) -> Any:
+    """A draw of a Normal block that leaves its conditional as it is, by two moves, each of which is reversible."""
+
+    def likelihood(draw: Any) -> Float[Array, ""]:
+        return model.log_likelihood(draws | {name: draw}, data, powers, local)
+
+    p = model.prior[name]
+    prior = p if isinstance(p, Family) else p.family(p.natural(model.statistics(draws)))
+
+    def tangent(key: Key[Array, ""], draw: Any) -> Any:
+        key_propose, key_accept = jax.random.split(key)
+
+        def proposal(at: Any) -> Family:
+            return model._family(name, conditional(model, key, draws | {name: at}, data, powers, local)[name])
+
+        there = proposal(draw)
+        fresh = there.sample(key_propose)
+        gain = likelihood(fresh) - likelihood(draw) + prior.log_prob(fresh) - prior.log_prob(draw)
+        gain = gain + proposal(fresh).log_prob(draw) - there.log_prob(fresh)
+        return jnp.where(jnp.log(jax.random.uniform(key_accept)) < gain, fresh, draw)
+
+    def ellipse(key: Key[Array, ""], draw: Any) -> Any:
+        key_other, key_level, key_angle = jax.random.split(key, 3)
+        centre = prior.mode()
+        one, other = draw - centre, prior.sample(key_other) - centre
+        level = likelihood(draw) + jnp.log(jax.random.uniform(key_level))
+
+        def place(angle: Array) -> Array:
+            return centre + one * jnp.cos(angle) + other * jnp.sin(angle)
+
+        def shrink(carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+            low, high, angle, key = carry
+            low, high = jnp.where(angle < 0.0, angle, low), jnp.where(angle < 0.0, high, angle)
+            key, key_next = jax.random.split(key)
+            return low, high, jax.random.uniform(key_next, minval=low, maxval=high), key
+
+        key_first, key_rest = jax.random.split(key_angle)
+        first = 2.0 * jnp.pi * jax.random.uniform(key_first)
+        start = (first - 2.0 * jnp.pi, first, first, key_rest)
+        end = jax.lax.while_loop(
+            lambda carry: (likelihood(place(carry[2])) < level) & (carry[1] - carry[0] > _NARROWEST), shrink, start
+        )
+        return jnp.where(end[1] - end[0] > _NARROWEST, place(end[2]), draw)
+
+    moves = (ellipse, tangent) if backwards else (tangent, ellipse)
+    draw = draws[name]
+    for number, move in enumerate(moves):
+        draw = move(jax.random.fold_in(key, number), draw)
+    return draw
 
 
 def draw_local(

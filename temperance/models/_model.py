@@ -107,6 +107,18 @@ class Model(RowAccess, Tempering, Coordinates, Exchangeable, Spoken):
         return ()
 
     @property
+    def curved(self) -> tuple[str, ...]:
+        """Blocks in whose statistics `log_evidence` is not convex, so that a whole step to its gradient may overshoot:
+        a sweep halves the step until the bound rises."""
+        return ()
+
+    @property
+    def proposed(self) -> tuple[str, ...]:
+        """Normal blocks that are not conjugate: the gradient at a draw, with a key, is a proposal and not their
+        conditional, and Gibbs sampling corrects it by Metropolis–Hastings."""
+        return ()
+
+    @property
     def local_groups(self) -> tuple[Group, ...]:
         """The local blocks that cannot be summed out, in the order of their updates."""
         return ()

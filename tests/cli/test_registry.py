@@ -29,6 +29,9 @@ TABLES = {
     "polynomial": np.stack([np.linspace(-1, 1, 9), np.linspace(-1, 1, 9) ** 2], axis=1),
 }
 TABLES["regression"] = TABLES["polynomial"]
+TABLES["logistic"] = np.stack([np.linspace(-1, 1, 9), [0, 0, 1, 0, 0, 1, 1, 0, 1]], axis=1)
+TABLES["probit"] = TABLES["logistic"]
+TABLES["poisson"] = np.stack([np.linspace(-1, 1, 9), [0, 0, 1, 0, 2, 1, 3, 2, 5]], axis=1)
 TABLES["student-mixture"] = TABLES["mixture"]
 TABLES["classes"] = TABLES["poisson-mixture"]
 

@@ -49,6 +49,15 @@ def regression(ard: bool) -> Entry:
     return Entry(f"regression, {'a precision for each weight' if ard else 'one precision'}", problem)
 
 
+def generalised(kind: Any) -> Entry:
+    def problem(rng: np.random.Generator) -> tuple[tp.models.Model, Any]:
+        # Narrow weights: the test of the joint needs the moments of counts whose rate is exp(w · φ).
+        model = kind(prior=tp.Gamma(rng.uniform(12, 16), 1.0), intercept="shared")
+        return model, (rng.normal(size=(ROWS, 2)), rng.integers(2, size=ROWS).astype(float))
+
+    return Entry(kind.__name__, problem)
+
+
 def process(rng: np.random.Generator) -> tuple[tp.models.Model, Any]:
     alpha = tp.Gamma(rng.uniform(2, 5), rng.uniform(1, 3))
     prior = tp.Beta(*rng.uniform(0.5, 3, 2))
@@ -121,6 +130,7 @@ ENTRIES = [
     Entry("two effects", partial(problem, Effects)),
     *map(mixture, PAIRS),
     *map(regression, (False, True)),
+    *map(generalised, (tp.LogisticRegression, tp.ProbitRegression, tp.PoissonRegression)),
     Entry("Dirichlet process, a prior on the concentration", process),
     Entry("mixture with outliers", outliers),
     Entry("factor analysis with holes", factors),

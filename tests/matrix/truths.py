@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from scipy.integrate import simpson
-from scipy.special import betaln, gammaln, logsumexp
+from scipy.special import betaln, gammaln, log_ndtr, logsumexp
 from scipy.stats import gamma, multivariate_normal, norm
 
 import temperance as tp
@@ -197,6 +197,31 @@ def regression(data: Any) -> float:
     return float(logsumexp(log_p) + 2 * np.log(grid[1] - grid[0]))
 
 
+ANSWERS = np.array([0.0, 0.0, 1.0, 0.0, 1.0])
+COUNTS = np.array([0.0, 1.0, 1.0, 4.0, 3.0])
+LIKELIHOODS = {
+    "logistic": lambda a, y: -np.logaddexp(0.0, (1 - 2 * y) * a),
+    "probit": lambda a, y: log_ndtr((2 * y - 1) * a),
+    "poisson": lambda a, y: y * a - np.exp(a) - gammaln(y + 1),
+}
+
+
+def generalised(link: str) -> Callable[[Any], float]:
+    """An intercept and a slope with precision ½ on a grid."""
+
+    def evidence(data: Any) -> float:
+        inputs, target = data
+        grid = np.linspace(-11, 11, 441)
+        intercept, slope = np.meshgrid(grid, grid, indexing="ij")
+        a = intercept[..., None] + slope[..., None] * inputs[:, 0]
+        log_p = LIKELIHOODS[link](a, target).sum(axis=-1) + norm(0.0, np.sqrt(2.0)).logpdf(
+            np.stack([intercept, slope])
+        ).sum(0)
+        return float(logsumexp(log_p) + 2 * np.log(grid[1] - grid[0]))
+
+    return evidence
+
+
 ROWS = np.array([[0.4, 1.1], [-1.2, -0.3], [0.9, 0.2]])
 
 
@@ -267,6 +292,17 @@ PROBLEMS: dict[str, Problem] = {
         (INPUTS, TARGET), regression, 0.5,
         (np.concatenate([INPUTS, [[0.5]]]), np.append(TARGET, 0.4)), (np.array([[0.5]]), np.array([0.4])),
     ),
+    **{
+        name: Problem(
+            lambda name=name: getattr(tp, name)(prior=0.5), (INPUTS, target), generalised(link), gap,
+            (np.concatenate([INPUTS, [[0.5]]]), np.append(target, 1.0)), (np.array([[0.5]]), np.array([1.0])),
+        )
+        for name, link, target, gap in (
+            ("LogisticRegression", "logistic", ANSWERS, 0.2),
+            ("ProbitRegression", "probit", ANSWERS, 0.8),
+            ("PoissonRegression", "poisson", COUNTS, 0.1),
+        )
+    },
     "FactorAnalysis": Problem(
         lambda: tp.FactorAnalysis(1, noise=[0.5, 0.8], relevance=2.0, centre=0.0, scale=1.0), ROWS, factor_analysis,
         1.5, np.concatenate([ROWS, [[0.5, -0.5]]]), np.array([[0.5, -0.5]]),

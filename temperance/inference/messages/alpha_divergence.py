@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Key
 from ..._arguments import Checks, choice, number, optional, whole
 from ...errors import InvalidData, NumericalFailure, UnsupportedMethod
 from ...models import Data, Model, Posterior
-from ...models._answers import Enumerable
+from ...models._answers import Enumerable, Sited
 from ...models._factors import (
     Blocks,
     Factored,
@@ -34,6 +34,7 @@ from .._method import Info, Method, Result, Run, state_of
 from ..streamed import Streamed
 from .corrections import corrected_log_evidence
 from .filtering import Filtering
+from .scalar_sites import ScalarPassing
 from .start import wrong_prior
 from .sweep import Passed, Sites, empty_sites, factor_order, factors_of, one_pass
 from .together import Together
@@ -100,7 +101,7 @@ class MessagePassing(Method):
         return self.max_passes - self._warm
 
     def prepare(self, model: Model) -> Model:
-        return require_factors(self.name, model)
+        return model if isinstance(model, Sited) else require_factors(self.name, model)
 
     @property
     def streams(self) -> bool:  # type: ignore[override]
@@ -116,6 +117,11 @@ class MessagePassing(Method):
             pieces = -(-data.size // data.stream.piece_rows)
             return Filtering(1.0 if self._warm else self.alpha, self.restarts, pieces, self.schedule)
         require_whole(self.name, data)
+        if isinstance(model, Sited):
+            damping = self.damping or 0.0
+            return ScalarPassing(self.alpha, self.restarts, self.max_passes, self.tol, damping, self.schedule)
+                self.alpha, self.restarts, self.max_passes, self.tol, self.damping or 0.0, self.schedule
+            )
         if not isinstance(model, Enumerable):
             kept = 0.5 if self.damping is None else self.damping
             return Together(self.alpha, self.restarts, self.max_passes, kept, self.warm_passes)

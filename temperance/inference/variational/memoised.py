@@ -40,6 +40,11 @@ def require_additive(model: Model, method: str, instead: str) -> None:
         raise UnsupportedMethod(
             f"{method} takes rows one by one, but those of {type(model).__name__} depend on each other; use {instead}"
         )
+    if model.curved:
+        raise UnsupportedMethod(
+            f"{method} keeps what each part of the data last said, which is no bound on the likelihood of "
+            f"{type(model).__name__}; use {instead}"
+        )
     walks = [group for group in model.groups if isinstance(group, Each) or not set(group) <= set(model.apart)]
     if len(walks) > 1 or isinstance(walks[0], Each):
         raise UnsupportedMethod(

@@ -7,7 +7,6 @@ One α for all weights, or one for each (automatic relevance determination), or 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import equinox as eqx
@@ -18,31 +17,21 @@ from jaxtyping import Array, ArrayLike, Float, Key
 
 from ...data import as_weights
 from ...data.features import (
-    Features,
-    Polynomial,
     Rows,
     Standardised,
-    as_features,
     as_inputs,
     as_inputs_and_targets,
-    check_features,
-    condition_number,
 )
-from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
 from ...families import Gamma, GammaVector, Normal, Point
-from ...families._family import Family, as_float, require_finite_positive
+from ...families._family import Family
 from ...numerics.linalg import cholesky, explicit_inverse
 from ...numerics.special import LOG_2PI, log_gamma
-from .._about import DEGREE, Words
-from .._answers import Regressing
 from .._data import Data, make_data
-from .._model import Conditional, Means, Model, Posterior, Powers, add
+from .._model import Conditional, Means, Posterior, Powers, add
 from .answers import Prediction
-from .priors import WeightsPrior, in_user_units, normal, relative, with_precision
+from .design import Designed, as_prior
 
 VAGUE = 1e-3  # shape of the vague Gamma over the noise precision: a five-hundredth of an observation
-# A weight is pruned when its α can grow past the data's precision, and α can grow to about 1/(2 · this rate).
-VAGUER = 1e-6
 
 
 class Location(NamedTuple):
@@ -67,7 +56,7 @@ class Location(NamedTuple):
         return self.square * jnp.where(self.dof > 2.0, self.dof / jnp.maximum(self.dof - 2.0, 1e-300), jnp.inf)
 
 
-class LinearRegression(Regressing, Model):
+class LinearRegression(Designed):
     """Bayesian linear regression; the data are a pair (X, y).
 
     `features` is `tp.Polynomial(degree)`, a function of X, or None for the columns of X. `intercept` adds a
@@ -79,14 +68,7 @@ class LinearRegression(Regressing, Model):
     `noise` is a `tp.Gamma` over the noise precision β, a number for a known one, or None for a vague Gamma.
     """
 
-    prior: dict[str, Family | Conditional]  # complete once there are data
-    features: Features
-    weight_prior: Family | Array | None  # as given
     noise_prior: Family | Array | None  # as given; an array is a known precision
-    coordinates: Standardised | None
-    intercept: bool | str = eqx.field(static=True)
-    ard: bool = eqx.field(static=True)
-    columns: int | None = eqx.field(static=True)
 
     def __init__(
         self,
@@ -97,33 +79,10 @@ class LinearRegression(Regressing, Model):
         noise: Gamma | ArrayLike | None = None,
         ard: bool = False,
     ):
-        if not isinstance(intercept, bool) and intercept != "shared":
-            raise InvalidParameter(f'intercept must be True, False or "shared", got {intercept!r}')
-        if ard and not (prior is None or isinstance(prior, Gamma)):
-            raise InvalidParameter(f"with ard=True prior must be a tp.Gamma over each precision, got {prior!r}")
-        self.features = as_features(features)
-        self.weight_prior = _as_prior("prior", prior, (Gamma, Normal))
-        self.noise_prior = _as_prior("noise", noise, (Gamma,))
-        self.intercept, self.ard = intercept, bool(ard)
-        self.prior, self.coordinates, self.columns = {}, None, None
+        super().__init__(features, intercept, prior, ard)
+        self.noise_prior = as_prior("noise", noise, (Gamma,))
 
     # ---- the model ----------------------------------------------------------------------------------------
-
-    @property
-    def words(self) -> Words:
-        return DEGREE
-
-    @property
-    def size(self) -> int | None:
-        return self.features.degree if isinstance(self.features, Polynomial) else None
-
-    @property
-    def axes(self) -> dict[str, tuple[str, ...]]:
-        return {"weights": ("weight",), "alpha": ("weight" if self.ard else "precision",)}
-
-    @property
-    def labels(self) -> dict[str, Sequence[Any]]:
-        return {} if self.coordinates is None else {"weight": self._weight_names()}
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
@@ -149,9 +108,7 @@ class LinearRegression(Regressing, Model):
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Rows:
         """Targets at standard Normal inputs: the model does not describe its inputs."""
         key_x, key_y = jax.random.split(key)
-        features = jax.random.normal(key_x, (n, draws["weights"].shape[0]))
-        if self.intercept:
-            features = features.at[:, 0].set(1.0)
+        features = self.simulated_features(key_x, n, draws["weights"].shape[0])
         beta = draws["noise"] if "noise" in self.prior else self._known_noise().value
         return Rows(features, features @ draws["weights"] + jax.random.normal(key_y, (n,)) / jnp.sqrt(beta))
 
@@ -161,11 +118,7 @@ class LinearRegression(Regressing, Model):
         spread = jnp.sum(data.weights * jnp.square(data.values.target)) / jnp.sum(data.weights)
         spread = jnp.where(spread > 0.0, spread, jnp.square(self._at().target_width))
         key_alpha, key_noise = jax.random.split(key)
-        blocks: dict[str, Family] = {}
-        if "alpha" in self.prior:
-            size = spread * jnp.mean(jnp.square(p.matrix), axis=1) + jnp.square(p.offset)
-            count = jnp.sum(p.members, axis=0)
-            blocks["alpha"] = self._guess("alpha", key_alpha, count / (size @ p.members), count)
+        blocks = self.guess_alpha(key_alpha, spread)
         if "noise" in self.prior:
             blocks["noise"] = self._guess("noise", key_noise, 1.0 / spread, data.total_weight)
         m = {name: family.mean() for name, family in blocks.items()}
@@ -175,14 +128,6 @@ class LinearRegression(Regressing, Model):
         natural = add(jax.grad(self.log_prior)(m), walked.messages)["weights"]
         return Posterior(blocks | {"weights": p.family(natural)}, {})
 
-    def _guess(self, name: str, key: Key[Array, ""], centre: Array, count: Array) -> Family:
-        """The Gamma with the posterior's shape, and a mean near `centre`."""
-        p = self.prior[name]
-        assert isinstance(p, Family)
-        centre = centre * jnp.exp(jax.random.normal(key, centre.shape))
-        log = p.natural.log + 0.5 * count
-        return p.with_natural(GammaVector(log, -(log + 1.0) / centre))
-
     # ---- data in ------------------------------------------------------------------------------------------
 
     def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
@@ -190,9 +135,7 @@ class LinearRegression(Regressing, Model):
         weights = as_weights(weights, x.shape[0])
         share = np.ones(x.shape[0]) if weights is None else weights
         features = self.features.complete(x, share)
-        phi = check_features(features(x))
-        if phi.shape[1] == 0 and not self.intercept:
-            raise InvalidParameter("there is nothing to fit: there are no features, and intercept is False")
+        phi = self.checked_features(features, x)
         at = Standardised.of(phi, y, share, bool(self.intercept))
         model = self._with(prior=self._priors(at), features=features, coordinates=at, columns=x.shape[1])
         rows = Rows(at.design(phi), y - np.asarray(at.target))
@@ -200,53 +143,16 @@ class LinearRegression(Regressing, Model):
         return model, make_data(rows, weights, max(256, 2**16 // rows.features.shape[1]))
 
     def _priors(self, at: Standardised) -> dict[str, Family | Conditional]:
-        given, size = self.weight_prior, at.offset.shape[0]
-        members = self._members(size)
-        priors: dict[str, Family | Conditional] = {}
-        if given is None:
-            shape = np.full(members.shape[1], VAGUER if self.ard else 0.5)
-            if self.intercept is True:
-                shape[0] = 0.5  # never pruned: the data's mean, on which it is centred, is itself uncertain
-            priors["alpha"] = Gamma(shape, shape)
-            priors["weights"] = relative(at, members)
-        elif isinstance(given, Gamma):
-            priors["alpha"] = Gamma(np.full(members.shape[1], given.shape), given.rate)
-            priors["weights"] = in_user_units(at, members)
-        elif isinstance(given, Normal):
-            priors["weights"] = normal(at, given, bool(self.intercept))
-        else:
-            assert isinstance(given, jax.Array)
-            priors["weights"] = with_precision(at, given)
+        priors = self.weight_priors(at)
         if self.noise_prior is None:
             priors["noise"] = Gamma(VAGUE, VAGUE * np.square(np.asarray(at.target_width)))
         elif isinstance(self.noise_prior, Gamma):
             priors["noise"] = self.noise_prior
         return priors
 
-    def _members(self, size: int) -> np.ndarray:
-        """The group of each weight, one-hot: its own with `ard`, else one for all, from which the intercept is apart
-        unless it is shared."""
-        group = np.arange(size) if self.ard else np.zeros(size, dtype=int)
-        if not self.ard and self.intercept is True:
-            group[1:] = 1
-        return np.eye(group.max() + 1)[group]
-
     def notes(self, data: Data) -> list[str]:
-        features, target = (np.asarray(leaf)[: data.size] for leaf in data.values)
-        size = features.shape[1]
-        flat = np.ptp(features[:, bool(self.intercept) :], axis=0) <= 1e-12
-        notes = []
-        if data.size < size:
-            notes.append(f"there are fewer rows ({data.size}) than weights ({size}): the prior decides the rest")
-        elif self.intercept and flat.any():
-            which = ", ".join(str(index) for index in np.flatnonzero(flat))
-            notes.append(f"constant features ({which}) cannot be told from the intercept: the prior decides")
-        elif (condition := condition_number(features)) > 1e6:
-            notes.append(
-                f"the features are nearly collinear (condition number {condition:.0e}): single weights mean "
-                "little and digits are lost; for powers use the orthonormal basis of tp.Polynomial"
-            )
-        if np.ptp(target) == 0.0:
+        notes = super().notes(data)
+        if np.ptp(np.asarray(data.values.target)[: data.size]) == 0.0:
             notes.append("y is constant: the size of the noise is the prior's guess")
         return notes
 
@@ -257,9 +163,8 @@ class LinearRegression(Regressing, Model):
         return Rows(self._design(x), y - np.asarray(self._at().target))
 
     def _design(self, x: np.ndarray) -> np.ndarray:
-        if x.shape[1] != self.columns:
-            raise InvalidData(f"X has {x.shape[1]} columns, but the model was fitted to {self.columns}")
-        return self._at().design(check_features(self.features(x)))
+        self.require_columns(x)
+        return self._at().design(self.checked_features(self.features, x))
 
     def log_predictive(self, q: Posterior, x: Rows) -> Float[Array, " n"]:
         """A Student-t with the noise's degrees of freedom; a Gaussian if the noise is known."""
@@ -282,45 +187,6 @@ class LinearRegression(Regressing, Model):
         beta = self._known_noise().value if noise is None else noise.mode()
         return Location(centre, square + 1.0 / beta, None)
 
-    def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
-        raise UnsupportedMethod(
-            "LinearRegression does not describe its inputs, so it cannot sample new data; "
-            "fit.predict(X) gives the mean and variance of y at inputs of your choice"
-        )
-
-    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
-        weights = blocks["weights"]
-        return blocks | {"weights": weights.with_natural(self._at().to_user(weights.natural))}
-
-    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
-        return draws | {"weights": self._at().draw_to_user(draws["weights"])}
-
-    def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
-        blocks = self.to_user(q.blocks)
-        weights = blocks["weights"]
-        mean = np.asarray(weights.mode())
-        table = {"weight": self._weight_names(), "mean": mean.tolist()}
-        if isinstance(weights, Normal):
-            table["sd"] = np.sqrt(np.diagonal(np.asarray(weights.covariance))).tolist()
-        if "alpha" in blocks:
-            table["alpha"] = np.asarray(self._weights_prior().members @ blocks["alpha"].mean().value).tolist()
-        return table
-
-    # ---- pieces -------------------------------------------------------------------------------------------
-
-    def _weight_names(self) -> list[str]:
-        names = [f"feature {index}" for index in range(self._at().offset.shape[0] - bool(self.intercept))]
-        return ["intercept", *names] if self.intercept else names
-
-    def _at(self) -> Standardised:
-        assert self.coordinates is not None, "prepare completes the model"
-        return self.coordinates
-
-    def _weights_prior(self) -> WeightsPrior:
-        p = self.prior["weights"]
-        assert isinstance(p, WeightsPrior)
-        return p
-
 
 @eqx.filter_jit
 def _moments(model: LinearRegression, q: Any, features: Any) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
@@ -333,20 +199,3 @@ def _moments(model: LinearRegression, q: Any, features: Any) -> tuple[Float[Arra
     mean = each @ share
     beta = draws["noise"] if "noise" in draws else jnp.broadcast_to(model._known_noise().value, share.shape)
     return mean, jnp.square(each - mean[:, None]) @ share + share @ (1.0 / beta)
-
-
-def _as_prior(name: str, value: Any, families: tuple[type, ...]) -> Any:
-    """One of these families, or a known precision, or None."""
-    if value is None:
-        return None
-    if isinstance(value, Family) and isinstance(value, families) and not value.batch_shape:
-        return value
-    if isinstance(value, Family) or np.ndim(value) != 0:
-        accepted = " or ".join(f"a tp.{family.__name__}" for family in families)
-        raise InvalidParameter(f"{name} must be a positive number, {accepted} (a single one), or None, got {value!r}")
-    try:
-        precision = as_float(value)
-    except (TypeError, ValueError):
-        raise InvalidParameter(f"{name} must be a number or a distribution, got {value!r}") from None
-    require_finite_positive(**{name: precision})
-    return precision

@@ -1,0 +1,338 @@
+"""Generalised linear regressions: yes or no by a logistic or probit link, and counts by a log link.
+
+    α_g ~ Gamma,   w_i | α ~ N(0, 1/α_{g(i)}),   a_n = w · φ(x_n) + o_n,   y_n ~ p(y | a_n)
+
+At a draw `log_evidence` is the exact log p(y | a). At E[w] and E[wwᵀ] it is a lower bound on E log p(y | a),
+
+    logistic  s E[a]/2 − log 2 cosh(√E[a²]/2)               Jaakkola & Jordan (2000), the best ξ² = E[a²] put in
+    probit    log Φ(s E[a]) − ½ var[a]                      Albert & Chib (1993), the best q(z) put in
+    Poisson   y E[a] − exp{E[a] + ½ var[a]} − log y!        exact under a Gaussian
+
+with s = ±1. The first two are convex in the statistics: a step to their gradient raises the bound; for the third a
+sweep halves the step until it does. With a key the gradient is that of a second-order expansion of log p(y | a) at the
+draw: the proposal of a Metropolis–Hastings step, at any power of the likelihood.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, NamedTuple, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.lax import stop_gradient
+from jax.scipy.special import log_ndtr
+from jaxtyping import Array, ArrayLike, Float, Key
+
+from ..._arguments import optional, whole
+from ...data import as_weights
+from ...data.features import Standardised, as_inputs, as_inputs_and_targets
+from ...errors import InvalidData
+from ...families import Gamma, Normal, NormalVector, Point
+from ...families._family import Family
+from ...numerics.linalg import cholesky, explicit_inverse
+from ...numerics.quadrature import tilted_moments
+from ...numerics.special import log_gamma
+from .._answers import Sited
+from .._data import Data, make_data
+from .._model import Means, Posterior, Powers, add
+from .answers import Prediction
+from .design import Designed
+
+_LARGEST_COUNT = 1e15
+
+
+class Cases(NamedTuple):
+    """What `Data.values` holds: standardised features (with the intercept's ones), targets, and known terms of a."""
+
+    features: Any  # (n, p)
+    target: Any  # (n,)
+    offset: Any  # (n,)
+
+
+class GeneralisedRegression(Designed, Sited):
+    """A regression whose likelihood is log-concave in a = w · φ(x) + o."""
+
+    offset: int | None = eqx.field(static=True)  # the column of X that holds o
+
+    def __init__(
+        self,
+        features: Any = None,
+        *,
+        intercept: bool | str = True,
+        prior: Gamma | Normal | ArrayLike | None = None,
+        ard: bool = False,
+        offset: int | None = None,
+    ):
+        super().__init__(features, intercept, prior, ard)
+        optional(whole(0))("offset", offset)
+        self.offset = offset
+
+    # ---- what each link says ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]: ...
+
+    @abstractmethod
+    def expected(
+        self, mean: Float[Array, " n"], square: Float[Array, " n"], target: Float[Array, " n"]
+    ) -> Float[Array, " n"]:
+        """A lower bound on E log p(y | a) by E[a] and E[a²], which is exact where a is known."""
+
+    @abstractmethod
+    def checked_targets(self, y: np.ndarray) -> np.ndarray:
+        """The targets as the model needs them, or the sentence that says what is wrong with them."""
+
+    @abstractmethod
+    def draw_targets(self, key: Key[Array, ""], a: Float[Array, " n"]) -> Float[Array, " n"]: ...
+
+    @abstractmethod
+    def typical(self, target: Float[Array, " n"]) -> Float[Array, " n"]:
+        """The a from which a search for the weights starts."""
+
+    @abstractmethod
+    def target_moments(self, mean: Float[Array, " n"], variance: Float[Array, " n"]) -> tuple[Array, Array]:
+        """Mean and variance of y where a ~ N(mean, variance)."""
+
+    def link_column(self, column: np.ndarray) -> np.ndarray:
+        """o from its column of X."""
+        return column
+
+    # ---- the model ----------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        return (("weights",), ("alpha",)) if "alpha" in self.prior else (("weights",),)
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        return ("alpha",) if "alpha" in self.prior else ()
+
+    @property
+    def proposed(self) -> tuple[str, ...]:
+        return ("weights",)
+
+    def log_evidence(
+        self, m: Means, x: Cases, powers: Powers = Powers(), key: Key[Array, ""] | None = None
+    ) -> Float[Array, " n"]:
+        w = m["weights"]
+        product = x.features @ w.linear
+        mean = product + x.offset
+        # E[a²]; `precision` of a Normal's statistics is −½ E[w wᵀ].
+        square = -2.0 * jnp.sum((x.features @ w.precision) * x.features, axis=1)
+        square = square + x.offset * (2.0 * product + x.offset)
+        if key is None:
+            return jnp.asarray(powers.observation) * self.expected(mean, square, x.target)
+        value, first, second = self.expansion(stop_gradient(mean), x.target)
+        tangent = first * mean + 0.5 * second * (square - 2.0 * stop_gradient(mean) * mean)
+        return jnp.asarray(powers.observation) * (value + tangent - stop_gradient(tangent))
+
+    def expansion(self, a: Float[Array, " n"], target: Float[Array, " n"]) -> tuple[Array, Array, Array]:
+        """log p(y | a) and its first two derivatives."""
+
+        def slope(a: Array) -> Array:
+            return jax.grad(lambda a: jnp.sum(self.log_factor(a, target)))(a)
+
+        first, second = jax.jvp(slope, (a,), (jnp.ones_like(a),))
+        return self.log_factor(a, target), first, second
+
+    def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Cases:
+        """Targets at standard Normal inputs: the model does not describe its inputs."""
+        key_x, key_y = jax.random.split(key)
+        features = self.simulated_features(key_x, n, draws["weights"].shape[0])
+        return Cases(features, self.draw_targets(key_y, features @ draws["weights"]), jnp.zeros(n))
+
+    def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
+        """Precisions of order one, times a random factor; then one step of Newton's method from typical a."""
+        p, x = self._weights_prior(), data.values
+        blocks = self.guess_alpha(key, 1.0)
+        a = self.typical(x.target)
+        _, first, second = self.expansion(a, x.target)
+        curvature = -data.weights * second
+        linear = (data.weights * first + curvature * (a - x.offset)) @ x.features
+        message = NormalVector(linear, x.features.T @ (curvature[:, None] * x.features))
+        natural = add(p.natural({name: family.mean() for name, family in blocks.items()}), message)
+        return Posterior(blocks | {"weights": p.family(natural)}, {})
+
+    # ---- data in ------------------------------------------------------------------------------------------
+
+    def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
+        x, y = as_inputs_and_targets(data)
+        weights = as_weights(weights, x.shape[0])
+        share = np.ones(x.shape[0]) if weights is None else weights
+        rest, offset = self._split(x)
+        features = self.features.complete(rest, share)
+        phi = self.checked_features(features, rest)
+        at = Standardised.of(phi, np.zeros(len(y)), share, bool(self.intercept))
+        model = self._with(prior=self.weight_priors(at), features=features, coordinates=at, columns=x.shape[1])
+        rows = Cases(at.design(phi), self.checked_targets(y), offset)
+        return model, make_data(rows, weights, max(256, 2**16 // rows.features.shape[1]))
+
+    def _split(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The columns of X without the one that holds o, and o."""
+        if self.offset is None:
+            return x, np.zeros(len(x))
+        if self.offset >= x.shape[1]:
+            raise InvalidData(f"offset is column {self.offset} of X, but X has {x.shape[1]} columns")
+        return np.delete(x, self.offset, axis=1), self.link_column(x[:, self.offset])
+
+    def new_rows(self, data: Any) -> Cases:
+        x, y = as_inputs_and_targets(data)
+        return Cases(*self._rows(x, self.checked_targets(y)))
+
+    def _rows(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        self.require_columns(x)
+        rest, offset = self._split(x)
+        return self._at().design(self.checked_features(self.features, rest)), y, offset
+
+    # ---- answers out --------------------------------------------------------------------------------------
+
+    def site_marginals(self, weights: Family, x: Cases) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+        """Mean and variance of a under a Normal over the weights, or at a point."""
+        mean = x.features @ weights.mode() + x.offset
+        if isinstance(weights, Point):
+            return mean, jnp.zeros_like(mean)
+        covariance = explicit_inverse(cholesky(weights.natural.precision))
+        return mean, jnp.sum((x.features @ covariance) * x.features, axis=1)
+
+    def log_predictive(self, q: Posterior, x: Cases) -> Float[Array, " n"]:
+        """log ∫ p(y | a) q(a) da, by quadrature."""
+        mean, variance = self.site_marginals(q.blocks["weights"], x)
+        return tilted_moments(lambda a: self.log_factor(a, x.target), mean, variance).log_z
+
+    def predict(self, q: Any, inputs: Any) -> Prediction:
+        """Mean (of yes or no: the probability of yes) and variance of y at each row of X."""
+        x = as_inputs(inputs)
+        return Prediction(*map(np.asarray, _moments(self, q, Cases(*self._rows(x, np.zeros(len(x)))))))
+
+
+@eqx.filter_jit
+def _moments(model: GeneralisedRegression, q: Any, x: Cases) -> tuple[Array, Array]:
+    if isinstance(q, Posterior):
+        return model.target_moments(*model.site_marginals(q.blocks["weights"], x))
+    draws, log_weights = q.flat()
+    a = x.features @ draws["weights"].T + x.offset[:, None]
+    mean, variance = jax.vmap(lambda a: model.target_moments(a, jnp.zeros_like(a)), 1, 1)(a)
+    share = jnp.exp(log_weights)
+    centre = mean @ share
+    return centre, variance @ share + jnp.square(mean - centre[:, None]) @ share
+
+
+class _YesOrNo(GeneralisedRegression):
+    """Targets 0 and 1, kept as s = −1 and 1."""
+
+    def checked_targets(self, y: np.ndarray) -> np.ndarray:
+        wrong = (y != 0) & (y != 1)
+        if wrong.any():
+            raise InvalidData(f"y must be 0 or 1 for {type(self).__name__}, got {y[wrong][0]:g}")
+        return 2.0 * y - 1.0
+
+    def draw_targets(self, key: Key[Array, ""], a: Float[Array, " n"]) -> Float[Array, " n"]:
+        yes = jnp.log(jax.random.uniform(key, a.shape)) < self.log_factor(a, jnp.ones_like(a))
+        return jnp.where(yes, 1.0, -1.0)
+
+    def typical(self, target: Float[Array, " n"]) -> Float[Array, " n"]:
+        return jnp.zeros_like(target)
+
+    def target_moments(self, mean: Float[Array, " n"], variance: Float[Array, " n"]) -> tuple[Array, Array]:
+        yes = jnp.exp(tilted_moments(lambda a: self.log_factor(a, jnp.ones_like(mean)), mean, variance).log_z)
+        return yes, yes * (1.0 - yes)
+
+
+class LogisticRegression(_YesOrNo):
+    """p(y = 1) = 1/(1 + exp(−a)); the data are a pair (X, y) with y of 0 and 1.
+
+    `features`, `intercept`, `prior` and `ard` are those of `tp.LinearRegression`, with a in the place of y. `offset` is
+    the number of a column of X that is added to a as it is.
+    """
+
+    def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]:
+        return jax.nn.log_sigmoid(a * target.reshape((1,) * (a.ndim - 1) + (-1,)))
+
+    def expected(
+        self, mean: Float[Array, " n"], square: Float[Array, " n"], target: Float[Array, " n"]
+    ) -> Float[Array, " n"]:
+        small = square < 1e-6
+        xi = jnp.sqrt(jnp.where(small, 1.0, square))
+        # log 2 cosh(ξ/2), by its series in ξ² close to zero.
+        series = jnp.log(2.0) + square / 8.0 - jnp.square(square) / 192.0
+        return 0.5 * target * mean - jnp.where(small, series, 0.5 * xi + jnp.log1p(jnp.exp(-xi)))
+
+
+class ProbitRegression(_YesOrNo):
+    """p(y = 1) = Φ(a), the normal distribution function; the arguments are those of `tp.LogisticRegression`."""
+
+    def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]:
+        return log_ndtr(a * target.reshape((1,) * (a.ndim - 1) + (-1,)))
+
+    def expected(
+        self, mean: Float[Array, " n"], square: Float[Array, " n"], target: Float[Array, " n"]
+    ) -> Float[Array, " n"]:
+        return log_ndtr(target * mean) - 0.5 * (square - jnp.square(mean))
+
+
+class PoissonRegression(GeneralisedRegression):
+    """y ~ Poisson(exposure · exp a), counts; the data are a pair (X, y).
+
+    `exposure` is the number of a column of X with the time, area or population behind each count, which multiplies the
+    rate; `offset` that of a column that is added to a as it is. The other arguments are those of `tp.LinearRegression`.
+    """
+
+    exposed: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        features: Any = None,
+        *,
+        intercept: bool | str = True,
+        prior: Gamma | Normal | ArrayLike | None = None,
+        ard: bool = False,
+        offset: int | None = None,
+        exposure: int | None = None,
+    ):
+        optional(whole(0))("exposure", exposure)
+        if exposure is not None and offset is not None:
+            raise InvalidData("offset and exposure cannot both be given: the offset is the logarithm of the exposure")
+        super().__init__(
+            features, intercept=intercept, prior=prior, ard=ard, offset=offset if exposure is None else exposure
+        )
+        self.exposed = exposure is not None
+
+    @property
+    def curved(self) -> tuple[str, ...]:
+        return ("weights",)
+
+    def link_column(self, column: np.ndarray) -> np.ndarray:
+        if not self.exposed:
+            return column
+        if (column <= 0).any():
+            raise InvalidData(f"exposure must be positive, found {column[column <= 0][0]:g}")
+        return np.log(column)
+
+    def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]:
+        y = target.reshape((1,) * (a.ndim - 1) + (-1,))
+        return y * a - jnp.exp(a) - log_gamma(y + 1.0)
+
+    def expected(
+        self, mean: Float[Array, " n"], square: Float[Array, " n"], target: Float[Array, " n"]
+    ) -> Float[Array, " n"]:
+        rate = jnp.exp(mean + 0.5 * (square - jnp.square(mean)))
+        return target * mean - rate - log_gamma(target + 1.0)
+
+    def checked_targets(self, y: np.ndarray) -> np.ndarray:
+        wrong = (y < 0) | (y != np.floor(y)) | (y > _LARGEST_COUNT)
+        if wrong.any():
+            raise InvalidData(f"y must be counts (0, 1, 2, …) for PoissonRegression, got {y[wrong][0]:g}")
+        return y
+
+    def draw_targets(self, key: Key[Array, ""], a: Float[Array, " n"]) -> Float[Array, " n"]:
+        return jax.random.poisson(key, jnp.exp(a)).astype(a.dtype)
+
+    def typical(self, target: Float[Array, " n"]) -> Float[Array, " n"]:
+        return jnp.log(target + 0.5)
+
+    def target_moments(self, mean: Float[Array, " n"], variance: Float[Array, " n"]) -> tuple[Array, Array]:
+        rate = jnp.exp(mean + 0.5 * variance)
+        return rate, rate + jnp.square(rate) * jnp.expm1(variance)
