@@ -120,8 +120,6 @@ class MessagePassing(Method):
         if isinstance(model, Sited):
             damping = self.damping or 0.0
             return ScalarPassing(self.alpha, self.restarts, self.max_passes, self.tol, damping, self.schedule)
-                self.alpha, self.restarts, self.max_passes, self.tol, self.damping or 0.0, self.schedule
-            )
         if not isinstance(model, Enumerable):
             kept = 0.5 if self.damping is None else self.damping
             return Together(self.alpha, self.restarts, self.max_passes, kept, self.warm_passes)
