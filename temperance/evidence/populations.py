@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
-from scipy.stats import t as student
 
+from ..numerics.host import logsumexp
 from .bracket import WIDTH
 from .reweighting import log_ratios
 from .tempered import Estimate
@@ -62,6 +61,8 @@ def _enclosing(estimates: dict[str, Estimate]) -> tuple[float, float]:
 
 def few(estimate: Estimate, populations: int) -> Estimate:
     """The same with an error that covers 95% within 1.96 of it, although a few populations measured it."""
+    from scipy.stats import t as student
+
     factor = student.ppf(0.975, populations - 1) / student.ppf(0.975, np.inf)
     return Estimate(estimate.log_evidence, float(factor * estimate.standard_error))
 

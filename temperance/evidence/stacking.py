@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import logsumexp
+
+from ..numerics.host import logsumexp
 
 _STEPS, _TOLERANCE = 10_000, 1e-10
 

@@ -39,6 +39,15 @@ class Carry(NamedTuple):
     steps: Int[Array, ""]
 
 
+class Pace(NamedTuple):
+    """When to stop, and how long a chunk may be: in seconds and in steps."""
+
+    budget: int
+    tol: Float[Array, ""]
+    span: float
+    longest: int
+
+
 @one_blas_thread()
 def run(
     method: Method,
@@ -75,31 +84,18 @@ def run(
         carry, history = _resume(checkpoint, compiled, model, data, keys, carry, tol)
     pieces = data.pieces(int(carry.steps)) if isinstance(data, Streamed) else itertools.repeat(data)
     strict = which == slice(None) or not method.may_fail  # of a few restarts some may fail, as long as not all do
-    interrupted, chunk = False, 4
     # Chunks of a fifth of a second: smooth progress, prompt interruption, no visible cost.
-    span = 1.0 if progress.silent else 0.2
+    pace = Pace(budget, tol, 1.0 if progress.silent else 0.2, 1 if isinstance(data, Streamed) else CAPACITY)
     with progress.task(method.name, budget * method.sweeps) as report, _closing(pieces), Interruption() as interruption:
-        while int(carry.steps) < budget and not np.asarray(carry.done).all():
-            try:
-                clock = time.perf_counter()
-                before = int(carry.steps)
-                limit = on_device(np.int64(min(before + (1 if isinstance(data, Streamed) else chunk), budget)))
-                carry, infos = steps(compiled, model, next(pieces), keys, carry, limit, tol, on_device(np.False_))
-                taken = int(carry.steps) - before
-            except KeyboardInterrupt:
-                interrupted = True
-                break
-            history.append(jax.tree.map(lambda value, taken=taken: np.asarray(value)[:taken], infos))
+        for moved, part in _chunks(steps, (compiled, model, keys), pieces, carry, pace, interruption):
+            carry = moved
+            history.append(part)
             if strict:
-                check(method, model, history[-1], history[-2] if len(history) > 1 else None, before)
+                taken = len(jax.tree.leaves(part)[0])
+                check(method, model, part, history[-2] if len(history) > 1 else None, int(carry.steps) - taken)
             if checkpoint is not None:
                 checkpoint.save(carry, history)
-            report(int(carry.steps) * method.sweeps, history[-1])
-            if interruption.asked:
-                interrupted = True
-                break
-            rate = taken / max(time.perf_counter() - clock, 1e-6)
-            chunk = int(np.clip(span * rate, 1, CAPACITY))
+            report(int(carry.steps) * method.sweeps, part)
     if checkpoint is not None:
         checkpoint.save(carry, history, now=True)
     if method.exact and not np.asarray(carry.done).all():
@@ -110,7 +106,33 @@ def run(
     converged = np.asarray(carry.done) & ~np.isnan(bounds)
     name = walk_engine(model, first, Way()).name if engine is None else engine.name
     seconds = time.perf_counter() - began
-    return Run(carry.states, bounds, join(history), converged, seconds, interrupted, name)
+    return Run(carry.states, bounds, join(history), converged, seconds, interruption.asked, name)
+
+
+def _chunks(
+    steps: Any,
+    fixed: tuple[Method, Model, Key[Array, " r"]],
+    pieces: Iterator[Data],
+    carry: Carry,
+    pace: Pace,
+    interruption: Interruption,
+) -> Iterator[tuple[Carry, dict[str, np.ndarray]]]:
+    """The carry and the history of one chunk after another, until all is done, the budget is spent or Ctrl-C comes."""
+    method, model, keys = fixed
+    chunk = min(4, pace.longest)
+    while int(carry.steps) < pace.budget and not np.asarray(carry.done).all() and not interruption.asked:
+        clock = time.perf_counter()
+        before = int(carry.steps)
+        limit = on_device(np.int64(min(before + chunk, pace.budget)))
+        try:
+            carry, infos = steps(method, model, next(pieces), keys, carry, limit, pace.tol, on_device(np.False_))
+            taken = int(carry.steps) - before
+        except KeyboardInterrupt:
+            interruption.asked = True
+            return
+        yield carry, jax.tree.map(lambda value, taken=taken: np.asarray(value)[:taken], infos)
+        rate = taken / max(time.perf_counter() - clock, 1e-6)
+        chunk = int(np.clip(pace.span * rate, 1, pace.longest))
 
 
 def _last_look(steps: Any, fixed: tuple[Any, ...], carry: Carry, tol: Float[Array, ""]) -> tuple[Carry, Any]:

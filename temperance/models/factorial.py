@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Key
 
+from .._arguments import check_count
 from ..data import as_matrix, as_weights
 from ..errors import InvalidData, InvalidParameter
 from ..families import (
@@ -39,7 +40,6 @@ from ._blocks import Heat, gaussian_heat
 from ._data import Data, make_data
 from ._model import Conditional, Each, Group, Means, Model, Posterior, Powers, means
 from ._normaliser import Normaliser, count, exact, gaussian_volumes, infinite, known_switches, learned_switches
-from .mixture.finite import check_count
 
 _ENUMERABLE = 10  # up to this many factors the predictive density is the exact sum over all their states
 _TINY = 1e-12

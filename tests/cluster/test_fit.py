@@ -39,8 +39,8 @@ SUMS = (RNG.random((N, 2)) < 0.5) @ RNG.normal(size=(2, 5)) * 2 + 0.3 * RNG.norm
 Y = X @ [1.0, -2.0] + 0.5 + 0.1 * RNG.normal(size=N)
 
 CASES = {
-    "mixture": (lambda: tp.GaussianMixture(3), X),
-    "missing values": (lambda: tp.GaussianMixture(2, missing="marginalise"), HOLES),
+    "mixture": (lambda: tp.GaussianMixture(3, init="kmeans++"), X),
+    "missing values": (lambda: tp.GaussianMixture(2, missing="marginalise", init="kmeans++"), HOLES),
     "topics": (lambda: tp.LDA(3), COUNTS),
     "factors": (lambda: tp.FactorialMixture(2, noise=0.2, probability=0.4), SUMS),
     "regression": (lambda: tp.LinearRegression(), (X, Y)),
@@ -199,7 +199,7 @@ def test_memoised_bounds_never_fall_and_end_where_vb_does(client, name):
 
 @pytest.fixture(scope="module")
 def reference():
-    return tp.fit(tp.GaussianMixture(3), X, tp.VB(restarts=2, max_iter=30), seed=0)
+    return tp.fit(tp.GaussianMixture(3, init="kmeans++"), X, tp.VB(restarts=2, max_iter=30), seed=0)
 
 
 LATER = ("memory", "frames", "parquet", "dask frame", "dask frame of parquet")
@@ -227,14 +227,20 @@ def test_arrays_frames_and_folders(client, reference, tmp_path, kind):
             write = frame.to_csv if kind == "csv" else frame.to_parquet
             write(tmp_path / f"{number}.{kind}", index=False)
         data = tmp_path
-    agree(reference, tp.fit(tp.GaussianMixture(3), data, tp.VB(restarts=2, max_iter=30), seed=0, engine=engine))
+    agree(
+        reference,
+        tp.fit(tp.GaussianMixture(3, init="kmeans++"), data, tp.VB(restarts=2, max_iter=30), seed=0, engine=engine),
+    )
 
 
 def test_partitions_that_are_read_anew_each_time_give_the_same(client, reference, tmp_path):
     for number, part in enumerate(np.split(X, [20, 40])):
         np.save(tmp_path / f"{number}.npy", part)
     engine = Cluster(client, keep=False)
-    agree(reference, tp.fit(tp.GaussianMixture(3), tmp_path, tp.VB(restarts=2, max_iter=30), seed=0, engine=engine))
+    agree(
+        reference,
+        tp.fit(tp.GaussianMixture(3, init="kmeans++"), tmp_path, tp.VB(restarts=2, max_iter=30), seed=0, engine=engine),
+    )
 
 
 @pytest.mark.slow

@@ -83,7 +83,10 @@ def test_data(call: Callable[[], Any], sentence: str) -> None:
         (fitted(model(2, covariance="diag", prior=WISHART), X), r"prior must be a NormalGamma.*got a NormalWishart"),
         (counted("poisson", COUNTS, prior=tp.Beta(1.0, 1.0)), r"prior must be a Gamma.*got a Beta"),
         (counted("multinomial", COUNTS, prior=tp.Dirichlet([1.0, 1.0, 1.0])), r"prior has parameters of shape \(3,\)"),
-        (model(2, init="kmeans"), r"init must be one of 'kmeans\+\+', 'random', 'prior', an array"),
+        (
+            model(2, init="kmeans"),
+            r"init must be one of 'mixed', 'kmeans\+\+', 'random', 'uneven', 'annealed', 'prior', an array",
+        ),
         (model(2, init=[1.0, 2.0]), r"init must be means \(k, d\) or responsibilities \(n, k\), got shape \(2,\)"),
         (model(2, init=np.zeros((3, 2))), r"means need 2 rows, responsibilities 2 columns"),
         (model(2, init=[["a", "b"]]), r"init must be numbers"),

@@ -272,8 +272,8 @@ def require_factors(name: str, model: Model) -> Factored:
     kind, works = type(model).__name__, "tp.VB() and tp.Gibbs() work"
     if not isinstance(model, Factored):
         raise UnsupportedMethod(
-            f"{name} is for models whose factors are finite sums of conjugate terms, and those of {kind} are not; "
-            f"{works}"
+            f"{name} is for models whose factors are finite sums of conjugate terms, and this {kind} declares none; "
+            f"of a graph, the same mixture as tp.Mixture runs; {works}"
         )
     if reason := model.no_factors():
         raise UnsupportedMethod(f"{name} cannot treat this {kind}: {reason}; {works}")

@@ -250,7 +250,9 @@ def _passes_by_kernel(
     return phi[:, : len(alpha)], alpha, eta, value
 
 
-def _start_on_host(method: CVB0, model: Collapsible, data: Entries, keys: Any) -> Assignments:
+def _start_on_host(
+    method: CVB0, model: Collapsible, data: Entries, keys: Any, kinds: tuple[str, ...] = ()
+) -> Assignments:
     """`CVB0.init` of every restart, by NumPy."""
     assert data.counts is not None and model.n_words is not None
     count, eta = len(keys), np.asarray(model.eta)

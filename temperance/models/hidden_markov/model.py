@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int, Key
 
+from ..._arguments import check_choice, check_count
 from ...data import as_weights, checked
 from ...data.sequences import as_sequences
 from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
@@ -42,8 +43,9 @@ from .._data import Data, Stochastic, over_blocks
 from .._factors import Factored, Factors
 from .._model import Conditional, Means, Posterior, Powers, column
 from ..linear.answers import Forecast
-from ..mixture.finite import Mixture, check_choice, check_count, pair_log_base
+from ..mixture.finite import Mixture
 from ..mixture.heat import pair_volume, seen_numbers
+from ..mixture.likelihoods import pair_log_base
 from .answers import by_sequence, decoded, expected_steps, filtered, forecast, smoothed
 from .factors import StepTerms, step_factors
 from .steps import (

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Key
 
+from ..._arguments import check_choice, check_count
 from ...data import as_matrix, as_weights, column_moments
 from ...errors import InvalidData, InvalidParameter
 from ...families import Gamma, GammaVector, Normal, NormalVector, Point
@@ -43,7 +44,6 @@ from .._model import (
     means,
 )
 from .._normaliser import Normaliser
-from ..mixture.finite import check_choice, check_count
 from . import answers
 from .answers import Prediction, factor_symmetry, factors_in_use, factors_normaliser, scaled_loadings
 from .factor_coordinates import Scores, Sizes, principal_loadings, rotate

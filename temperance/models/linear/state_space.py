@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Key
 
+from ..._arguments import check_choice, check_count
 from ...data import as_weights, column_moments
 from ...errors import InvalidData, InvalidParameter
 from ...families import Gamma, GammaVector, Normal, NormalVector
@@ -30,7 +31,6 @@ from .._answers import Alignable, Decomposing, Imputing, Predicting, Sequential
 from .._data import Data, make_data
 from .._model import Conditional, Group, Means, Model, Posterior, Powers, draw_posterior, means
 from .._normaliser import Normaliser
-from ..mixture.finite import check_choice, check_count
 from . import answers
 from .answers import Prediction, factor_symmetry, factors_in_use, scaled_loadings, states_normaliser
 from .factor_coordinates import principal_start

@@ -13,6 +13,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Key
 
+from ..._arguments import check_count
 from ...errors import InvalidParameter
 from ...families import Beta, BetaVector, Gamma, Pair, Point
 from ...families._family import Family, as_float
@@ -20,7 +21,7 @@ from ...families._parameters import require_concentration
 from ...numerics.special import safe_log
 from .._data import Data
 from .._model import Conditional, Group, Means, Posterior
-from .finite import Mixture, check_count
+from .finite import Mixture
 
 
 class Sticks(Conditional):

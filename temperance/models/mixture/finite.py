@@ -15,11 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Key
 
-from ..._arguments import check_choice as check_choice
-from ..._arguments import check_count as check_count
+from ..._arguments import check_choice, check_count
 from ...data import Table, as_matrix, as_weights, checked, column_moments
 from ...errors import InvalidData, InvalidParameter
-from ...families import Categorical, Dirichlet, GaussianWithMissing, Independent, Pair, Point, Product, ProductPair
+from ...families import Dirichlet, GaussianWithMissing, Independent, Pair, Point, Product, ProductPair
 from ...families._family import Family
 from ...families._parameters import parameters, require_concentration
 from ...families.describe import describe
@@ -36,7 +35,7 @@ from .._normaliser import Normaliser
 from .._tempering import Heated
 from .columns import ColumnsPair
 from .heat import GAUSSIAN, heated_mixture, mixture_normaliser, one_pair, pair_volume, seen_numbers
-from .likelihoods import as_pair, log_known_weights, require_conjugate, stack_prior
+from .likelihoods import as_pair, axes_of, log_known_weights, pair_log_base, require_conjugate, stack_prior
 from .starts import Start, as_start, kind_of_restart, label_messages, match_start, start_labels
 
 
@@ -133,8 +132,7 @@ class Mixture(Clustering, Predicting, Enumerable):
 
     @property
     def axes(self) -> dict[str, tuple[str, ...]]:
-        levels = ("level",) if isinstance(getattr(self.pair, "inner", None), Categorical) else ()
-        return {"weights": ("component",), "components": ("component", "feature", *levels)}
+        return {"weights": ("component",), "components": ("component", *axes_of(self.pair))}
 
     @property
     def plain_weights(self) -> bool:
@@ -444,15 +442,3 @@ def occupancy(model: Mixture, q: Posterior, data: Data) -> np.ndarray:
         if shapes(q.blocks) == shapes(model.prior) and small_mixture.suits(model, data):
             return small_mixture.occupancy(model, q, data)
     return np.asarray(compiled_occupancy(model, q, data))
-
-
-def pair_log_base(pair: Pair, data: Data) -> Float[Array, ""] | None:
-    """Σ_n log h(x_n), unless the pair has latents of its own: then E log p(x, z | θ) is not linear."""
-    if pair.has_latents:
-        return None
-
-    def base(part: Any, _: Array) -> tuple[Float[Array, ""], tuple[()]]:
-        rows, weights = part
-        return jnp.sum(weights * pair.log_base(rows)), ()
-
-    return over_blocks(base, (data.values, data.weights), *data.cuts)[0]

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Key
 
+from ..._arguments import check_choice, check_count
 from ...data import column_moments
 from ...errors import InvalidData, InvalidParameter
 from ...families import KnownCovarianceGaussian, MatrixNormalWishart, NormalWishart, Pair
@@ -23,7 +24,7 @@ from .._about import Symmetry, one_set
 from .._data import Data
 from .._model import Means, Posterior, Powers, column
 from .dirichlet_process import DirichletProcessMixture
-from .finite import Mixture, check_choice, check_count
+from .finite import Mixture
 from .starts import match_start
 
 _FORMS = {"full": "gaussian", "diag": "diagonal", "diagonal": "diagonal", "spherical": "spherical"}

@@ -29,6 +29,7 @@ from ...families import (
 )
 from ...families._parameters import parameters
 from ...numerics.place import on_device
+from .._data import Data, over_blocks
 from .columns import ColumnsPair
 
 # name → (the pair, the pair that takes missing values)
@@ -113,3 +114,20 @@ def _family_name(vector: Any) -> str:
 def _repeat(prior: Family, size: int) -> Family:
     copies = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (size, *leaf.shape)), prior.natural)
     return prior.with_natural(copies)
+
+
+def axes_of(pair: Pair) -> tuple[str, ...]:
+    """What the axes of a component's parameters count."""
+    return ("feature", "level") if isinstance(getattr(pair, "inner", None), Categorical) else ("feature",)
+
+
+def pair_log_base(pair: Pair, data: Data) -> Float[Array, ""] | None:
+    """Σ_n log h(x_n), unless the pair has latents of its own: then E log p(x, z | θ) is not linear."""
+    if pair.has_latents:
+        return None
+
+    def base(part: Any, _: Array) -> tuple[Float[Array, ""], tuple[()]]:
+        rows, weights = part
+        return jnp.sum(weights * pair.log_base(rows)), ()
+
+    return over_blocks(base, (data.values, data.weights), *data.cuts)[0]

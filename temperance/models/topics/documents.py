@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from scipy import sparse
 
 from ...data import Corpus, as_corpus
 from ...errors import InvalidData
@@ -90,6 +89,8 @@ def corpus_of(data: Data, n_words: int) -> Corpus:
     words, counts = np.asarray(x.words)[:n], np.asarray(x.counts)[:n]
     here = counts > 0
     rows = np.repeat(np.arange(n), here.sum(axis=1))
+    from scipy import sparse
+
     return as_corpus(sparse.csr_array((counts[here], (rows, words[here])), shape=(n, n_words)), fractional=True)
 
 

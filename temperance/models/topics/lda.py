@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Key
 
+from ..._arguments import check_choice, check_count
 from ...data import Corpus, as_corpus, as_weights
 from ...data.memory import require_memory
 from ...data.tokenise import Tokeniser
@@ -34,7 +35,6 @@ from .._blocks import Heat
 from .._data import Data, Stochastic, bucket, make_data
 from .._model import Conditional, Means, Posterior, Powers, Walked
 from .._normaliser import Normaliser
-from ..mixture.finite import check_choice, check_count
 from .documents import Collapsible, Documents, as_documents, corpus_of, given_documents
 from .heat import topic_heat, topics_normaliser, with_costs
 from .report import mean_topics, proportions, top_words
