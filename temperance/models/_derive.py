@@ -167,9 +167,15 @@ def _step_back(
         return model.bound(Posterior(_between(old, new, share), local), data, powers)
 
     start = value(jnp.zeros(()))
-    share = jax.lax.while_loop(
-        lambda share: (share > _SHORTEST) & ~(value(share) >= start), lambda share: 0.5 * share, jnp.ones(())
-    )
+    enough = start - 0.1 * model.rounding * jnp.abs(start)
+
+    def lower(tried: tuple[Array, Array]) -> Array:
+        return (tried[0] > _SHORTEST) & ~(tried[1] >= enough)
+
+    def halve(tried: tuple[Array, Array]) -> tuple[Array, Array]:
+        return 0.5 * tried[0], value(0.5 * tried[0])
+
+    share, _ = jax.lax.while_loop(lower, halve, (jnp.ones(()), value(jnp.ones(()))))
     return _between(old, new, jnp.where(share > _SHORTEST, share, 0.0))
 
 
