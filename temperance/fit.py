@@ -59,7 +59,7 @@ class Fit:
 
     model: Model
     method: Method
-    log_evidence: float
+    log_evidence: float | None  # None where the method estimates none
     history: dict[str, np.ndarray]
     converged: bool
     seconds: float
@@ -396,7 +396,7 @@ def _fit(
     if interrupted:
         result = result._replace(converged=False)
     seconds = done.seconds + time.perf_counter() - began
-    if not result.log_evidence < np.inf:
+    if result.log_evidence is not None and not np.isfinite(result.log_evidence):
         raise NumericalFailure(
             f"{method.name} ended with a log evidence of {result.log_evidence}; try a less extreme prior"
         )
@@ -428,6 +428,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     cells = [cell.fit for row in value.cells for cell in row] if isinstance(value, Comparison) else [value]
     for found in filter(None, cells):
         check_fit(found)
+        if found.log_evidence is not None and not np.isfinite(found.log_evidence):  # in files of version 0.1
+            object.__setattr__(found, "log_evidence", None)
     return value
 
 

@@ -30,7 +30,7 @@ def summarise(fit: Fit) -> str:
 
 
 def _evidence(fit: Fit) -> str:
-    if not np.isfinite(fit.log_evidence):
+    if fit.log_evidence is None:
         return "not estimated"
     error = "" if fit.standard_error is None else f" ± {fit.standard_error:.4f}"
     return f"{fit.log_evidence:.4f}{error}"

@@ -33,7 +33,7 @@ def bracket(*fits: Fit) -> tuple[float, float]:
 def _says(fit: Fit) -> tuple[float, float]:
     if fit.bracket is not None:
         return fit.bracket
-    return (fit.log_evidence, np.inf) if _is_bound(fit) else (-np.inf, np.inf)
+    return (fit.log_evidence, np.inf) if fit.log_evidence is not None and _is_bound(fit) else (-np.inf, np.inf)
 
 
 def _is_bound(fit: Fit) -> bool:

@@ -37,7 +37,9 @@ class Cell:
 
     @property
     def log_evidence(self) -> float:
-        return -np.inf if self.fit is None else self.fit.log_evidence
+        """Minus infinity where there is none: such a model is never the best."""
+        found = None if self.fit is None else self.fit.log_evidence
+        return -np.inf if found is None else found
 
     @property
     def total(self) -> float:

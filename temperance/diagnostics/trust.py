@@ -37,6 +37,8 @@ def diagnose(fit: Fit, seed: Any = 0) -> Diagnosis:
             f"diagnose is for deterministic approximations such as tp.VB's; {fit.method.name} draws, and its own "
             "fit.standard_error, fit.bracket and fit.converged say how far to trust it"
         )
+    if fit.log_evidence is None:
+        raise UnsupportedMethod(f"diagnose judges a log evidence, and this fit by {fit.method.name} has none")
     khat, covered = None, False
     if not fit.model.local_groups:
         weighed = _again(fit, ImportanceSampling(draws=2048, proposal=fit), as_key(seed))

@@ -99,13 +99,13 @@ class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
         init = self._init()
         x, weights = self._merged(x, sample_weight, self._method(1), init)
         warm = bool(getattr(self, "warm_start", False)) and hasattr(self, "fit_")
-        before = self.log_evidence_ if warm else -np.inf
+        before = self.log_evidence_ if warm else None
         if warm:
             init = self.fit_.responsibilities(x)
         done = self._run(self._model(x, weights, init), x, weights)
         self._keep(done, 0.0)
         # A few steps at a time converge when a whole call gains no more than tol.
-        self.converged_ = self.converged_ or bool(warm and abs(done.log_evidence - before) < self.tol)
+        self.converged_ = self.converged_ or _gained_little(done.log_evidence, before, self.tol)
         if not self.converged_:
             warn_if_cut_short(self, done)
         return self
@@ -138,10 +138,11 @@ class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
     def _rows(self, X: Any, reset: bool = False) -> np.ndarray:
         return validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
 
-    def _keep(self, done: tp.Fit, so_far: float) -> None:
-        """Show a fit; `so_far` is the log evidence of the batches before."""
+    def _keep(self, done: tp.Fit, so_far: float | None) -> None:
+        """Show a fit; `so_far` is the log evidence of the batches before, None where the method estimates none."""
         self.fit_ = done
-        self.log_evidence_ = so_far + done.log_evidence
+        found = done.log_evidence
+        self.log_evidence_ = None if so_far is None or found is None else so_far + found
         self.converged_ = done.converged
         self.n_iter_ = max(1, steps_of(done))
         state, model = done._families(), done.model
@@ -153,3 +154,7 @@ class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _gained_little(after: float | None, before: float | None, tol: float) -> bool:
+    return after is not None and before is not None and abs(after - before) < tol

@@ -43,7 +43,7 @@ class Result(NamedTuple):
     """What a method concludes from a run."""
 
     state: Any  # a Posterior, or draws
-    log_evidence: float
+    log_evidence: float | None  # None where the method estimates none
     history: dict[str, np.ndarray]
     converged: bool
     bracket: tuple[float, float] | None = None

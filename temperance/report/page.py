@@ -143,7 +143,7 @@ def _bracket(low: float | None, high: float | None) -> str | None:
 
 def _fit(fit: Fit, names: Sequence[str] | None) -> list[str]:
     notes = [note[:1].upper() + note[1:] + "." for note in fit.notes]
-    answer = (f"{fit.log_evidence:.2f}", "log evidence") if np.isfinite(fit.log_evidence) else None
+    answer = (f"{fit.log_evidence:.2f}", "log evidence") if fit.log_evidence is not None else None
     return [_summary(fit_sentences(fit), notes, answer), *_found(fit, names)]
 
 
@@ -209,8 +209,9 @@ def _fit_figures(fit: Fit, names: Sequence[str] | None) -> list[tuple[str, Calla
         found.append(("Weights", lambda: plots.weights(fit), "The share of each component; × marks those without data.",
                       "Bar chart of the weights; the numbers are in the table."))  # fmt: skip
     if any(key in fit.history for key in ("elbo", "log_evidence", "log_joint")):
+        end = "" if fit.log_evidence is None else f", ending at {fit.log_evidence:.2f}"
         found.append(("The run", lambda: plots.trace(fit), "What the method reported at each step.",
-                      f"Line chart over the steps, ending at {fit.log_evidence:.2f}."))  # fmt: skip
+                      f"Line chart over the steps{end}."))  # fmt: skip
     if "slopes" in fit.history and "ladder" in fit.details:
         found += [
             ("Thermodynamic curve", lambda: plots.thermodynamic(fit), "The area under the curve is the log evidence; "

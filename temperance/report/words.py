@@ -144,7 +144,7 @@ def fit_sentences(fit: Fit) -> list[str]:
     what = f" with {sized(size[1], size[0])}" if size else ""
     name = f"{_capital(fit.model.words.article)} {type(fit.model).__name__}"
     lines = [f"{name}{what} was fitted to {fit.data.size:,} data by {fit.method.name}."]
-    if np.isfinite(fit.log_evidence):
+    if fit.log_evidence is not None:
         between = "" if fit.bracket is None else f", between {fit.bracket[0]:.2f} and {fit.bracket[1]:.2f}"
         lines.append(f"The log evidence is {fit.log_evidence:.2f}{between}.")
     table = fit.table()

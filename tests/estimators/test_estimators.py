@@ -259,7 +259,7 @@ def test_every_method_by_name(inference: Any) -> None:
     found = estimators.BayesianGaussianMixture(**SAME | {"inference": inference}).fit(X)
     assert np.abs(np.sort(found.means_[:, 0]) - np.sort(CENTRES[:, 0])).max() < 0.6
     assert np.isfinite(found.score(X)) and set(found.predict(X)) == {0, 1, 2}
-    assert np.isfinite(found.log_evidence_) == (inference in EVIDENCE)  # plain sampling has no evidence
+    assert (found.log_evidence_ is not None) == (inference in EVIDENCE)  # plain sampling has no evidence
 
 
 @pytest.mark.slow

@@ -144,7 +144,7 @@ class Together(Method):
         ends = np.where(converged, evidence, np.nan)
         return Result(
             state=Posterior(state.blocks, {}),
-            log_evidence=float(evidence[best]) if converged[best] else float("-inf"),
+            log_evidence=float(evidence[best]) if converged[best] else None,
             history={name: values[:, best] for name, values in run.history.items()} | {"restarts": ends},
             converged=bool(converged[best]) and not run.interrupted,
             details=details,

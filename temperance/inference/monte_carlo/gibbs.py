@@ -80,7 +80,7 @@ class Gibbs(Method):
         draws, history = kept(run, self.warmup)
         return Result(
             state=draws,
-            log_evidence=float("-inf"),
+            log_evidence=None,
             history=history,
             converged=not run.interrupted and split_r_hat(history["log_joint"].T) < MIXED,
             notes=(f"{self.name} draws from the posterior and has no evidence to report: see tp.ParallelTempering",),

@@ -184,7 +184,7 @@ class SMC(Method):
         share = np.broadcast_to(judged.log_evidences[:, None], forward.shape[:2])
         return Result(
             state=Draws(blocks, jnp.asarray(share)),
-            log_evidence=judged.estimates["upwards"].log_evidence if arrived else float("-inf"),
+            log_evidence=judged.estimates["upwards"].log_evidence if arrived else None,
             history={"beta": betas, "log_weight": judged.path},
             converged=arrived and not judged.doubts,
             bracket=judged.bracket if arrived else None,

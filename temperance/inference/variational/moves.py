@@ -69,6 +69,7 @@ def improve(
 ) -> Result:
     """Moves from the best restart until none raises the bound; `again(states, sweeps)` runs the method on."""
     best, bound, converged = result.state, result.log_evidence, result.converged
+    assert bound is not None
     accepted: list[str] = []
     bounds: list[float] = []
     for number in range(_ROUNDS):

@@ -1,5 +1,6 @@
 """Gibbs sampling, plain and collapsed, against enumeration; and everything a fit does with draws."""
 
+import dataclasses
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -104,9 +105,22 @@ def test_the_seed_decides() -> None:
     np.testing.assert_array_equal(again.history["log_joint"], fitted().history["log_joint"])
 
 
-def test_evidence_is_not_claimed() -> None:
-    assert fitted().log_evidence == -np.inf
-    assert any("no evidence" in note for note in fitted().notes)
+def test_evidence_is_not_claimed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A sampler estimates none: None everywhere, and nothing that reads it stumbles."""
+    fit = fitted()
+    assert fit.log_evidence is None and fit.bracket is None and fit.standard_error is None
+    assert any("no evidence" in note for note in fit.notes)
+    fit.save(tmp_path / "fit")
+    assert tp.load(tmp_path / "fit").log_evidence is None
+    fit.summary()
+    assert "log evidence not estimated" in capsys.readouterr().out
+    page = Path(tp.report(fit, tmp_path / "page.html")).read_text()
+    assert "None" not in page and "-inf" not in page and "−inf" not in page
+
+
+def test_a_file_with_an_infinite_evidence_is_read_as_one_without(tmp_path: Path) -> None:
+    dataclasses.replace(fitted(), log_evidence=-np.inf).save(tmp_path / "fit")
+    assert tp.load(tmp_path / "fit").log_evidence is None
 
 
 @pytest.mark.parametrize(
