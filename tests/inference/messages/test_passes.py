@@ -307,7 +307,7 @@ def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
         (
             lambda: tp.fit(tp.LinearRegression(), (np.ones((3, 1)), np.arange(3.0)), tp.EP()),
             UnsupportedMethod,
-            "those of LinearRegression are not",
+            "this LinearRegression declares none",
         ),
         (
             lambda: tp.fit(tp.GaussianMixture(2, missing="marginalise"), [[0.0, np.nan], [1.0, 2.0]], tp.EP()),
