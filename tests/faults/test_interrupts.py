@@ -38,7 +38,7 @@ def test_an_interrupted_run_is_a_result_and_goes_on(name: str, tmp_path: Path) -
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if name not in ONE_STEP:
         assert cut.interrupted and not cut.converged
-    assert not np.isnan(cut.log_evidence)
+    assert cut.log_evidence is None or np.isfinite(cut.log_evidence)
     if isinstance(model, tp.Mixture):
         assert np.isfinite(cut.log_predictive(data)).all()
     same(fit(name, checkpoint=tmp_path / "kept"), fit(name))

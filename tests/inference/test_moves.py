@@ -47,7 +47,7 @@ def test_never_worse_over_fifty_problems() -> None:
         model = mixture(rng.dirichlet(np.full(3, 0.1), size=36))
         plain, fit = (tp.fit(model, x, method, seed=seed) for method in (tp.VB(), tp.VB(moves=True)))
         if len(fit.history["moves"]) == 0:
-            assert fit.log_evidence == plain.log_evidence
+            assert fit.log_evidence == pytest.approx(plain.log_evidence, rel=1e-14)  # another engine
         else:
             assert fit.log_evidence > plain.log_evidence
             better += 1

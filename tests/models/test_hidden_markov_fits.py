@@ -93,7 +93,7 @@ def test_comparison_counts_the_labels() -> None:
 
 
 def messages(model: tp.HMM, m: Any, data: Data) -> list[np.ndarray]:
-    return [np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter_jit(model.walk)(m, data)[0].messages)]
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter_jit(model.walk)(m, data).messages)]
 
 
 @pytest.mark.slow

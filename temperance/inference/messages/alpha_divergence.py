@@ -163,10 +163,14 @@ class MessagePassing(Method):
             "corrected": fresh.corrected,
         }
         if passed.trace is not None:
-            info["trace"] = passed.trace - log_normaliser(state.prior)
+            # Rows of padding change nothing: they come last, and `result` leaves them out.
+            seen = jnp.argsort(~factors.live[order], stable=True)
+            info["trace"] = passed.trace[seen] - log_normaliser(state.prior)
         return fresh, info
 
     def result(self, model: Model, data: Data, run: Run) -> Result:
+        if self.trace:
+            run = run._replace(history=run.history | {"trace": run.history["trace"][..., : data.size]})
         return conclude(self, data, run)
 
     def corrected_log_evidence(self, model: Model, data: Data, q: Posterior, details: Mapping[str, Any]) -> float:

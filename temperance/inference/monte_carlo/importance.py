@@ -27,7 +27,7 @@ from .draws import Draws
 from .proposal import Proposal, propose
 
 TRUSTED = 0.7  # k̂ up to which averages over the weights can be trusted (Vehtari et al., 2024)
-ALIKE = 0.8  # of the draws: with as many effective ones the tail does not matter
+ALIKE = 0.7  # of the draws: with as many effective ones the tail does not matter
 FEWEST = 30  # effective draws below which a standard error says nothing
 SEARCHES = 24  # starts of VB that look for modes
 OPTIMA = 8  # of them in the proposal at most
