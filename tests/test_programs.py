@@ -169,7 +169,9 @@ def test_a_fit_has_the_bits_of_filter_jit(monkeypatch):
 def cheaply(monkeypatch):
     used = []
     compile_ = compilation._compile
-    monkeypatch.setattr(compilation, "_compile", lambda *args: used.append(bool(args[1])) or compile_(*args))
+    monkeypatch.setattr(
+        compilation, "_compile", lambda *args: used.append(args[1] == compilation.CHEAP) or compile_(*args)
+    )
     return used
 
 
@@ -196,8 +198,18 @@ def test_long_loops_are_compiled_well(cheaply):
     jaxpr = jax.make_jaxpr(loops, static_argnums=1)(np.ones(100), 7)
     assert 7 * 10 * 200 <= compilation.work(jaxpr) <= 7 * 10 * 220  # a product reads and writes 200 numbers
     program(loops)(np.ones(100), 7)
-    program(loops)(np.ones(100), 20_000)
+    program(loops)(np.ones(1000), 20_000)
     assert cheaply == [True, False]
+
+
+def test_steps_on_few_numbers_do_not_count_and_loops_of_unknown_length_do():
+    def until(x):
+        return jax.lax.while_loop(lambda x: x[0] < 1e9, lambda x: x * 2, x)
+
+    assert compilation.work(jax.make_jaxpr(until)(np.ones(10))) == 0
+    assert compilation.work(jax.make_jaxpr(until)(np.ones(1000))) == compilation.PASSES * 2000
+    within = jax.make_jaxpr(lambda x: jax.lax.while_loop(lambda x: x[0] < 1e9, until, x))(np.ones(1000))
+    assert compilation.work(within) == compilation.PASSES * compilation.INNER_PASSES * 2000
 
 
 def test_an_option_that_jax_does_not_know_is_left_out(monkeypatch):
