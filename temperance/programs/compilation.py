@@ -24,10 +24,7 @@ MIDDLING: Mapping[str, Any] = CHEAP | {"xla_backend_optimization_level": 1}
 # Numbers read and written in one call from which the next step of optimisation pays even in the first run.
 LONG, VERY_LONG = 2**27, 2**34
 FEW = 128  # numbers: an operation on fewer of them takes as long however it is compiled
-PASSES, INNER_PASSES = (
-    64,
-    4,
-)  # of a loop of unknown length: through steps of a method, or within one (rejection, Newton)
+PASSES, INNER_PASSES = 64, 4  # of a loop of unknown length: over steps, or within one (rejection, Newton)
 _REJECTED: set[str] = set()  # options that this version of JAX does not know
 _CALLS = re.compile(r'custom_call\s*@"?([\w.$]+)|call_target_name\s*=\s*"([^"]+)"')
 
