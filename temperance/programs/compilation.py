@@ -20,7 +20,7 @@ import numpy as np
 # Fewer passes of the compiler: several times faster to compile, up to six times slower to run.
 CHEAP: Mapping[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0}
 # A little slower to compile than that, and of small arrays as fast as what is optimised wholly.
-MIDDLING: Mapping[str, Any] = CHEAP | {"xla_backend_optimization_level": 1}
+MIDDLING: Mapping[str, Any] = {**CHEAP, "xla_backend_optimization_level": 1}
 # Numbers read and written in one call from which the next step of optimisation pays even in the first run.
 LONG, VERY_LONG = 2**27, 2**34
 FEW = 128  # numbers: an operation on fewer of them takes as long however it is compiled
