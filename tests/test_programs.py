@@ -169,7 +169,12 @@ def test_a_fit_has_the_bits_of_filter_jit(monkeypatch):
 def cheaply(monkeypatch):
     used = []
     compile_ = compilation._compile
-    monkeypatch.setattr(compilation, "_compile", lambda *args: used.append(bool(args[1])) or compile_(*args))
+
+    def watched(lowered, options):
+        used.append(options == compilation.CHEAP)
+        return compile_(lowered, options)
+
+    monkeypatch.setattr(compilation, "_compile", watched)
     return used
 
 
@@ -196,8 +201,18 @@ def test_long_loops_are_compiled_well(cheaply):
     jaxpr = jax.make_jaxpr(loops, static_argnums=1)(np.ones(100), 7)
     assert 7 * 10 * 200 <= compilation.work(jaxpr) <= 7 * 10 * 220  # a product reads and writes 200 numbers
     program(loops)(np.ones(100), 7)
-    program(loops)(np.ones(100), 20_000)
+    program(loops)(np.ones(1000), 20_000)
     assert cheaply == [True, False]
+
+
+def test_steps_on_few_numbers_do_not_count_and_loops_of_unknown_length_do():
+    def until(x, body=lambda x: x * 2):
+        return jax.lax.while_loop(lambda both: both[1] < 5, lambda both: (body(both[0]), both[1] + 1), (x, 0))[0]
+
+    assert compilation.work(jax.make_jaxpr(until)(np.ones(10))) == 0
+    assert compilation.work(jax.make_jaxpr(until)(np.ones(1000))) == compilation.PASSES * 2001
+    within = jax.make_jaxpr(lambda x: until(x, until))(np.ones(1000))
+    assert compilation.work(within) == compilation.PASSES * compilation.INNER_PASSES * 2001
 
 
 def test_an_option_that_jax_does_not_know_is_left_out(monkeypatch):

@@ -67,7 +67,8 @@ def run(
     from ..kernels import run_engine, walk_engine
 
     began = time.perf_counter()
-    engine = run_engine(method, model, data) if start is None else None
+    engine = run_engine(method, model, data)
+    engine = engine if engine is None or start is None or engine.goes_on else None
     steps = _chunk if engine is None else engine.chunk
     if not isinstance(data, Streamed) and not method.counts_rows:
         data = data.uncounted()
@@ -153,7 +154,8 @@ def _first_carry(
 ) -> Carry:
     """Where all restarts begin: at given states, or at the method's own (compiled, or by an engine)."""
     if engine is not None:
-        return _host_carry(engine.start(method, model, data, keys, kinds), len(keys))
+        begun = engine.start(method, model, data, keys, kinds) if start is None else start
+        return _host_carry(begun, len(keys))
     return _start(method, model, data, keys, kinds) if start is None else _carry(start, len(keys))
 
 

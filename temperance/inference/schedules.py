@@ -19,16 +19,17 @@ def power_ladder(size: int, power: float = POWER) -> np.ndarray:
     return np.linspace(0.0, 1.0, size) ** power
 
 
-def equal_rejection(betas: Float[Array, " k"], rejection: Float[Array, " k-1"]) -> Float[Array, " k"]:
+def equal_rejection(betas: Float[Array, " k"], rejection: Float[Array, " k-1"], xp: Any = jnp) -> Any:
     """The ladder of the same size on which all neighbours would reject equally often.
 
     The rejection between neighbours is, to first order, the increase of the communication barrier
     Λ(β) = ∫ λ(β) dβ (Syed et al., 2022); Λ is interpolated in s = β^(1/5) and cut into equal parts.
+    `xp` is the library of the arrays.
     """
-    barrier = jnp.concatenate([jnp.zeros(1), jnp.cumsum(jnp.maximum(rejection, LEAST_REJECTION))])
-    steps = jnp.linspace(0.0, 1.0, betas.shape[0])
-    places = jnp.interp(steps, barrier / barrier[-1], betas ** (1.0 / POWER)) ** POWER
-    return places.at[0].set(0.0).at[-1].set(1.0)
+    barrier = xp.concatenate([xp.zeros(1), xp.cumsum(xp.maximum(rejection, LEAST_REJECTION))])
+    steps = xp.linspace(0.0, 1.0, betas.shape[0])
+    places = xp.interp(steps, barrier / barrier[-1], betas ** (1.0 / POWER)) ** POWER
+    return xp.concatenate([xp.zeros(1), places[1:-1], xp.ones(1)])
 
 
 def as_ladder(betas: Any) -> tuple[float, ...]:

@@ -76,6 +76,7 @@ class RunEngine(NamedTuple):
     name: str
     start: Callable[..., Any]  # (method, model, data, keys) → the states of all restarts
     chunk: Callable[..., tuple[Any, dict[str, Any]]]  # as `_chunk` there
+    goes_on: bool = False  # whether it also takes the steps of a run that begins at given states
 
 
 def run_engine(method: Any, model: Any, data: Any) -> RunEngine | None:

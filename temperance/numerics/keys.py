@@ -19,7 +19,7 @@ def make_key(seed: int) -> Key[Array, ""]:
     """`jax.random.key(seed)`."""
     if not _is_threefry():
         return jax.random.key(seed)
-    return _wrap(_seed(seed))
+    return wrap(_seed(seed))
 
 
 def fold_in(key: Key[Array, ""], number: int) -> Key[Array, ""]:
@@ -27,7 +27,7 @@ def fold_in(key: Key[Array, ""], number: int) -> Key[Array, ""]:
     if not _is_threefry(key):
         return jax.random.fold_in(key, number)
     high, low = _seed(number & 0xFFFFFFFF)
-    return _wrap(np.array(_threefry(_data(key), np.array([high]), np.array([low])))[:, 0])
+    return wrap(np.array(_threefry(_data(key), np.array([high]), np.array([low])))[:, 0])
 
 
 def split(key: Key[Array, ""], count: int, which: slice = slice(None)) -> Key[Array, " n"]:
@@ -35,7 +35,7 @@ def split(key: Key[Array, ""], count: int, which: slice = slice(None)) -> Key[Ar
     if not _is_threefry(key) or not jax.config.jax_threefry_partitionable:  # type: ignore[attr-defined]
         return jax.random.split(key, count)[which]
     low = np.arange(count, dtype=np.uint32)
-    return _wrap(np.stack(_threefry(_data(key), np.zeros_like(low), low), axis=-1)[which])
+    return wrap(np.stack(_threefry(_data(key), np.zeros_like(low), low), axis=-1)[which])
 
 
 def is_host() -> bool:
@@ -63,7 +63,8 @@ def _is_threefry(key: Key[Array, ""] | None = None) -> bool:
     return str(jax.random.key_impl(key)) in ("threefry2x32", "fry")
 
 
-def _wrap(data: np.ndarray) -> Key[Array, "..."]:
+def wrap(data: np.ndarray) -> Key[Array, "..."]:
+    """Keys from their integers."""
     return jax.random.wrap_key_data(jax.device_put(data), impl="threefry2x32")
 
 

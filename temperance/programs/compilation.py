@@ -17,9 +17,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# Fewer passes of the compiler: faster to compile, up to several times slower to run.
+# Fewer passes of the compiler: several times faster to compile, up to six times slower to run.
 CHEAP: Mapping[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0}
-LONG = 2**24  # numbers read and written in one call: with more, whole optimisation pays even in the first run
+# A little slower to compile than that, and of small arrays as fast as what is optimised wholly.
+MIDDLING: Mapping[str, Any] = {**CHEAP, "xla_backend_optimization_level": 1}
+# Numbers read and written in one call from which the next step of optimisation pays even in the first run.
+LONG, VERY_LONG = 2**27, 2**34
+FEW = 128  # numbers: an operation on fewer of them takes as long however it is compiled
+PASSES, INNER_PASSES = 64, 4  # of a loop of unknown length: over steps, or within one (rejection, Newton)
 _REJECTED: set[str] = set()  # options that this version of JAX does not know
 _CALLS = re.compile(r'custom_call\s*@"?([\w.$]+)|call_target_name\s*=\s*"([^"]+)"')
 
@@ -106,7 +111,7 @@ def build(
 
     flat.__name__, flat.__qualname__ = fun.__name__, fun.__qualname__
     traced = jax.jit(flat).trace(*arrays)
-    options = CHEAP if (work(traced.jaxpr) < LONG if cheap is None else cheap) else {}
+    options = _options(traced.jaxpr) if cheap is None else CHEAP if cheap else {}
     lowered = traced.lower()
     targets = frozenset(first or second for first, second in _CALLS.findall(lowered.as_text()))
     with _Watch() as watch, _unwritten() if to_keep else contextlib.nullcontext():
@@ -114,13 +119,21 @@ def build(
     return Executable(compiled, results[-1], targets, "JAX" if watch.hit else "compiled")
 
 
-def work(jaxpr: Any) -> int:
-    """The numbers that a function reads and writes, loops of unknown length counted as one pass."""
+def _options(jaxpr: Any) -> Mapping[str, Any]:
+    amount = work(jaxpr)
+    return CHEAP if amount < LONG else MIDDLING if amount < VERY_LONG else {}
+
+
+def work(jaxpr: Any, passes: int = PASSES) -> int:
+    """The numbers that operations on many of them read and write, with `passes` through loops of unknown length."""
     total = 0
     for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
-        inner = [work(part) for value in equation.params.values() for part in _functions(value)]
-        atoms = [*equation.invars, *equation.outvars]
-        total += sum(inner) * equation.params.get("length", 1) if inner else sum(_size(atom.aval) for atom in atoms)
+        loops = equation.primitive.name == "while"
+        within = INNER_PASSES if loops else passes
+        inner = [work(part, within) for value in equation.params.values() for part in _functions(value)]
+        own = sum(_size(atom.aval) for atom in [*equation.invars, *equation.outvars])
+        times = passes if loops else equation.params.get("length", 1)
+        total += times * sum(inner) if inner else own if own >= FEW else 0
     return total
 
 

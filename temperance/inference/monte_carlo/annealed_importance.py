@@ -19,7 +19,11 @@ from jaxtyping import Array, Float, Int, Key
 from ...errors import InvalidParameter
 from ...evidence.bracket import outwards
 from ...evidence.weights import both_ways, downwards, effective_draws, upwards
+from ...kernels import RunEngine, small_tempered
 from ...models import Data, Each, Model
+from ...numerics.host import softmax
+from ...numerics.keys import is_host, uniforms
+from ...numerics.place import on_device
 from .._method import Again, Info, Method, Result, Run
 from ..schedules import power_ladder
 from ._support import check_counts, check_path, finite, require_distributions, require_unweighted
@@ -27,6 +31,7 @@ from .draws import Draws
 from .gibbs import State
 from .path import Path
 from .reference import Reference, as_path, inside
+from .small_runs import PARTICLES
 
 CERTAIN = 0.02  # of the particles: with fewer effective ones the weights say little
 
@@ -97,6 +102,10 @@ class AIS(Method):
             max_iter=self.temperatures - 1,
         )
 
+    def host_engine(self, model: Model, data: Any) -> RunEngine | None:
+        plain = self.path.reference or self.path.pinned is not None
+        return None if plain or not small_tempered.when(model, data) else PARTICLES
+
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Particle:
         start, up = self.path.start(key, model, data), jnp.ones((), dtype=jnp.int64)
         return Particle(start, self._log_ratio(model, start, data, 0 * up, up), up, up)
@@ -115,8 +124,12 @@ class AIS(Method):
             "log_weight": state.log_weight
         }
 
+    @property
+    def betas(self) -> np.ndarray:
+        return np.asarray(power_ladder(self.temperatures) if self.ladder is None else self.ladder)
+
     def _betas(self) -> Float[Array, " t"]:
-        return jnp.asarray(power_ladder(self.temperatures) if self.ladder is None else self.ladder)
+        return jnp.asarray(self.betas)
 
     def _log_ratio(
         self, model: Model, particle: State, data: Data, here: Int[Array, ""], there: Int[Array, ""]
@@ -135,7 +148,7 @@ class AIS(Method):
         trusted = particles >= CERTAIN * self.particles
         notes = [] if trusted else [_few(particles, self.particles)]
         return Result(
-            state=Draws(blocks, jnp.asarray(log_weights)[None]),
+            state=Draws(blocks, on_device(log_weights[None])),
             log_evidence=estimate.log_evidence,
             history={"log_weight": run.history["log_weight"]},
             converged=trusted and not run.interrupted,
@@ -163,12 +176,12 @@ class AIS(Method):
             return result._replace(notes=(*result.notes, note))
         draws, approximate = self.draws, self.draws is None
         if approximate:
-            draws = result.state.resampled(key, self.particles).flat()[0]
+            draws = _resampled(key, result.state, self.particles)
         chosen = _spread(draws, self.particles)
         kind = Particle if _reversible(model, self.path) else Returning
         size = self.particles
-        last, down = (jnp.full(size, number, dtype=jnp.int64) for number in (self.temperatures - 1, -1))
-        states = kind(State(chosen, local), jnp.zeros(size), last, down)
+        last, down = (on_device(np.full(size, number)) for number in (self.temperatures - 1, -1))
+        states = kind(State(chosen, local), on_device(np.zeros(size)), last, down)
         done = again(states, self.temperatures - 1)
         if done.interrupted:
             return result._replace(converged=False)
@@ -207,11 +220,22 @@ def _few(effective: float, particles: int) -> str:
     )
 
 
+def _resampled(key: Key[Array, ""], draws: Draws, count: int) -> Any:
+    """`Draws.resampled` on the host, where each of its operations would be compiled."""
+    assert draws.log_weights is not None
+    log_weights = np.asarray(draws.log_weights).ravel()
+    offset = uniforms(np.asarray(jax.random.key_data(key))[None], 1)[0, 0] if is_host() else jax.random.uniform(key)
+    places = (np.arange(count) + float(offset)) / count
+    index = np.searchsorted(np.cumsum(softmax(log_weights, 0)), places)
+    index = np.minimum(index, len(log_weights) - 1)
+    return jax.tree.map(lambda leaf: np.asarray(leaf).reshape((-1, *leaf.shape[2:]))[index], draws.blocks)
+
+
 def _spread(draws: Any, count: int) -> Any:
     """`count` of the draws, evenly spaced; fewer are repeated."""
     size = jax.tree.leaves(draws)[0].shape[0]
     index = np.arange(count) % size if size < count else np.linspace(0, size - 1, count).astype(int)
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[index], draws)
+    return jax.tree.map(lambda leaf: on_device(np.asarray(leaf)[index]), draws)
 
 
 jax.tree_util.register_dataclass(

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from ...errors import InvalidParameter
+from ...kernels import RunEngine, small_tempered
 from ...kernels.gaussian_replicas import Standing, generators, pack, sweeper, sweeps_a_call, unpack, when
 from ...models import Data, Mixture, Model
 from .._method import Info, Method, Result, Run
@@ -24,6 +25,7 @@ from .gibbs import State, scattered_start
 from .path import Energies, Path
 from .reference import Reference, as_path
 from .replicas import Replicas, Seen
+from .small_runs import REPLICAS
 from .tempered_result import tempered_result
 
 SWAPS = ("even-odd", "random")
@@ -103,6 +105,10 @@ class ParallelTempering(Method):
             return complete
         assert isinstance(model, Mixture)
         return dataclasses.replace(complete, block=sweeps_a_call(model, data, complete))
+
+    def host_engine(self, model: Model, data: Any) -> RunEngine | None:
+        plain = self.block or self.multistate or self.path.reference or self.path.pinned is not None
+        return None if plain or not small_tempered.when(model, data) else REPLICAS
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Replicas:
         k = self.replicas

@@ -1,0 +1,219 @@
+"""Tempered Gibbs sweeps of small Gaussian mixtures in NumPy: XLA would compile for longer than they run.
+
+Many draws (axis b) at once, each at a temperature of its own. With ℓ_nk = log p(x_n | θ_k) and ℓ_n its largest,
+
+    U(β) = Σ_n [β ℓ_n + log Σ_k π_k exp β(ℓ_nk − ℓ_n)],        z_n ~ π_k exp β(ℓ_nk − ℓ_n),
+
+and given z all blocks are drawn from their conditionals at once, as by `Path` for a path that starts at the prior.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ..families import Dirichlet, Gaussian, NormalWishart
+from ..families.normal_wishart import BeforeRounding, MeanAndPrecision
+from ..families.wishart import TINY
+from ..numerics.keys import is_host
+from ..numerics.special import LOG_2PI
+from ..numerics.streams import Streams
+from .small_mixture import _STARTS, Flat, _cholesky, flat, suits
+
+if TYPE_CHECKING:
+    from ..models import Data, Mixture
+
+NAME = "small mixture (numpy)"
+_LEAST = np.finfo(np.float64).tiny
+
+
+def when(model: Any, data: Any) -> bool:
+    """Whether a path from the prior of this model can be walked here, and before XLA would have compiled."""
+    return (
+        type(model).__name__ in ("Mixture", "GaussianMixture")
+        and data.engine == "auto"
+        and type(model.pair) is Gaussian
+        and type(model.prior["components"]) is NormalWishart
+        and isinstance(model.prior.get("weights", None), Dirichlet | None)
+        and model.start.kind in _STARTS
+        and is_host()
+        and suits(model, data)
+    )
+
+
+class Drawn(NamedTuple):
+    """Draws of the parameters, leading axes (b, k)."""
+
+    mean: np.ndarray
+    precision: np.ndarray
+    linear: np.ndarray  # Λμ
+    square: np.ndarray  # μᵀΛμ
+    log_det: np.ndarray
+    weights: np.ndarray
+
+    def at(self, index: Any) -> Drawn:
+        return Drawn(*(leaf[index] for leaf in self))
+
+
+class Levels(NamedTuple):
+    """What the components say about each datum."""
+
+    highest: np.ndarray  # b n: ℓ_n
+    below: np.ndarray  # b k n: ℓ_nk − ℓ_n
+
+
+class Problem(NamedTuple):
+    """A mixture and its data."""
+
+    flat: Flat
+    features: np.ndarray  # 1, x and x xᵀ; f n
+    natural: Any  # of the components' prior
+    delta: np.ndarray | None  # of the weights' prior; None where they are known
+    known: np.ndarray | None
+
+    def prior_draws(self, streams: Streams, count: int) -> Drawn:
+        """`count` draws of each stream."""
+        k, f = len(self.natural.count), len(self.features)
+        b = len(streams.seeds) * count
+        return self._draw(streams, np.zeros(b), np.zeros((b, k, f)))
+
+    def levels(self, drawn: Drawn) -> Levels:
+        b, k, d = drawn.mean.shape
+        constant = 0.5 * (drawn.log_det - drawn.square - d * LOG_2PI)
+        parts = [constant[..., None], drawn.linear, -0.5 * drawn.precision.reshape((b, k, -1))]
+        table = (np.concatenate(parts, axis=2).reshape((b * k, -1)) @ self.features).reshape((b, k, -1))
+        highest = table.max(axis=1)
+        table -= highest[:, None]
+        return Levels(highest, table)
+
+    def potential(self, drawn: Drawn, levels: Levels, betas: np.ndarray) -> np.ndarray:
+        """U(β) of each draw."""
+        return self._potential(drawn, levels, betas)[0]
+
+    def potential_and_slope(self, drawn: Drawn, levels: Levels, betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """U(β) and U′(β)."""
+        value, terms, total = self._potential(drawn, levels, betas)
+        terms *= levels.below
+        inside = (_least(drawn.weights)[:, None] @ terms)[:, 0] / total
+        return value, (levels.highest + inside).sum(axis=1)
+
+    def _potential(self, drawn: Drawn, levels: Levels, betas: np.ndarray) -> tuple[np.ndarray, ...]:
+        terms = levels.below * betas[:, None, None]
+        np.exp(terms, out=terms)
+        total = (_least(drawn.weights)[:, None] @ terms)[:, 0]
+        return betas * levels.highest.sum(axis=1) + np.log(total).sum(axis=1), terms, total
+
+    def sweep(self, streams: Streams, drawn: Drawn, levels: Levels, betas: np.ndarray) -> Drawn:
+        """The labels at these temperatures, then the parameters; at β = 0 an independent draw of the prior."""
+        b, k, n = levels.below.shape
+        terms = levels.below * betas[:, None, None]
+        np.exp(terms, out=terms)
+        terms *= drawn.weights[:, :, None]
+        for number in range(1, k):
+            terms[:, number] += terms[:, number - 1]
+        level = streams.uniform(b // len(streams.seeds), n).reshape((b, n))
+        level *= terms[:, -1]
+        passed = terms > level[:, None]
+        passed[:, -1] = True
+        labels = passed.astype(np.float64)
+        labels[:, 1:] -= passed[:, :-1]
+        tallies = (labels.reshape((b * k, n)) @ self.features.T).reshape((b, k, -1))
+        return self._draw(streams, betas, tallies)
+
+    def _draw(self, streams: Streams, betas: np.ndarray, tallies: np.ndarray) -> Drawn:
+        """The parameters given Σ_n z_nk (1, x_n, x_n x_nᵀ), as `NormalWishart.sample` draws them."""
+        d = self.natural.first.shape[1]
+        heated = tallies * betas[:, None, None]
+        number = heated[..., 0]
+        count = self.natural.count + number
+        second = self.natural.second + heated[..., 1 + d :].reshape((*number.shape, d, d))
+        natural = (self.natural.first + heated[..., 1 : 1 + d], count, second, self.natural.dof + number)
+        if self.known is not None:
+            weights = np.broadcast_to(np.exp(self.known), number.shape)
+        else:
+            weights = _weights(streams, self.delta + tallies[..., 0] * (betas > 0)[:, None])
+        return Drawn(*_components(streams, *natural), weights)
+
+    def log_prior(self, drawn: Drawn) -> np.ndarray:
+        """log p(θ), as the exponential family has it."""
+        natural = self.natural
+        value = (natural.first * drawn.linear).sum(axis=(1, 2)) + 0.5 * (
+            (natural.dof * drawn.log_det - natural.count * drawn.square).sum(axis=1)
+            - (natural.second * drawn.precision).sum(axis=(1, 2, 3))
+        )
+        if self.delta is not None:
+            value = value + ((self.delta - 1.0) * np.log(_least(drawn.weights))).sum(axis=1)
+        return value - self.flat.log_prior
+
+    def started(self, streams: Streams, blocks: dict[str, Any]) -> Drawn:
+        """A draw of each of these posteriors (leading axis of every leaf)."""
+        natural = blocks["components"].natural
+        parts = (natural.first, natural.count, natural.second, natural.dof)
+        components = _components(streams, *map(np.asarray, parts))
+        if self.known is not None:
+            return Drawn(*components, np.broadcast_to(np.exp(self.known), components[-1].shape))
+        return Drawn(*components, _weights(streams, np.asarray(blocks["weights"].natural.log) + 1.0))
+
+    def to_draws(self, drawn: Drawn) -> dict[str, Any]:
+        """In the form of `Model.sample_prior`."""
+        mean, precision, *before, weights = drawn
+        draws: dict[str, Any] = {"components": MeanAndPrecision(mean, precision, BeforeRounding(*before))}  # type: ignore[arg-type]
+        return draws if self.known is not None else draws | {"weights": weights}
+
+    def from_draws(self, draws: dict[str, Any]) -> Drawn:
+        mean, precision, before = jax.tree.map(np.asarray, draws["components"])
+        weights = np.asarray(draws["weights"]) if self.known is None else np.exp(self.known)
+        linear, square, log_det = before
+        return Drawn(mean, precision, linear, square, log_det, np.broadcast_to(weights, log_det.shape))
+
+
+def problem(model: Mixture, data: Data) -> Problem:
+    whole = flat(model, data)
+    x = whole.rows
+    features = np.concatenate([np.ones((1, len(x))), x.T, (x.T[:, None] * x.T).reshape((-1, len(x)))])
+    natural = jax.tree.map(np.asarray, model.prior["components"].natural)
+    known = None if model.known is None else np.asarray(model.known)
+    delta = None if known is not None else np.asarray(model.prior["weights"].natural.log) + 1.0  # type: ignore[union-attr]
+    return Problem(whole, features, natural, delta, known)
+
+
+def _least(weights: np.ndarray) -> np.ndarray:
+    return np.maximum(weights, _LEAST)
+
+
+def _weights(streams: Streams, delta: np.ndarray) -> np.ndarray:
+    logs = streams.log_gamma(delta.reshape((len(streams.seeds), -1))).reshape(delta.shape)
+    found = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def _components(
+    streams: Streams, first: np.ndarray, count: np.ndarray, second: np.ndarray, dof: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """`NormalWishart.sample`: Λ = R Rᵀ with R = L⁻ᵀB, and μ = m + L B⁻ᵀε/√v."""
+    (b, k, d), rows = first.shape, len(streams.seeds)
+    dof = dof + d
+    location = first / count[..., None]
+    lower = _cholesky(second - first[..., :, None] * location[..., None, :])
+    halves = 0.5 * (dof[..., None] - np.arange(d))
+    log_chi2 = math.log(2.0) + streams.log_gamma(halves.reshape((rows, -1))).reshape(halves.shape)
+    log_chi2 = np.maximum(log_chi2, np.log(TINY * dof)[..., None])
+    normals = streams.normal(b // rows * k, d + 1, d).reshape((b, k, d + 1, d))
+    bartlett = np.tril(normals[..., :d, :], -1)
+    bartlett[..., range(d), range(d)] = np.exp(0.5 * log_chi2)
+    noise = normals[..., d, :] / np.sqrt(count)[..., None]
+    root, turned = np.empty_like(lower), np.empty_like(noise)
+    for i in reversed(range(d)):  # Lᵀ R = B and Bᵀ y = ε, from the last row up
+        rest = (lower[..., i + 1 :, i, None] * root[..., i + 1 :, :]).sum(axis=-2)
+        root[..., i, :] = (bartlett[..., i, :] - rest) / lower[..., i, i, None]
+        rest = (bartlett[..., i + 1 :, i] * turned[..., i + 1 :]).sum(axis=-1)
+        turned[..., i] = (noise[..., i] - rest) / bartlett[..., i, i]
+    white = (root * location[..., None]).sum(axis=-2) + noise
+    log_det = log_chi2.sum(axis=-1) - 2.0 * np.log(lower[..., range(d), range(d)]).sum(axis=-1)
+    mean = location + (lower * turned[..., None, :]).sum(axis=-1)
+    linear = (root * white[..., None, :]).sum(axis=-1)
+    precision = root @ np.swapaxes(root, -1, -2)
+    return mean, precision, linear, np.square(white).sum(axis=-1), log_det
