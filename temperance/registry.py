@@ -105,7 +105,7 @@ _MIXTURE = ("vb", "annealed", "lvt", *_MESSAGES, *_SUMMED, "collapsed")
 _COUNTS = ("vb", "annealed", *_MESSAGES, *_SUMMED, "collapsed")
 _CATEGORIES = ("vb", "annealed", "vt", *_MESSAGES, *_SUMMED, "collapsed")
 _LINEAR = ("vb", "annealed", *_SUMMED)
-_SITED = ("vb", "annealed", *_MESSAGES, *_SUMMED)  # where each likelihood is of one number
+_CHAINED = ("vb", "annealed", *_MESSAGES, *_SUMMED)  # chains of states, and likelihoods of one number
 _LATENT = ("svi", "pt", "ais", "smc", "gibbs")  # where they cannot be
 
 _MODELS = (
@@ -146,8 +146,8 @@ _MODELS = (
     ),
     ModelEntry(
         "HMM", "hmm", "models.hidden_markov.model",
-        "states that follow each other; rows are steps; `--covariance` as for a mixture", "sequences", "state", _LINEAR,
-        flags=_PRIOR | {"covariance": _COVARIANCE._replace(argument="emission")}, aliases=("hidden-markov",),
+        "states that follow each other; rows are steps; `--covariance` as for a mixture", "sequences", "state",
+        _CHAINED, flags=_PRIOR | {"covariance": _COVARIANCE._replace(argument="emission")}, aliases=("hidden-markov",),
     ),
     ModelEntry(
         "LDA", "topics", "models.topics.lda", "latent Dirichlet allocation of documents", "corpus", "topic",
@@ -180,7 +180,7 @@ _MODELS = (
     ),
     *(
         ModelEntry(
-            name, command, "models.linear.generalised", about, "inputs and targets", "weight", _SITED,
+            name, command, "models.linear.generalised", about, "inputs and targets", "weight", _CHAINED,
             size=1, made_of="Polynomial",
         )
         for name, command, about in (

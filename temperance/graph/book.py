@@ -118,6 +118,10 @@ class Book:
                 + (f": {users}" if users else "")
             )
 
+    def chosen_by(self, node: Node) -> frozenset[str]:
+        """The discrete latents that choose between values of a quantity."""
+        return Spec(tuple(self.quantities.values()), tuple(self._plates), ()).gates(node.name)
+
     def require_apart(self, what: str, *nodes: Node) -> None:
         """Parents of one variable must not share latents: their statistics would not factorise."""
         spec = Spec(tuple(self.quantities.values()), tuple(self._plates), ())

@@ -193,6 +193,13 @@ class Graph(Chains):
             raise PlateMismatch(
                 f"the size of plate {plate!r} must be known for diagonal({of.name}): g.plate({plate!r}, size)"
             )
+        for index in sorted(self.chosen_by(of)):
+            if plate in self.quantities[index].plates:
+                raise NotConjugate(
+                    f"diagonal({of.name}) (at {users_line()}) joins the members of plate {plate!r}, each chosen by its "
+                    f"own {index!r} (at {self.quantities[index].line}): their joint values would have to be summed; "
+                    f"choose by a variable that is not on {plate!r}, or give each member a Gamma variable of its own"
+                )
         plates = tuple(p for p in of.plates if p != plate)
         return self.derive(f"diagonal({of.name})", "diagonal", "diagonal", {"of": of}, plates, self.sizes[plate])
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import NotConjugate, PlateMismatch, drawn
+from .errors import NotConjugate, PlateMismatch, drawn, users_line
 from .spec import Quantity
 
 if TYPE_CHECKING:
@@ -55,6 +55,11 @@ class Node:
             raise NotConjugate(
                 f"{self.name!r} must be indexed by a discrete variable (g.categorical, g.bernoulli, g.markov_chain, "
                 f"g.index), got {index!r}"
+            )
+        if index.name in self.graph.chosen_by(self):
+            raise NotConjugate(
+                f"{self.name}[{index.name}] (at {users_line()}) chooses by {index.name!r} twice, and a sum over its "
+                "values can meet it once: another discrete variable of the same parents can choose the second time"
             )
         if plate is None:
             others = [p for p in self.plates if p not in index.plates]

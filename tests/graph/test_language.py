@@ -30,6 +30,26 @@ def test_a_latent_that_is_met_twice_is_refused() -> None:
         a + a
 
 
+def test_a_discrete_variable_chooses_once() -> None:
+    """A stochastic block model has one block for each node, as a row and as a column: two variables, not one."""
+    g = Graph()
+    links = g.beta("links", 1.0, 1.0, plates=(g.plate("row", 2), g.plate("column", 2)))
+    z = g.categorical("z", g.dirichlet("weights", np.ones(2)), plates="n")
+    with pytest.raises(NotConjugate, match=r"chooses by 'z' twice") as caught:
+        links.select(z, "row").select(z, "column")
+    assert 'links.select(z, "row").select(z, "column")' in str(caught.value)
+
+
+def test_a_diagonal_of_members_that_each_have_a_choice_is_refused() -> None:
+    """Independent components whose sources are mixtures."""
+    g = Graph()
+    precision = g.gamma("precision", 1.0, 1.0, plates=(g.plate("source", 2), g.plate("kind", 3)))
+    z = g.categorical("z", g.dirichlet("weights", np.ones(3), plates="source"), plates="n")
+    with pytest.raises(NotConjugate, match=r"each chosen by its own 'z'") as caught:
+        g.diagonal(precision[z], "source")
+    assert 'g.diagonal(precision[z], "source")' in str(caught.value) and 'g.categorical("z"' in str(caught.value)
+
+
 def test_the_shape_of_a_gamma_must_be_known() -> None:
     g = Graph()
     with pytest.raises(NotConjugate, match="no family is conjugate"):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import temperance as tp
-from temperance.errors import UnsupportedMethod
 from tests.matrix.cells import CELLS, COVERING, METHODS, REFUSED, WITHOUT_TRUTH
+from tests.matrix.page import PAGE, line, refusal, table
 from tests.matrix.truths import PROBLEMS, Problem
 from tests.tiers import with_slow
 
@@ -75,10 +75,15 @@ def test_against_the_exact_answer(model: str, method: str) -> None:
     ("model", "method"), [(model, method) for model in REFUSED for method in METHODS if method in REFUSED[model]]
 )
 def test_what_cannot_be_done_is_one_sentence(model: str, method: str) -> None:
-    problem = PROBLEMS[model]
-    with pytest.raises(UnsupportedMethod) as caught:
-        tp.fit(problem.model(), problem.data, METHODS[method].method, seed=1, progress=False)
-    assert "\n" not in str(caught.value) and ("tp." in str(caught.value) or " is for " in str(caught.value))
+    sentence = refusal(model, method)
+    assert "\n" not in sentence and ("tp." in sentence or " is for " in sentence)
+    assert line(model, method, sentence) in PAGE.read_text("utf-8"), "python -m tests.matrix.page writes docs/matrix.md"
+
+
+def test_the_page_has_the_table_and_no_other_refusals() -> None:
+    text = PAGE.read_text("utf-8")
+    assert table() in text, "python -m tests.matrix.page writes docs/matrix.md"
+    assert text.count("\n- `") == sum(len(refused) for refused in REFUSED.values())
 
 
 def public(base: type) -> set[str]:
