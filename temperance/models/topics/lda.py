@@ -37,7 +37,7 @@ from .._model import Conditional, Means, Posterior, Powers, Walked
 from .._normaliser import Normaliser
 from .documents import Collapsible, Documents, as_documents, corpus_of, given_documents
 from .heat import topic_heat, topics_normaliser, with_costs
-from .report import mean_topics, proportions, top_words
+from .report import NAMING, mean_topics, proportions, top_words
 from .walk import Local, document_terms, local_step, mean_energy
 
 _LEARNED = ("document_prior", "topic_prior")
@@ -385,7 +385,7 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         assert isinstance(q.blocks["topics"], Dirichlet)
         weight = np.asarray(jnp.sum(q.blocks["topics"].concentration, axis=1))
         order = np.argsort(-weight, kind="stable")
-        words = self.topics(q, 6)
+        words = self.topics(q, 6, NAMING)
         return {
             "topic": list(order),
             "share": list(weight[order] / weight.sum()),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .lda import LDA
 
 _ROWS = 4096  # documents treated at a time
+NAMING = 0.6  # the relevance by which words name a topic (Sievert and Shirley, 2014)
 
 
 class Completion(NamedTuple):
