@@ -23,6 +23,8 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .compare import compare as compare
     from .comparison.agreement import bracket as bracket
     from .comparison.comparison import Comparison as Comparison
+    from .comparison.topic_sizes import TopicSizes as TopicSizes
+    from .comparison.topic_sizes import topic_sizes as topic_sizes
     from .data import Corpus as Corpus
     from .data import Schema as Schema
     from .data import Table as Table
@@ -67,6 +69,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .models.mixture.finite import Mixture as Mixture
     from .models.mixture.gaussian import GaussianMixture as GaussianMixture
     from .models.mixture.student import StudentMixture as StudentMixture
+    from .models.topics.by import TopicsBy as TopicsBy
     from .models.topics.lda import LDA as LDA
     from .models.topics.report import Completion as Completion
     from .models.topics.report import document_completion as document_completion

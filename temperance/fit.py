@@ -18,6 +18,7 @@ from jaxtyping import Array, Key
 from . import storage
 from ._saved import check_fit
 from .data.arrays import is_lazy
+from .data.grouping import group_values
 from .data.schema import Schema
 from .data.stream import Stream
 from .data.tables import in_order, schema_of
@@ -48,6 +49,7 @@ from .summary import summarise
 
 if TYPE_CHECKING:
     from .diagnostics.loo import LOO
+    from .models.topics.by import TopicsBy
 
 _ENGINES = ("auto", "plain")
 _ROWS = 4096  # new data are treated in pieces of this many rows, so that memory stays bounded
@@ -139,8 +141,15 @@ class Fit:
 
         model = require(self.model, Topical)
         corpus = model.new_corpus(documents) if documents is not None else model.fitted_documents(self.data)
-        beta = [[int(word) for word in topic] for topic in model.leading_words(self._families(), n_words)]
-        return coherence(beta, corpus, measure=measure)
+        best = np.argsort(-model.distributions(self._families()), axis=1, kind="stable")[:, :n_words]
+        return coherence(best.tolist(), corpus, measure=measure)
+
+    def topics_by(self, values: Any, documents: Any = None, *, level: float = 0.95) -> TopicsBy:
+        """The mean share of each topic, with intervals, among the documents (those that were fitted unless others are
+        given) with each of these `values`, one a document: categories, or numbers or dates, in intervals if many."""
+        model = require(self.model, Topical)
+        corpus = model.new_corpus(documents) if documents is not None else model.fitted_documents(self.data)
+        return model.shares_by(self._families(), corpus, group_values(values, len(corpus)), level)
 
     def transform(self, x_new: Any) -> np.ndarray:
         """The expected local variables of each datum, such as the topic proportions of a document."""

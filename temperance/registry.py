@@ -272,6 +272,7 @@ _OTHERS = {
     "compare": ("compare",),
     "comparison.agreement": ("bracket",),
     "comparison.comparison": ("Comparison",),
+    "comparison.topic_sizes": ("TopicSizes", "topic_sizes"),
     "data": ("Corpus", "Schema", "Table", "read_table", "read_texts"),
     "data.stream": ("Stream",),
     "diagnostics.coherence": ("coherence",),
@@ -289,6 +290,7 @@ _OTHERS = {
     "fit": ("Fit", "fit", "load"),
     "data.features": ("Polynomial",),
     "models.linear.answers": ("Prediction",),
+    "models.topics.by": ("TopicsBy",),
     "models.topics.report": ("Completion", "document_completion", "perplexity"),
     "report": ("report",),
 }  # fmt: skip

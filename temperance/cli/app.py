@@ -143,9 +143,9 @@ def topics(
 ) -> None:
     """Read texts, say what was left out of them, and find their topics (by collapsed variational Bayes)."""
     check_format(format)
-    from .work import fit_topics
+    from .topics import find_topics
 
-    fit_topics(source, reading, topics, seed, out, format)
+    find_topics(source, reading, topics, seed, out, format)
 
 
 @app.command(epilog="Example: temperance predict galaxy.tp galaxy --format json")

@@ -60,17 +60,18 @@ def columns(source: str, reading: Reading, like: Any = None) -> Input:
     return Input(table, Path(source).name if not known else source, table.columns, tuple(str(table.schema).split("\n")))
 
 
-def corpus(source: str, reading: Reading, vocabulary: Path | None = None) -> Input:
-    """Documents: texts, or counts of words."""
+def corpus(source: str, reading: Reading, vocabulary: Path | None = None, tables: bool = True) -> Input:
+    """Documents: texts, or counts of words (with `tables` also those of a table of numbers)."""
     language = None if reading.language == "none" else reading.language
-    found = load_corpus(source, vocabulary=vocabulary, column=reading.text, language=language)
+    found = load_corpus(source, vocabulary=vocabulary, column=reading.text, language=language, tables=tables)
     return Input(found, source, notes=tuple(getattr(found, "report", ())))
 
 
-def new_documents(source: str, reading: Reading) -> Any:
-    """Documents for a fitted model, which reads texts by itself as it read those that it was fitted to."""
+def new_documents(source: str, reading: Reading, texts: bool) -> Any:
+    """Documents for a fitted model, which reads texts by itself as it read those that it was fitted to; with `texts` it
+    was fitted to texts, so that a table of numbers is none of them."""
     with documents_of(source, reading.text) as path:
-        return load_corpus(source) if path is None else list(open_texts(path, reading.text).texts)
+        return load_corpus(source, tables=not texts) if path is None else list(open_texts(path, reading.text).texts)
 
 
 def table(

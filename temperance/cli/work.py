@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import temperance as tp
 
 from .. import registry
 from ..comparison.names import sized
-from ..errors import InvalidData, InvalidParameter
+from ..errors import InvalidParameter
 from ..registry import MethodEntry
 from ..report.words import about_labels, conclusion, fit_sentences, shown, warnings
 from . import inputs
@@ -31,7 +29,7 @@ def fit_one(
     method = budget.method(by, problem.entry)
     result = tp.fit(model, data.values, method, seed=budget.seed, checkpoint=checkpoint)
     title = f"{data.name}: {sized(size, 'components')}"
-    notes = list(dict.fromkeys([*data.notes, *result.notes, *_write(result, output, "fit", title, data)]))
+    notes = list(dict.fromkeys([*data.notes, *result.notes, *write_result(result, output, "fit", title, data)]))
     if person(output.format):
         typer.echo("\n".join(fit_sentences(result)))
         show_fit_table(result.table())
@@ -56,41 +54,13 @@ def compare_sizes(
         raise InvalidParameter(f"--resume must be a saved comparison, but {resume} holds a fit")
     methods = {name: budget.method(entry, problem.entry) for name, entry in by.items()}
     result = tp.compare(models, data.values, methods, budget.seed, workers=workers, resume=before)
-    notes = [*data.notes, *_write(result, output, "comparison", data.name, data)]
+    notes = [*data.notes, *write_result(result, output, "comparison", data.name, data)]
     if person(output.format):
         show_comparison(result, notes)
     else:
         typer.echo(as_json(_comparison_record(result, notes)))
     if not result.complete:
         _interrupted(output.out, "what was done; go on with --resume")
-
-
-def fit_topics(source: str, reading: Reading, topics: int, seed: int, out: Path | None, format: str) -> None:
-    """Topics of texts, on the screen and in a folder."""
-    data = inputs.corpus(source, reading)
-    if data.values.n_words < 2:
-        raise InvalidData(f"topics need at least two different words, but {source} has one")
-    if person(format):
-        typer.echo("\n".join(data.notes))
-    result = tp.fit(tp.LDA(topics), data.values, tp.CVB0(), seed=seed)
-    notes = list(dict.fromkeys([*data.notes, *result.notes]))
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        words = [(k, word, share) for k, topic in enumerate(result.topics(30)) for word, share in topic]
-        _write_csv(out / "topics.csv", ("topic", "word", "probability"), words)
-        shares = result.transform(data.values)
-        _write_csv(out / "documents.csv", [f"topic {k}" for k in range(topics)], shares.tolist())
-        notes += _write(result, Output(out / "fit.tp", out / "report.html", format), "fit", f"{source}: topics", data)
-    if person(format):
-        show_fit_table(result.table(), topics)
-        typer.echo("\n".join(f"note: {note}" for note in notes if note not in data.notes))
-    else:
-        typer.echo(as_json({"topics": result.table(), "log_evidence": result.log_evidence, "notes": notes}))
-
-
-def _write_csv(path: Path, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([names, *rows])
 
 
 def predict_rows(saved: Path, source: str, reading: Reading, out: Path | None, format: str) -> None:
@@ -121,7 +91,7 @@ def show_comparison(result: tp.Comparison, notes: list[str]) -> None:
         typer.echo(f"note: {note}")
 
 
-def _write(result: Any, output: Output, what: str, title: str, data: inputs.Input) -> list[str]:
+def write_result(result: Any, output: Output, what: str, title: str, data: inputs.Input) -> list[str]:
     """Save the result and its report where they are wanted, and say so."""
     notes = []
     if output.out is not None:
@@ -168,7 +138,9 @@ def _predictions(result: Any, source: str, reading: Reading) -> dict[str, list[A
     entry = registry.entry_of(fitted.model)
     kind, part = (entry.data, entry.part) if entry is not None else ("table", "component")
     if kind == "corpus":
-        shares = fitted.transform(inputs.new_documents(source, reading))
+        from .topics import shares_of_new
+
+        shares = shares_of_new(fitted, source, reading)
         return {f"{part} {k + 1}": shares[:, k].tolist() for k in range(shares.shape[1])}
     table: Any
     if kind == "columns":

@@ -82,9 +82,10 @@ def load_corpus(
     vocabulary: str | Path | None = None,
     column: str | None = None,
     language: str | None = "english",
+    tables: bool = True,
 ) -> Corpus:
     """Documents: texts (`read_texts`, with `column` and `language`), or counts of words as LDA-C, UCI, Matrix Market, a
-    sparse npz, or a table of counts with a column for each word."""
+    sparse npz, or (unless `tables` is False) a table of counts with a column for each word."""
     from .. import datasets
     from .corpus_files import read_corpus, read_vocabulary
     from .texts import count_texts, read_texts
@@ -104,10 +105,13 @@ def load_corpus(
         return read_corpus(source, vocabulary=words)
     content, name = _content(source)
     if _is_table(content, name):
+        if not tables:
+            raise InvalidData(_no_texts(_parse(content, name, None, "")))
         table, notes = _without_ids(_parse(content, name, None, ""))
         named = not table.columns[0].startswith("column ")
         corpus = as_corpus(table.values, vocabulary=words or (table.columns if named else None))
-        return dataclasses.replace(corpus, report=notes)
+        taken = f"each of its {len(table.columns)} columns is taken for a word, its numbers for counts"
+        return dataclasses.replace(corpus, report=(*notes, f"{name} holds no text: {taken}"))
     if str(source) != "-":
         return read_corpus(source, vocabulary=words)
     with tempfile.TemporaryDirectory() as folder:
@@ -132,6 +136,14 @@ def documents_of(source: str | Path, column: str | None = None) -> Iterator[Path
     else:
         path = Path(source) if Path(source).is_dir() else _existing(source)
         yield path if column is not None or looks_like_texts(path) else None
+
+
+def _no_texts(table: Table) -> str:
+    names = ", ".join(table.columns[:6]) + (", …" if len(table.columns) > 6 else "")
+    return (
+        f"{table.name} has no column of text, only numbers ({names}); if they are counts of words, one word a column, "
+        "use temperance fit --model topics"
+    )
 
 
 def _without_ids(table: Table) -> tuple[Table, tuple[str, ...]]:

@@ -198,8 +198,12 @@ class Topical(Answer):
         """The most telling words of each topic with their probabilities."""
 
     @abstractmethod
-    def leading_words(self, q: Posterior, n_words: int) -> np.ndarray:
-        """The numbers of the most probable words, (topics, n_words)."""
+    def distributions(self, q: Posterior) -> np.ndarray:
+        """The expected probability of each word in each topic, (topics, words)."""
+
+    @abstractmethod
+    def shares_by(self, q: Posterior, documents: Any, groups: Any, level: float) -> Any:
+        """The mean share of each topic in each group of documents, with intervals."""
 
     @abstractmethod
     def new_corpus(self, data: Any) -> Any:

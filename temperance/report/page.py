@@ -20,6 +20,7 @@ from ..comparison.names import sized
 from ..errors import InvalidParameter
 from ..fit import Fit
 from ..models._answers import Decomposing, Drawable, Topical
+from ..models.topics.report import NAMING
 from ..summary import _cell
 from . import plots
 from ._facts import data_of, is_gaussian
@@ -200,9 +201,10 @@ def _fit_figures(fit: Fit, names: Sequence[str] | None) -> list[tuple[str, Calla
                 ("Components", lambda: plots.pairs(fit, x, names=names), caption, "Scatter plots of pairs of columns.")
             )
     if isinstance(fit.model, Topical):
-        found.append(("Topics", lambda: plots.topics(fit), "The most probable words of each topic.",
+        caption = "The probabilities of the most telling words of each topic: those that other topics have less."
+        found.append(("Topics", lambda: plots.topics(fit, relevance=NAMING), caption,
                       "; ".join(f"topic {k + 1}: {', '.join(str(word) for word, _ in words)}"
-                                for k, words in enumerate(fit.topics(5)))))  # fmt: skip
+                                for k, words in enumerate(fit.topics(5, NAMING)))))  # fmt: skip
     if isinstance(fit.model, Decomposing):
         found.append(("Factors", lambda: plots.factors(fit), "The expected factors.", "Images of the factors."))
     if "weight" in fit.table():

@@ -9,6 +9,7 @@ from .plots_linear import forecast, loadings
 from .plots_parts import factors, topics, weights
 from .plots_sequences import states
 from .plots_tempering import energies, swaps, thermodynamic
+from .plots_topics import topic_map, topic_sizes, topics_by
 
 __all__ = [
     "density",
@@ -24,7 +25,10 @@ __all__ = [
     "states",
     "swaps",
     "thermodynamic",
+    "topic_map",
+    "topic_sizes",
     "topics",
+    "topics_by",
     "trace",
     "weights",
 ]

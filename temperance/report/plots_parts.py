@@ -29,9 +29,10 @@ def weights(fit: Fit, axes: Any = None) -> Any:
     return axes
 
 
-def topics(fit: Fit, n_words: int = 8, most: int = 9) -> Any:
-    """The most probable words of each topic, as bars; returns the figure."""
-    found = fit.topics(n_words)[:most]
+def topics(fit: Fit, n_words: int = 8, most: int = 9, relevance: float = 1.0) -> Any:
+    """The probabilities of the words of each topic, as bars: the most probable words, or those that `relevance` chooses
+    (see `fit.topics`); returns the figure."""
+    found = fit.topics(n_words, relevance)[:most]
     columns = min(3, len(found))
     rows = -(-len(found) // columns)
     figure, axes = grid_of_axes(rows, columns, 3.1 * columns, 0.24 * n_words * rows + 0.5 * rows)

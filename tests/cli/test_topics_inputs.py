@@ -1,11 +1,28 @@
-"""Texts that cannot be modelled: one sentence, exit code 2."""
+"""`temperance topics` and `predict` end to end; what holds no text is refused in one sentence, exit code 2."""
 
+import csv
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import temperance as tp
+from temperance.cli import main
 from temperance.cli.app import app
+
+CATS = ["Katze", "Maus", "Pfote", "Größe", "Fell"]
+STARS = ["Stern", "Mond", "Komet", "Nähe", "Licht"]
+
+
+def write_texts(path: Path, encoding: str) -> list[str]:
+    """Sixty texts, every other one about stars, in a csv with an id."""
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(STARS if row % 2 else CATS, 12)) for row in range(60)]
+    lines = ["id,text", *(f"{row},{text}" for row, text in enumerate(texts))]
+    path.write_bytes(("\n".join(lines) + "\n").encode(encoding))
+    return texts
 
 
 @pytest.mark.parametrize(
@@ -27,3 +44,47 @@ def test_nothing_that_is_not_text_is_modelled(tmp_path: Path, content: bytes, se
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     found = CliRunner().invoke(app, ["topics", str(tmp_path)])
     assert found.exit_code != 0 and "has no .txt files" in str(found.exception or found.output)
+
+
+def command(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = main([str(argument) for argument in arguments])
+    return code, *capsys.readouterr()
+
+
+def test_a_table_of_numbers_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "numbers.csv"
+    table.write_text("height,weight\n1,2\n3,4\n5,6\n")
+    code, _, err = command(capsys, "topics", table)
+    assert code == 2 and err.count("\n") == 1
+    assert "numbers.csv has no column of text, only numbers (height, weight)" in err
+    code, out, _ = command(capsys, "fit", table, "--model", "topics", "-k", 2, "--method", "cvb0")
+    assert code == 0 and "each of its 2 columns is taken for a word" in json.loads(out)["notes"][0]
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-8", "utf-16"])
+def test_texts_to_topics_to_new_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str], encoding: str) -> None:
+    table, out = tmp_path / "texts.csv", tmp_path / "out"
+    write_texts(table, encoding)
+    assert command(capsys, "topics", table, "--topics", 2, "--out", out)[0] == 0
+    with (out / "topics.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    leading = [{row["word"] for row in rows if row["topic"] == k and int(row["rank"]) <= 5} for k in ("1", "2")]
+    assert sorted(leading, key=min) == sorted([{w.lower() for w in CATS}, {w.lower() for w in STARS}], key=min)
+    with (out / "documents.csv").open(encoding="utf-8") as file:
+        documents = list(csv.DictReader(file))
+    assert len(documents) == 60 and len({d["main topic"] for d in documents[::2]}) == 1
+    assert {d["main topic"] for d in documents} == {"1", "2"}
+    new = tmp_path / "new.csv"
+    new.write_text("id,text\n1,Katze Maus Pfote Fell\n2,Größe Pfote Katze und Fell\n3,nothing that is known here\n")
+    code, told, err = command(capsys, "predict", out / "fit.tp", new, "--text", "text")
+    shares = [list(row.values()) for row in json.loads(told)]
+    cats = int(documents[0]["main topic"]) - 1
+    assert code == 0 and shares[0][cats] > 0.8 and shares[1][cats] > 0.8 and shares[2] == pytest.approx([0.5, 0.5])
+    assert "1 of 3 documents has none of the words of the fit" in err
+    assert np.allclose(
+        shares, tp.load(out / "fit.tp").transform(["katze maus pfote fell", "größe pfote katze fell", ""])
+    )
+    numbers = tmp_path / "numbers.csv"
+    numbers.write_text("height,weight\n1,2\n3,4\n")
+    code, _, err = command(capsys, "predict", out / "fit.tp", numbers)
+    assert code == 2 and "no column of text" in err

@@ -21,6 +21,7 @@ from jaxtyping import Array, ArrayLike, Float, Key
 
 from ..._arguments import check_choice, check_count
 from ...data import Corpus, as_corpus, as_weights
+from ...data.grouping import Grouping
 from ...data.memory import require_memory
 from ...data.tokenise import Tokeniser
 from ...errors import InvalidData, InvalidParameter
@@ -35,9 +36,10 @@ from .._blocks import Heat
 from .._data import Data, Stochastic, bucket, make_data
 from .._model import Conditional, Means, Posterior, Powers, Walked
 from .._normaliser import Normaliser
+from .by import TopicsBy, shares_by
 from .documents import Collapsible, Documents, as_documents, corpus_of, given_documents
 from .heat import topic_heat, topics_normaliser, with_costs
-from .report import mean_topics, proportions, top_words
+from .report import NAMING, mean_topics, proportions, top_words
 from .walk import Local, document_terms, local_step, mean_energy
 
 _LEARNED = ("document_prior", "topic_prior")
@@ -371,8 +373,11 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         """The most telling words of each topic with their probabilities; with `relevance` 1 the most probable."""
         return top_words(self, q, n_words, relevance)
 
-    def leading_words(self, q: Posterior, n_words: int) -> np.ndarray:
-        return np.argsort(-mean_topics(q), axis=1, kind="stable")[:, :n_words]
+    def distributions(self, q: Posterior) -> Float[np.ndarray, "k v"]:
+        return mean_topics(q)
+
+    def shares_by(self, q: Posterior, documents: Any, groups: Grouping, level: float) -> TopicsBy:
+        return shares_by(self, q, documents, groups, level)
 
     def fitted_documents(self, data: Data) -> Corpus:
         return corpus_of(data, self.n_words or 1)
@@ -385,7 +390,7 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         assert isinstance(q.blocks["topics"], Dirichlet)
         weight = np.asarray(jnp.sum(q.blocks["topics"].concentration, axis=1))
         order = np.argsort(-weight, kind="stable")
-        words = self.topics(q, 6)
+        words = self.topics(q, 6, NAMING)
         return {
             "topic": list(order),
             "share": list(weight[order] / weight.sum()),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .lda import LDA
 
 _ROWS = 4096  # documents treated at a time
+NAMING = 0.6  # the relevance by which words name a topic (Sievert and Shirley, 2014)
 
 
 class Completion(NamedTuple):
@@ -37,14 +38,25 @@ def document_completion(fit: Fit, documents: Any, *, seed: int = 0, by: str = "t
 
     Proportions are inferred given the mean topics; a held-out token w then has probability Σ_k E[θ_k] E[β_kw].
     """
+    rest, scores = _completed(fit, documents, seed, by)
+    each = sum(float(np.sum(part)) for part in scores) / rest.n_tokens
+    return Completion(each, float(np.exp(-each)), int(rest.n_tokens), by)
+
+
+def completion_scores(fit: Fit, documents: Any, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """The same for each document: Σ log p of its held-out tokens, and how many these are."""
+    rest, scores = _completed(fit, documents, seed, "tokens")
+    owner = np.repeat(np.arange(len(rest)), rest.entries)
+    return np.bincount(owner, np.concatenate(list(scores)), minlength=len(rest)), rest.lengths
+
+
+def _completed(fit: Fit, documents: Any, seed: int, by: str) -> tuple[Corpus, Iterator[np.ndarray]]:
+    """The held-out halves, and the scores of their entries."""
     model, q = _fitted(fit)
     observed, rest = model.new_corpus(documents).halves(seed, by)
     if rest.n_tokens == 0:
         raise InvalidData("no document has a token to hold out: each needs at least two")
-    theta, beta = model.transform(q, observed), mean_topics(q)
-    total = sum(float(np.sum(part)) for part in _token_scores(theta, beta, rest))
-    each = total / rest.n_tokens
-    return Completion(each, float(np.exp(-each)), int(rest.n_tokens), by)
+    return rest, _token_scores(model.transform(q, observed), mean_topics(q), rest)
 
 
 def perplexity(fit: Fit, documents: Any) -> float:
@@ -103,24 +115,34 @@ def proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.ndarray, "n k
 
 
 def _collapsed_proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.ndarray, "n k"]:
+    found = collapsed_counts(np.ascontiguousarray(mean_topics(q).T), document_prior(model, q), corpus)
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def document_prior(model: LDA, q: Posterior) -> Float[np.ndarray, " k"]:
+    """α as it is given, or as it was learned."""
+    return np.array(model.concentration({name: q.blocks[name].mean() for name in q.blocks if name == "document_prior"}))
+
+
+def collapsed_counts(by_word: np.ndarray, alpha: np.ndarray, corpus: Any) -> Float[np.ndarray, "n k"]:
+    """α plus the expected number of tokens of each topic in each document, by collapsed updates given the mean topics
+    (words × topics)."""
     from ...kernels import topics_small
     from ...kernels.topics_entries import Ascent, rows_of_corpus
 
-    by_word = np.ascontiguousarray(mean_topics(q).T)
-    m = {name: block.mean() for name, block in q.blocks.items() if name == "document_prior"}
-    ascent = Ascent(np.array(model.concentration(m)), 200, 1e-4)
+    ascent = Ascent(alpha, 200, 1e-4)
     parts = []
     for first in range(0, len(corpus), _ROWS):
         part = corpus.take(slice(first, first + _ROWS))
         ones = np.ones(len(part))
         rows = rows_of_corpus(part, np.arange(len(part)), ones, ones, ones)
-        if topics_small.folds_in(rows, model.n_topics):
+        if topics_small.folds_in(rows, len(alpha)):
             found = topics_small.fold_in(rows, by_word, ascent)
         else:
             from ...kernels.topics_collapsed import fold_in
 
             found = fold_in(rows, by_word, ascent).counts
-        parts.append(found / found.sum(axis=1, keepdims=True))
+        parts.append(found)
     return np.concatenate(parts)
 
 

@@ -1,0 +1,103 @@
+"""Plots of topics beside each other: a map, groups of documents, time, and how many there should be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..comparison.topic_sizes import TopicSizes
+from ..diagnostics.topic_map import topic_distances, topic_positions
+from ..errors import InvalidParameter
+from ..fit import Fit
+from ..models._answers import Topical, require
+from ..models.topics.by import TopicsBy
+from ..models.topics.report import NAMING
+from ._style import COLOURS, GREY, LIGHT, MARKERS, axes_or_new, colour, grid_of_axes
+
+
+def topic_map(fit: Fit, axes: Any = None, n_words: int = 3) -> Any:
+    """Topics as circles: near each other where their words are similar (Jensen–Shannon distances in two dimensions), as
+    large as their shares, with their most telling words."""
+    points, kept, shares = map_of(fit)
+    axes = axes_or_new(axes, 6.4, 4.8)
+    room = max(float(np.ptp(points, axis=0).max()), 1e-6)
+    axes.axhline(0.0, color=LIGHT, linewidth=0.8, zorder=0)
+    axes.axvline(0.0, color=LIGHT, linewidth=0.8, zorder=0)
+    axes.scatter(*points.T, s=6000 * shares, color=COLOURS[0], alpha=0.35, edgecolors=COLOURS[0], linewidths=0.8)
+    for k, (topic, (x, y)) in enumerate(zip(fit.topics(n_words, NAMING), points, strict=True)):
+        words = " ".join(str(word) for word, _ in topic)
+        label = f"{k + 1}: {words}" if len(points) <= 25 else str(k + 1)
+        axes.annotate(label, (x, y), ha="center", va="center", fontsize=7.5)
+    low, high = points.min(axis=0) - 0.22 * room, points.max(axis=0) + 0.22 * room
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xticks=[], yticks=[])
+    axes.set_xlabel(f"{kept:.0%} of the squared distances between topics are seen in the plane", fontsize=8, color=GREY)
+    return axes
+
+
+def map_of(fit: Fit) -> tuple[np.ndarray, float, np.ndarray]:
+    """Points (topics, 2), the fraction of the distances that they show, and the share of each topic."""
+    model = require(fit.model, Topical)
+    points, kept = topic_positions(topic_distances(model.distributions(fit._families())))
+    table = fit.table()
+    shares = np.empty(len(points))
+    shares[np.asarray(table["topic"], dtype=int)] = table["share"]
+    return points, kept, shares
+
+
+def topics_by(found: TopicsBy, topics: Sequence[int] | None = None) -> Any:
+    """Shares of topics in groups of documents, or over time, with intervals; returns the figure. By default it shows
+    up to nine topics (from 0), those that differ most between the groups."""
+    if not isinstance(found, TopicsBy):
+        raise InvalidParameter(f"found must come from fit.topics_by(values), got {type(found).__name__}")
+    shown = _most_different(found)[:9] if topics is None else list(topics)
+    columns = min(3, len(shown))
+    rows = -(-len(shown) // columns)
+    figure, axes = grid_of_axes(rows, columns, 3.1 * columns, 2.1 * rows)
+    places = np.arange(len(found.labels)) if found.positions is None else found.positions
+    for here, k in zip(axes.ravel(), shown, strict=False):
+        share, low, high = found.share[:, k], found.low[:, k], found.high[:, k]
+        if found.positions is None:
+            here.errorbar(places, share, [share - low, high - share], fmt="o", color=colour(0), markersize=4, capsize=2)
+            turned = {"rotation": 45, "ha": "right"} if max(map(len, found.labels)) * len(places) > 28 else {}
+            here.set_xticks(places, found.labels, fontsize=7, **turned)
+            here.set_xlim(-0.5, len(places) - 0.5)
+        else:
+            here.fill_between(places, low, high, color=colour(0), alpha=0.25, linewidth=0)
+            here.plot(places, share, color=colour(0), marker="o", markersize=3)
+        here.set_ylim(0.0, None)
+        here.set_title(f"{k + 1}: {found.words[k]}", fontsize=8, loc="left")
+        here.tick_params(labelsize=7)
+        here.locator_params(axis="y", nbins=4)
+    for here in axes.ravel()[len(shown) :]:
+        here.set_axis_off()
+    figure.supylabel("mean share", fontsize=8)
+    figure.supxlabel(found.name, fontsize=8)
+    return figure
+
+
+def _most_different(found: TopicsBy) -> list[int]:
+    """Topics by how much their shares differ between groups, in units of their intervals."""
+    width = np.maximum(found.high - found.low, 1e-12)
+    differ = np.std(found.share, axis=0) / np.mean(width, axis=0) * np.sqrt(found.share.mean(axis=0))
+    return [int(k) for k in np.argsort(-differ, kind="stable")]
+
+
+def topic_sizes(found: TopicSizes) -> Any:
+    """Held-out prediction and coherence against the number of topics; returns the figure."""
+    figure, axes = grid_of_axes(1, 2, 6.6, 2.7)
+    both = (found.held_out, found.standard_error), (found.coherence, found.coherence_error)
+    names = ("log probability of a held-out word", "coherence of the topics (NPMI)")
+    for number, (here, (values, errors), name) in enumerate(zip(axes[0], both, names, strict=True)):
+        here.errorbar(
+            found.sizes, values, errors, color=colour(number), marker=MARKERS[number], capsize=2, markersize=4
+        )
+        here.axvline(found.best, color=GREY, linestyle=":", linewidth=1)
+        here.set_xscale("log")
+        here.set_xticks(found.sizes, [str(size) for size in found.sizes], fontsize=8)
+        here.minorticks_off()
+        here.tick_params(axis="y", labelsize=8)
+        here.set_xlabel("topics", fontsize=8)
+        here.set_title(name, fontsize=8, loc="left")
+    return figure
