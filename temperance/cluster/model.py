@@ -74,6 +74,10 @@ class Distributed(Wrapped):
     def _rows_of(self, numbers: Int[Array, " p"]) -> Float[Array, " p"]:
         return self.rows[jnp.searchsorted(self.places, numbers)]
 
+    def kind_of_restart(self, number: int, data: Data) -> str | None:
+        """As in one process: by the rows that a start sees, not by the number of partitions."""
+        return self.inner.kind_of_restart(number, self.sample)
+
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
         """Where the model starts from the sample, which is all data where there are few."""
         blocks = self.inner.initial(key, self.sample).blocks

@@ -35,6 +35,14 @@ class Wrapped(Model, Predicting):
         return self.inner.apart
 
     @property
+    def curved(self) -> tuple[str, ...]:
+        return self.inner.curved
+
+    @property
+    def proposed(self) -> tuple[str, ...]:
+        return self.inner.proposed
+
+    @property
     def stochastic(self) -> Stochastic:
         return self.inner.stochastic
 
@@ -61,6 +69,12 @@ class Wrapped(Model, Predicting):
 
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Any:
         return self.inner.simulate(key, draws, n)
+
+    def kind_of_restart(self, number: int, data: Data) -> str | None:
+        return self.inner.kind_of_restart(number, data)
+
+    def starting(self, kind: str) -> Self:
+        return eqx.tree_at(lambda model: model.inner, self, self.inner.starting(kind))
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
         return self.inner.initial(key, data)
