@@ -163,14 +163,12 @@ class MessagePassing(Method):
             "corrected": fresh.corrected,
         }
         if passed.trace is not None:
-            # Rows of padding change nothing: they come last, and `result` leaves them out.
+            # Rows of padding change nothing: they come last, and `conclude` leaves them out.
             seen = jnp.argsort(~factors.live[order], stable=True)
             info["trace"] = passed.trace[seen] - log_normaliser(state.prior)
         return fresh, info
 
     def result(self, model: Model, data: Data, run: Run) -> Result:
-        if self.trace:
-            run = run._replace(history=run.history | {"trace": run.history["trace"][..., : data.size]})
         return conclude(self, data, run)
 
     def corrected_log_evidence(self, model: Model, data: Data, q: Posterior, details: Mapping[str, Any]) -> float:
@@ -217,6 +215,8 @@ def conclude(method: MessagePassing, data: Data, run: Run) -> Result:
     meaningless and can exceed the truth, so it never wins.
     """
     history = _joined_history(run)
+    if method.trace:
+        history["trace"] = history["trace"][..., : data.size]
     evidence = np.asarray(run.states.log_evidence)
     skipped, change = history["skipped"][-1], history["change"][-1]
     converged = run.converged & np.isfinite(evidence)
