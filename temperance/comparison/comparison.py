@@ -143,8 +143,8 @@ class Comparison:
         return self.models[int(np.argmax(self.probabilities_by(method)))]
 
     def set_aside(self, method: str) -> tuple[Label, ...]:
-        """The models whose result by this method may not decide: it failed, or did not converge. Probabilities are those
-        of the others among themselves."""
+        """The models whose result by this method may not decide: it failed, or did not converge. Probabilities are
+        those of the others among themselves."""
         return tuple(cell.model for cell in self.cells[self._row(method)] if not cell.usable)
 
     @property
@@ -223,15 +223,15 @@ class Comparison:
                 rows.append(
                     {
                         self.size_name: cell.model,
-                        "in_use": cell.in_use,
                         "method": name,
                         "log_evidence": cell.log_evidence if np.isfinite(cell.log_evidence) else None,
                         "label_correction": cell.label_correction,
                         "low": low,
                         "high": high,
                         "probability": float(probability) if cell.usable and not alone else None,
-                        "probability_error": float(errors[index]) if errors is not None and cell.usable else None,
                         "converged": bool(cell.fit is not None and cell.fit.converged),
+                        "probability_error": float(errors[index]) if errors is not None and cell.usable else None,
+                        "in_use": cell.in_use,
                         "seconds": None if cell.fit is None else cell.fit.seconds,
                         "failure": cell.failure or None,
                     }
