@@ -24,6 +24,8 @@ from .models._data import gathered
 from .numerics.devices import one_device
 from .numerics.keys import fold_in
 
+CRITERIA = ("evidence", "loo")
+
 
 def compare(
     models: Sequence[Model] | Mapping[Label, Model],
@@ -37,6 +39,7 @@ def compare(
     progress: bool | None = None,
     resume: Comparison | None = None,
     engine: Any = None,
+    criterion: str = "evidence",
 ) -> Comparison:
     """Fit every model by every method (default `tp.VB(restarts=10)`) and compare their evidence.
 
@@ -44,8 +47,11 @@ def compare(
     them. `prior` is one weight a model (default: all the same). `workers` fits are made side by side: the results are
     the same, and the compiler uses more than one core. Ctrl-C ends the comparison with what there is, and `resume`
     takes over from such a result whatever belongs to the same models, methods, data and seed. `engine` is a Dask
-    client whose workers make the fits, or a pool of processes (`concurrent.futures.ProcessPoolExecutor`).
+    client whose workers make the fits, or a pool of processes (`concurrent.futures.ProcessPoolExecutor`). With
+    `criterion="loo"` the best model is the one that predicts each datum best from all others (`fit.loo()`).
     """
+    if criterion not in CRITERIA:
+        raise InvalidParameter(f"criterion must be 'evidence' or 'loo', got {criterion!r}")
     named, size_name = named_models(models)
     by = named_methods(methods)
     log_prior = log_prior_of(prior, len(named))
@@ -74,7 +80,7 @@ def compare(
         tuple(cells.get((name, label), Cell(label, name, None, NOT_REACHED)) for label in named) for name in by
     )
     single = methods is None or isinstance(methods, Method)
-    return Comparison(tuple(named), tuple(by), table, log_prior, seed, single, size_name)
+    return Comparison(tuple(named), tuple(by), table, log_prior, seed, single, size_name, criterion)
 
 
 Finished = Generator[tuple[Task, Cell], None, None]

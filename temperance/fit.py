@@ -214,11 +214,12 @@ class Fit:
         """The Pareto shape of the largest importance weights: below 0.7 averages over them can be trusted."""
         return self.details.get("khat")
 
-    def diagnose(self, seed: Any = 0) -> Any:
-        """Can this approximation be trusted? Importance weights and a quick bracket by AIS, and a sentence on them."""
+    def diagnose(self, seed: Any = 0, seconds: float = 60.0) -> Any:
+        """Can this approximation be trusted? A sentence that begins with "trust it", "do not trust it because" or
+        "cannot tell within this budget", from importance weights and AIS in about so many `seconds`."""
         from .diagnostics.trust import diagnose
 
-        return diagnose(self, seed)
+        return diagnose(self, seed, seconds)
 
     def loo(self, seed: int = 0) -> LOO:
         """How well each datum is predicted from all others, by smoothed importance weights (PSIS-LOO), with the Pareto

@@ -14,7 +14,7 @@ from .. import registry
 from ..comparison.names import sized
 from ..errors import InvalidParameter
 from ..registry import MethodEntry
-from ..report.words import about_labels, conclusion, fit_sentences, shown, warnings
+from ..report.words import about_labels, columns, conclusion, fit_sentences, shown, warnings
 from . import inputs
 from .options import Budget, Output, Problem, Reading
 from .output import as_json, person, show_fit_table, show_table
@@ -83,8 +83,7 @@ def predict_rows(saved: Path, source: str, reading: Reading, out: Path | None, f
 def show_comparison(result: tp.Comparison, notes: list[str]) -> None:
     """The table, the three-line conclusion, and what else a reader should know."""
     rows = result.rows()
-    kept = [name for name in rows[0] if name not in ("seconds", "failure")]
-    show_table({name.replace("_", " "): [shown(name, row[name]) for row in rows] for name in kept})
+    show_table({name.replace("_", " "): [shown(name, row[name]) for row in rows] for name in columns(rows)})
     typer.echo("\n".join(conclusion(result)))
     labels = about_labels(result)
     for note in [*([labels] if labels else []), *warnings(result), *notes]:

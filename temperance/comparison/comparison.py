@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,9 +20,13 @@ from ..inference.variational.local_tempered import LVT
 from ..inference.variational.stochastic import SVI
 from ..inference.variational.tempered import VT
 from ..numerics.host import logsumexp
-from .names import Label
+from .names import Label, size_of
+
+if TYPE_CHECKING:
+    from ..diagnostics.loo import LOO
 
 NOT_REACHED = "not reached: the comparison was interrupted"
+_SIMULATED = 4000  # evidences, drawn by their standard errors
 _NEGLIGIBLE = 1e-9  # models of less probability than this are left out of predictions
 
 
@@ -63,6 +68,13 @@ class Cell:
         bounded = self.fit.method.monotone or isinstance(_untempered(self.fit.method), VB | SVI)
         return self.fit.converged or bounded or self.fit.bracket is not None
 
+    @property
+    def in_use(self) -> int | None:
+        """How many of the parts that the model allows hold data; None where a model has no such parts."""
+        if self.fit is None or size_of(self.fit.model) is None:
+            return None
+        return len(self.fit.table().get(self.fit.model.words.part, ())) or None
+
 
 def _untempered(method: Method) -> Method:
     """What runs at T = 1, whose bound a tempered method ends with."""
@@ -83,6 +95,7 @@ class Comparison:
     seed: Any
     single: bool  # one method, not a list
     size_name: str  # what the labels count: "components", "topics", … or "model"
+    criterion: str = "evidence"  # or "loo": what `best` goes by
 
     @property
     def log_evidence(self) -> np.ndarray:
@@ -107,7 +120,10 @@ class Comparison:
 
     @property
     def best(self) -> Label:
-        """The most probable model: its size, or its name."""
+        """The most probable model (its size, or its name); with `criterion="loo"` the one that predicts each datum best
+        from all others."""
+        if self.criterion == "loo":
+            return max(self.loo, key=lambda label: self.loo[label].elpd)
         return self.models[int(np.argmax(self.probabilities))]
 
     @property
@@ -116,12 +132,20 @@ class Comparison:
 
     @property
     def choices(self) -> dict[str, Label | None]:
-        """The model that each method prefers; None for a method without a usable result."""
+        """The model that each method prefers; None for a method without a usable result, or with one for a single
+        model of several: that is no choice."""
         return {name: self.choice(name) for name in self.methods}
 
     def choice(self, method: str) -> Label | None:
-        probabilities = self.probabilities_by(method)
-        return self.models[int(np.argmax(probabilities))] if probabilities.any() else None
+        usable = len(self.models) - len(self.set_aside(method))
+        if usable < min(2, len(self.models)):
+            return None
+        return self.models[int(np.argmax(self.probabilities_by(method)))]
+
+    def set_aside(self, method: str) -> tuple[Label, ...]:
+        """The models whose result by this method may not decide: it failed, or did not converge. Probabilities are
+        those of the others among themselves."""
+        return tuple(cell.model for cell in self.cells[self._row(method)] if not cell.usable)
 
     @property
     def probabilities(self) -> np.ndarray:
@@ -136,6 +160,23 @@ class Comparison:
         if not np.isfinite(log).any():
             return np.zeros(len(row))
         return np.exp(log - logsumexp(log))
+
+    def probability_errors_by(self, method: str) -> np.ndarray | None:
+        """The Monte Carlo error of each probability, from evidences drawn by their standard errors; None for a method
+        without such errors."""
+        row = self.cells[self._row(method)]
+        errors = [cell.fit.standard_error if cell.fit is not None and cell.usable else None for cell in row]
+        if all(error is None for error in errors):
+            return None
+        log = np.array([cell.total if cell.usable else -np.inf for cell in row]) + self.log_prior
+        noise = np.random.default_rng(0).normal(size=(_SIMULATED, len(row)))
+        drawn = log + noise * np.array([error or 0.0 for error in errors])
+        return np.asarray(np.std(np.exp(drawn - logsumexp(drawn, axis=1)[:, None]), axis=0))
+
+    @functools.cached_property
+    def loo(self) -> dict[Label, LOO]:
+        """`fit.loo()` of every model that has a fit, by the method that decides."""
+        return {cell.model: cell.fit.loo() for cell in self.cells[self._deciding()] if cell.fit is not None}
 
     def fit(self, model: Label, method: str | None = None) -> Fit:
         """The fit of one model, by default by the method that decides."""
@@ -175,8 +216,9 @@ class Comparison:
         """One dictionary for each model and method; None where there is nothing to say."""
         rows = []
         for name, row in zip(self.methods, self.cells, strict=True):
-            probabilities = self.probabilities_by(name)
-            for cell, probability in zip(row, probabilities, strict=True):
+            probabilities, errors = self.probabilities_by(name), self.probability_errors_by(name)
+            alone = len(row) - len(self.set_aside(name)) < min(2, len(row))
+            for index, (cell, probability) in enumerate(zip(row, probabilities, strict=True)):
                 low, high = cell.bracket
                 rows.append(
                     {
@@ -186,8 +228,10 @@ class Comparison:
                         "label_correction": cell.label_correction,
                         "low": low,
                         "high": high,
-                        "probability": float(probability) if cell.usable else None,
+                        "probability": float(probability) if cell.usable and not alone else None,
                         "converged": bool(cell.fit is not None and cell.fit.converged),
+                        "probability_error": float(errors[index]) if errors is not None and cell.usable else None,
+                        "in_use": cell.in_use,
                         "seconds": None if cell.fit is None else cell.fit.seconds,
                         "failure": cell.failure or None,
                     }
@@ -229,8 +273,11 @@ class Comparison:
         for index, row in enumerate(self.cells):
             if all(cell.usable and cell.fit and cell.fit.bracket and cell.fit.converged for cell in row):
                 return index
-        for index, row in enumerate(self.cells):
-            if any(cell.usable for cell in row):
-                return index
+        for least in (2, 1):  # a choice needs two models
+            for index, row in enumerate(self.cells):
+                if sum(cell.usable for cell in row) >= min(least, len(row)):
+                    return index
+        if self.criterion == "loo":
+            return next(index for index, row in enumerate(self.cells) if any(cell.fit is not None for cell in row))
         why = next((cell.failure for row in self.cells for cell in row if cell.failure), "nothing converged")
         raise NumericalFailure(f"no method has a usable log evidence for any model: {why}")

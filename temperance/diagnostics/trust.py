@@ -1,36 +1,43 @@
-"""Can an approximate posterior be trusted? Importance weights and a two-sided bracket say."""
+"""Can an approximate posterior be trusted? Importance weights and annealed particles say, within a budget."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from .._arguments import number
 from ..errors import UnsupportedMethod
-from ..inference.monte_carlo.importance import TRUSTED
+from ..evidence.bracket import WIDTH, intersect
 from ..models import Posterior
 
 if TYPE_CHECKING:
     from ..fit import Fit
 
+CLOSE = 1.0  # nats between an evidence that is to be trusted and where others place it
+FINER = 4  # times as many temperatures as before, where annealed particles say nothing
+
+Interval = tuple[float, float]
+
 
 class Diagnosis(NamedTuple):
     """What was found; printed, it is one sentence."""
 
-    khat: float | None  # Pareto shape of the largest importance weights; None where the latents cannot be summed out
+    khat: float | None  # Pareto shape of the largest importance weights; None where there are none
     log_evidence: float  # the fit's own
-    bracket: tuple[float, float]  # from AIS
-    gap: float  # from the fit's log evidence to the bracket: negative below it, 0 inside
+    bracket: Interval | None  # where importance weights, AIS, or both place the log evidence; None where neither can
+    gap: float | None  # from the fit's log evidence to the bracket: negative below it, 0 inside
     trust: bool
-    verdict: str
+    verdict: str  # begins with "trust it", "do not trust it" or "cannot tell"
 
     def __str__(self) -> str:
         return self.verdict
 
 
-def diagnose(fit: Fit, seed: Any = 0) -> Diagnosis:
+def diagnose(fit: Fit, seed: Any = 0, seconds: float = 60.0) -> Diagnosis:
     """See `Fit.diagnose`."""
     from ..fit import as_key
-    from ..inference.monte_carlo.annealed_importance import AIS
-    from ..inference.monte_carlo.importance import ImportanceSampling
 
     if not isinstance(fit.state, Posterior):
         raise UnsupportedMethod(
@@ -39,16 +46,64 @@ def diagnose(fit: Fit, seed: Any = 0) -> Diagnosis:
         )
     if fit.log_evidence is None:
         raise UnsupportedMethod(f"diagnose judges a log evidence, and this fit by {fit.method.name} has none")
-    khat, covered = None, False
-    if not fit.model.local_groups:
-        weighed = _again(fit, ImportanceSampling(draws=2048, proposal=fit), as_key(seed))
-        khat, covered = float(weighed.details["khat"]), bool(weighed.converged)
-    annealed = _again(fit, AIS(particles=64, temperatures=100), as_key(seed))
-    assert annealed.bracket is not None
-    low, high = annealed.bracket
-    gap = min(fit.log_evidence - low, 0.0) + max(fit.log_evidence - high, 0.0)
-    trust = covered and abs(gap) < 1.0
-    return Diagnosis(khat, fit.log_evidence, (low, high), gap, trust, _verdict(fit, khat, covered, (low, high), gap))
+    number("a positive number", lambda value: value > 0)("seconds", seconds)
+    ends = time.perf_counter() + seconds
+    weighed = _weighed(fit, as_key(seed), ends)
+    by_weights = _interval(weighed)
+    by_paths = _annealed(fit, as_key(seed), ends, enough=by_weights is not None)
+    places = [place for place in (by_weights, by_paths) if place is not None]
+    khat = None if weighed is None else float(weighed.details["khat"])
+    unsure = f"cannot tell within this budget ({seconds:g} s): "
+    agreed = not places or max(low for low, _ in places) <= min(high for _, high in places)
+    if not places or not agreed:
+        return Diagnosis(khat, fit.log_evidence, None, None, False, unsure + _why(fit, places, weighed))
+    low, high = intersect(*places)
+    gap = _gap(fit, low, high)
+    covered = by_weights is not None
+    where = _where(fit, (low, high), gap)
+    if abs(gap) >= CLOSE:
+        verdict = f"do not trust it because {where}"
+    elif covered:
+        verdict = f"trust it: its importance weights are well behaved, and {where}"
+    else:
+        verdict = f"{unsure}{where}, but {_unchecked(fit)}"
+    return Diagnosis(khat, fit.log_evidence, (low, high), gap, covered and abs(gap) < CLOSE, verdict)
+
+
+def _gap(fit: Fit, low: float, high: float) -> float:
+    """The fit counts one labelling of its parts, the truth all of them: from the nearer of the two."""
+    assert fit.log_evidence is not None
+    return min(fit.log_evidence + fit.label_correction - low, 0.0) + max(fit.log_evidence - high, 0.0)
+
+
+def _weighed(fit: Fit, key: Any, ends: float) -> Any:
+    """Importance sampling from the fit and from every optimum that restarts find, so that a mode it misses is seen."""
+    from ..inference.monte_carlo.importance import ImportanceSampling
+
+    if fit.model.local_groups or time.perf_counter() >= ends:
+        return None
+    return _again(fit, ImportanceSampling(draws=2048, proposal=fit), key)
+
+
+def _interval(weighed: Any) -> Interval | None:
+    if weighed is None or not weighed.converged:
+        return None
+    width = WIDTH * weighed.details["standard_error"]
+    return weighed.log_evidence - width, weighed.log_evidence + width
+
+
+def _annealed(fit: Fit, key: Any, ends: float, enough: bool) -> Interval | None:
+    """The bracket of AIS, which it withholds where something speaks against it; then more temperatures are tried."""
+    from ..inference.monte_carlo.annealed_importance import AIS
+
+    temperatures, took = 100, 0.0
+    while time.perf_counter() + FINER * took < ends:
+        began = time.perf_counter()
+        found: Interval | None = _again(fit, AIS(particles=64, temperatures=temperatures), key).bracket
+        if found is not None or enough:
+            return found
+        took, temperatures = time.perf_counter() - began, FINER * temperatures
+    return None
 
 
 def _again(fit: Fit, method: Any, key: Any) -> Any:
@@ -69,19 +124,22 @@ def _again(fit: Fit, method: Any, key: Any) -> Any:
     return complete.improve(jax.random.fold_in(key, 1), model, fit.data, result, again)
 
 
-def _verdict(fit: Fit, khat: float | None, covered: bool, bracket: tuple[float, float], gap: float) -> str:
-    where = f"its log evidence {fit.log_evidence:.2f} "
-    if gap < 0:
-        where += f"is at least {-gap:.2f} below the bracket ({bracket[0]:.2f}, {bracket[1]:.2f}) of AIS"
-    elif gap > 0:
-        where += f"is at least {gap:.2f} above the bracket ({bracket[0]:.2f}, {bracket[1]:.2f}) of AIS"
-    else:
-        where += f"lies in the bracket ({bracket[0]:.2f}, {bracket[1]:.2f}) of AIS"
-    if khat is None:
-        return f"{where}; its latents cannot be summed out, so the posterior itself was not checked"
-    shape = f"the Pareto shape of its importance weights is {khat:.2f}"
-    if not covered:
-        return f"do not trust its spread: {shape} (above {TRUSTED}), so it misses a part of the posterior; {where}"
-    if abs(gap) < 1:
-        return f"trust it: its importance weights are well behaved, and {where}"
-    return f"trust its spread, not its log evidence: its importance weights are well behaved, but {where}"
+def _where(fit: Fit, bracket: Interval, gap: float) -> str:
+    ends = f"({bracket[0]:.2f}, {bracket[1]:.2f})"
+    place = f"is at least {-gap:.2f} below" if gap < 0 else f"is at least {gap:.2f} above" if gap > 0 else "lies in"
+    by = "AIS" if np.isinf(bracket[1]) or fit.model.local_groups else "importance weights and AIS"
+    return f"its log evidence {fit.log_evidence:.2f} {place} the bracket {ends} of {by}"
+
+
+def _unchecked(fit: Fit) -> str:
+    if fit.model.local_groups:
+        return "its latents cannot be summed out, so the posterior itself was not checked"
+    return "its importance weights do not cover the posterior"
+
+
+def _why(fit: Fit, places: list[Interval], weighed: Any) -> str:
+    if len(places) > 1:
+        (a, b), (c, d) = places
+        return f"importance weights place the log evidence in ({a:.2f}, {b:.2f}) and AIS in ({c:.2f}, {d:.2f})"
+    weights = "" if weighed is None else f"{_unchecked(fit)}, and "
+    return f"{weights}annealed particles do not get from the prior to the posterior"

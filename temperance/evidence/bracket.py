@@ -13,9 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from .stepping_stone import reverse_stepping_stone, stepping_stone
-from .tempered import Estimate, Tempered, combine, linearised
+from .tempered import Estimate, Tempered, combine, few, linearised
 
 WIDTH = 3.0  # standard errors
+MANY = 1_000_000  # pieces: as good as infinitely many
 
 
 def riemann(tempered: Tempered) -> tuple[Estimate, Estimate]:
@@ -30,12 +31,12 @@ def riemann(tempered: Tempered) -> tuple[Estimate, Estimate]:
     return total(slice(None, -1)), total(slice(1, None))
 
 
-def bracket(ladders: Sequence[Tempered]) -> tuple[float, float]:
-    """From one or more ladders of the same model."""
+def bracket(ladders: Sequence[Tempered], pieces: int = MANY) -> tuple[float, float]:
+    """From one or more ladders of the same model, whose draws are worth so many independent pieces."""
     sums = [riemann(ladder) for ladder in ladders]
     below = [combine([left for left, _ in sums]), combine([stepping_stone(ladder) for ladder in ladders])]
     above = [combine([right for _, right in sums]), combine([reverse_stepping_stone(ladder) for ladder in ladders])]
-    return outwards(below, above)
+    return outwards([few(one, pieces) for one in below], [few(one, pieces) for one in above])
 
 
 def outwards(below: list[Estimate], above: list[Estimate]) -> tuple[float, float]:

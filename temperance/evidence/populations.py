@@ -14,7 +14,7 @@ import numpy as np
 from ..numerics.host import logsumexp
 from .bracket import WIDTH
 from .reweighting import log_ratios
-from .tempered import Estimate
+from .tempered import Estimate, few
 from .weights import downwards, effective_draws, upwards
 
 _APART = 3.0  # standard errors between two estimates of one number that are too many
@@ -57,14 +57,6 @@ def _enclosing(estimates: dict[str, Estimate]) -> tuple[float, float]:
     below, above = estimates["upwards"], estimates["downwards"]
     high = max(one.log_evidence + WIDTH * one.standard_error for one in (below, above))
     return below.log_evidence - WIDTH * below.standard_error, high
-
-
-def few(estimate: Estimate, populations: int) -> Estimate:
-    """The same with an error that covers 95% within 1.96 of it, although a few populations measured it."""
-    from scipy.stats import t as student
-
-    factor = student.ppf(0.975, populations - 1) / student.ppf(0.975, np.inf)
-    return Estimate(estimate.log_evidence, float(factor * estimate.standard_error))
 
 
 def _doubts(estimates: dict[str, Estimate], up: np.ndarray, effective: float) -> tuple[str, ...]:

@@ -13,11 +13,14 @@ from .tempered import Estimate
 FAR = 4.0  # standard errors by which two halves of a run may differ
 ROOM = 0.05  # nats that are not worth a word
 ADVICE = "use tp.ParallelTempering, or trust the bound alone"
+CLOSER = "begin the path nearer to the posterior (reference=a fit by tp.VB), or trust the bound alone"
 
 Bound = tuple[str, float]  # what it is, and its value
 
 
-def contradictions(estimate: Estimate, halves: Sequence[Estimate], bounds: Sequence[Bound]) -> list[str]:
+def contradictions(
+    estimate: Estimate, halves: Sequence[Estimate], bounds: Sequence[Bound], advice: str = ADVICE
+) -> list[str]:
     """Sentences on what speaks against an estimate; none if nothing does."""
     found = []
     if len(halves) == 2:
@@ -32,6 +35,6 @@ def contradictions(estimate: Estimate, halves: Sequence[Estimate], bounds: Seque
         if value > estimate.log_evidence + FAR * estimate.standard_error + ROOM:
             found.append(
                 f"{name}, {value:.2f}, is a lower bound and lies above the estimate {estimate.log_evidence:.2f}, which "
-                f"is therefore wrong: {ADVICE}"
+                f"is therefore wrong: {advice}"
             )
     return found

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from ..comparison.comparison import Comparison
-from ..comparison.names import sized
 from ..errors import InvalidParameter
 from ..fit import Fit
 from ..models._answers import Decomposing, Drawable, Topical
@@ -26,7 +25,7 @@ from . import plots
 from ._facts import data_of, is_gaussian
 from ._page_style import STYLE
 from ._picture import picture
-from .words import about_labels, conclusion, fit_sentences, percent, shown, warnings
+from .words import about_labels, conclusion, fit_sentences, in_words, percent, shown, warnings
 
 _HEADINGS = {
     "method": "method",
@@ -34,6 +33,8 @@ _HEADINGS = {
     "label_correction": "+ labels",
     "bracket": "bracket",
     "probability": "probability",
+    "probability_error": "± of it",
+    "in_use": "in use",
     "converged": "converged",
     "failure": "what went wrong",
 }
@@ -101,7 +102,10 @@ def _comparison(comparison: Comparison, names: Sequence[str] | None) -> list[str
 
 
 def _answer(comparison: Comparison) -> tuple[str, str]:
-    return sized(comparison.best, comparison.size_name), f"probability {percent(float(comparison.probabilities.max()))}"
+    if comparison.criterion == "loo":
+        return in_words(comparison).rstrip(","), f"{comparison.loo[comparison.best].elpd:.2f} nats by leave-one-out"
+    probability = f"probability {percent(float(comparison.probabilities.max()))}"
+    return in_words(comparison).rstrip(","), probability
 
 
 def _hill_words(comparison: Comparison) -> str:
@@ -112,7 +116,7 @@ def _hill_words(comparison: Comparison) -> str:
 
 def _evidence_table(comparison: Comparison) -> str:
     rows = [_with_bracket(row) for row in comparison.rows()]
-    optional = ("failure", "bracket")
+    optional = ("failure", "bracket", "in_use", "probability_error")
     names = [name for name in rows[0] if name != "seconds" and (name not in optional or any(row[name] for row in rows))]
     marked = [row[comparison.size_name] == comparison.best and row["method"] == comparison.decided_by for row in rows]
     cells = [[(name, shown(name, row[name])) for name in names] for row in rows]

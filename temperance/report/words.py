@@ -19,13 +19,51 @@ _SURE, _CLEAR = 0.99, 0.9
 
 def conclusion(comparison: Comparison) -> list[str]:
     """Three sentences: what is best and how sure that is, whether the methods agree, and what comes next."""
+    if comparison.criterion == "loo":
+        return [*_by_prediction(comparison), _agreement(comparison)]
     return [_choice(comparison), _agreement(comparison), _second(comparison)]
+
+
+def _by_prediction(comparison: Comparison) -> list[str]:
+    """What predicts best, by how much, and whether the evidence prefers the same."""
+    found, best = comparison.loo, comparison.best
+    verb = "predicts" if best == 1 or not comparison.size_name.endswith("s") else "predict"
+    value = f"{found[best].elpd:.2f} ± {found[best].standard_error:.2f} nats"
+    who = _capital(sized(best, comparison.size_name))
+    lines = [f"{who} {verb} each datum best from all others: {value}, by {comparison.decided_by}."]
+    for label in sorted(set(found) - {best}, key=lambda label: -found[label].elpd)[:1]:
+        apart = found[best].pointwise - found[label].pointwise
+        error = float(np.sqrt(len(apart)) * apart.std(ddof=1))
+        behind = f"{apart.sum():.2f} ± {error:.2f} nats behind"
+        lines.append(f"Next is the model with {sized(label, comparison.size_name)}, {behind}.")
+    choice = comparison.choice(comparison.decided_by)
+    if choice is not None and choice != best:
+        lines.append(
+            f"The evidence prefers {sized(choice, comparison.size_name)} instead: it asks how probable the data are "
+            "under the prior, not how well they predict each other."
+        )
+    return lines
+
+
+def in_words(comparison: Comparison) -> str:
+    """The best model by the parts that are in use, where the model allows more: 2 of 3 components in use."""
+    cell = comparison.cells[comparison.methods.index(comparison.decided_by)][comparison.models.index(comparison.best)]
+    held, size = cell.in_use, comparison.best
+    if comparison.size_name == "model" or held is None or not isinstance(size, int) or held >= size:
+        return sized(comparison.best, comparison.size_name)
+    return f"{sized(held, comparison.size_name)} in use, of {size} allowed,"
 
 
 def _choice(comparison: Comparison) -> str:
     probability = float(comparison.probabilities.max())
-    best = _capital(sized(comparison.best, comparison.size_name))
-    verb = "is" if comparison.best == 1 or not comparison.size_name.endswith("s") else "are"
+    best = _capital(in_words(comparison))
+    aside = comparison.set_aside(comparison.decided_by)
+    if len(comparison.models) - len(aside) == 1 < len(comparison.models):
+        return (
+            f"{best} is the only one of {_range(comparison)} with a usable result by {comparison.decided_by}: that is "
+            "no choice."
+        )
+    verb = "is" if best.startswith("1 ") or not comparison.size_name.endswith("s") else "are"
     if len(comparison.models) == 1:
         return f"{best} {verb} all that was fitted."
     sure = (
@@ -36,11 +74,21 @@ def _choice(comparison: Comparison) -> str:
         else "the most probable, but not certain"
     )
     among = f"among {_range(comparison)}, by {comparison.decided_by}"
-    return f"{best} {verb} {sure}: probability {percent(probability)} {among}."
+    errors = comparison.probability_errors_by(comparison.decided_by)
+    place = int(np.argmax(comparison.probabilities))
+    error = "" if errors is None or probability > 0.9995 else f" ± {errors[place]:.1%}"
+    names = join([str(label) for label in aside]) if aside else ""
+    left = f"; {names} {'was' if len(aside) == 1 else 'were'} set aside" if aside else ""
+    return f"{best} {verb} {sure}: probability {percent(probability)}{error} {among}{left}."
 
 
 def _agreement(comparison: Comparison) -> str:
     choices = {name: choice for name, choice in comparison.choices.items() if choice is not None}
+    if not choices:
+        return "No method has usable results for two models."
+    if len(choices) == 1 and len(comparison.methods) > 1:
+        others = join([name for name in comparison.methods if name not in choices])
+        return f"{others} cannot choose: {'its' if len(comparison.methods) == 2 else 'their'} results were set aside."
     if len(choices) == 1:
         return f"Only one method was asked ({next(iter(choices))}): another would show whether it can be trusted."
     if len(set(choices.values())) == 1:
@@ -132,10 +180,17 @@ def _raw_choice(comparison: Comparison, method: str) -> Any:
 def comparison_text(comparison: Comparison) -> str:
     """The table, the conclusion and the warnings."""
     rows = comparison.rows()
-    table = {name: [shown(name, row[name]) for row in rows] for name in rows[0] if name not in ("seconds", "failure")}
+    table = {name: [shown(name, row[name]) for row in rows] for name in columns(rows)}
     lines = [*layout(table, len(rows)), "", *conclusion(comparison)]
     labels = about_labels(comparison)
     return "\n".join([*lines, *([labels] if labels else []), *(f"note: {line}" for line in warnings(comparison))])
+
+
+def columns(rows: list[dict[str, Any]]) -> list[str]:
+    """The columns worth printing: those that have nothing to say in any row are left out."""
+    optional = ("in_use", "probability_error", "failure")
+    return [name for name in rows[0] if name not in ("seconds", "failure")
+            and (name not in optional or any(row[name] is not None for row in rows))]  # fmt: skip
 
 
 def fit_sentences(fit: Fit) -> list[str]:
@@ -196,9 +251,9 @@ def _sentence(note: str) -> str:
 def shown(name: str, value: Any) -> str:
     """A cell of the table, as text."""
     if value is None:
-        return "–"
+        return "set aside" if name == "probability" else "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, float):
         return str(value)
-    return f"{value:.4f}" if name == "probability" else f"{value:.2f}"
+    return f"{value:.4f}" if name.startswith("probability") else f"{value:.2f}"

@@ -8,6 +8,7 @@ import pytest
 
 import temperance as tp
 from temperance.comparison.comparison import Comparison
+from temperance.errors import InvalidParameter
 from temperance.report.words import conclusion
 
 ROWS = np.random.default_rng(0).normal(size=(12, 1))
@@ -47,3 +48,65 @@ def test_stacking_weights_predict_at_least_as_well_as_every_model() -> None:
     assert weights.sum() == pytest.approx(1.0) and (weights >= 0).all()
     each = np.stack([fitted().fit(k).loo().pointwise for k in (1, 2, 3)], axis=1)
     assert np.log(np.exp(each) @ weights).sum() >= each.sum(axis=0).max() - 1e-6
+
+
+def without(comparison: Comparison, method: int, *sizes: int) -> Comparison:
+    """The same with the fits of these sizes by one method without a log evidence."""
+    rows = [list(row) for row in comparison.cells]
+    for k in sizes:
+        cell = rows[method][k - 1]
+        rows[method][k - 1] = dataclasses.replace(cell, fit=dataclasses.replace(cell.fit, log_evidence=None))
+    return dataclasses.replace(comparison, cells=tuple(map(tuple, rows)))
+
+
+def test_a_method_left_with_one_size_makes_no_choice() -> None:
+    """It was said to prefer 1, with probability 1, because 2 and 3 had been set aside."""
+    found = without(with_evidence(-3.0, -2.0, -4.0), 1, 2, 3)
+    assert found.set_aside("Laplace") == (2, 3)
+    assert found.choices == {"VB": 2, "Laplace": None}
+    assert "Laplace cannot choose" in conclusion(found)[1]
+    assert [row["probability"] for row in found.rows() if row["method"] == "Laplace"] == [None] * 3
+    alone = dataclasses.replace(found, methods=found.methods[1:], cells=found.cells[1:])
+    assert conclusion(alone)[0] == (
+        "1 component is the only one of 1 to 3 with a usable result by Laplace: that is no choice."
+    )
+
+
+def test_sizes_set_aside_are_named_beside_the_choice() -> None:
+    found = without(with_evidence(-3.0, -2.0, -4.0), 1, 3)
+    alone = dataclasses.replace(found, methods=found.methods[1:], cells=found.cells[1:])
+    assert conclusion(alone)[0].endswith("among 1 to 3, by Laplace; 3 was set aside.")
+
+
+def test_probabilities_carry_the_error_of_the_evidence() -> None:
+    """Two models with equal evidence and errors of s: p = σ(√2 s z), whose spread is √2 s/4 for small s."""
+    rows = with_evidence(-1.0, -1.0, -60.0).cells[0]
+    noisy = tuple(
+        dataclasses.replace(cell, fit=dataclasses.replace(cell.fit, details={"standard_error": 0.1})) for cell in rows
+    )
+    found = dataclasses.replace(fitted(), methods=("VB",), cells=(noisy,))
+    errors = found.probability_errors_by("VB")
+    assert errors is not None
+    np.testing.assert_allclose(errors, [np.sqrt(2) * 0.1 / 4, np.sqrt(2) * 0.1 / 4, 0.0], rtol=0.05, atol=1e-6)
+    assert found.rows()[0]["probability_error"] == errors[0]
+    assert "probability 50.0% ± 3.6%" in conclusion(found)[0]
+    assert fitted().probability_errors_by("VB") is None
+
+
+def test_the_headline_counts_the_components_in_use() -> None:
+    """Twelve points of one Normal: of three components VB leaves two empty, and they are not three groups."""
+    found = with_evidence(-5.0, -4.0, -1.0)
+    held = found.cells[0][2].in_use
+    assert held == len(found.fit(3).table()["component"]) == 1
+    assert conclusion(found)[0].startswith("1 component in use, of 3 allowed, is likely")
+    assert [row["in_use"] for row in found.rows()][2] == held
+
+
+def test_leave_one_out_decides_where_it_is_asked_to() -> None:
+    found = dataclasses.replace(fitted(), criterion="loo")
+    each = {k: fitted().fit(k).loo().elpd for k in (1, 2, 3)}
+    assert {k: one.elpd for k, one in found.loo.items()} == each
+    assert found.best == max(each, key=lambda k: each[k])
+    assert "each datum best from all others" in conclusion(found)[0]
+    with pytest.raises(InvalidParameter, match="criterion must be 'evidence' or 'loo'"):
+        tp.compare([tp.GaussianMixture(1)], ROWS, criterion="waic")

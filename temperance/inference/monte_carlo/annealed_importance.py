@@ -20,6 +20,9 @@ from ...errors import InvalidParameter
 from ...evidence.bracket import outwards
 from ...evidence.weights import both_ways, downwards, effective_draws, upwards
 from ...kernels import RunEngine, small_tempered
+from ...evidence.tempered import Estimate
+from ...evidence.weights import both_ways, downwards, effective_draws, halves, upwards
+from ...evidence.witnesses import CLOSER, contradictions
 from ...models import Data, Each, Model
 from ...numerics.host import softmax
 from ...numerics.keys import is_host, uniforms
@@ -32,8 +35,10 @@ from .gibbs import State
 from .path import Path
 from .reference import Reference, as_path, inside
 from .small_runs import PARTICLES
+from .witness import lower_bounds
 
 CERTAIN = 0.02  # of the particles: with fewer effective ones the weights say little
+FEWEST = 10.0  # effective particles: as above
 
 
 class Particle(NamedTuple):
@@ -145,14 +150,13 @@ class AIS(Method):
         estimate = upwards(start + log_weights)
         particles = effective_draws(log_weights)
         blocks = jax.tree.map(lambda leaf: np.asarray(leaf)[None], run.states.state.draws)
-        trusted = particles >= CERTAIN * self.particles
+        trusted = particles >= max(FEWEST, CERTAIN * self.particles)
         notes = [] if trusted else [_few(particles, self.particles)]
         return Result(
             state=Draws(blocks, on_device(log_weights[None])),
             log_evidence=estimate.log_evidence,
             history={"log_weight": run.history["log_weight"]},
             converged=trusted and not run.interrupted,
-            bracket=outwards([estimate], []),
             details={
                 "standard_error": estimate.standard_error,
                 "log_start": start,
@@ -170,10 +174,10 @@ class AIS(Method):
         local = details.pop("local")
         result = result._replace(details=details)
         if not self.reverse:
-            return result
+            return self._judged(model, data, result, [])
         if model.local_groups:
             note = f"there is no upper bound: the latents of {type(model).__name__} cannot be swept backwards in time"
-            return result._replace(notes=(*result.notes, note))
+            return self._judged(model, data, result._replace(notes=(*result.notes, note)), [])
         draws, approximate = self.draws, self.draws is None
         if approximate:
             draws = _resampled(key, result.state, self.particles)
@@ -194,9 +198,8 @@ class AIS(Method):
                 "the upper side of the bracket is approximate: its particles came from resampled weights; give "
                 "posterior=, a fit by tp.ParallelTempering, for draws that are closer to the posterior"
             )
-        return result._replace(
+        result = result._replace(
             log_evidence=best.log_evidence,
-            bracket=outwards([below], [above]),
             details=details
             | {
                 "standard_error": best.standard_error,
@@ -205,6 +208,21 @@ class AIS(Method):
                 "upper_is_approximate": approximate,
             },
             notes=tuple(notes),
+        )
+        return self._judged(model, data, result, [above])
+
+    def _judged(self, model: Model, data: Data, result: Result, above: list[Estimate]) -> Result:
+        """With a bracket, if the weights are worth enough particles and nothing speaks against the estimate."""
+        if not result.converged:
+            return result
+        assert result.log_evidence is not None
+        estimate = Estimate(result.log_evidence, result.details["standard_error"])
+        forward = result.details["log_weights"]
+        doubts = contradictions(estimate, halves(forward), lower_bounds(model, data), CLOSER)
+        return result._replace(
+            converged=not doubts,
+            bracket=None if doubts else outwards([upwards(forward)], above),
+            notes=(*result.notes, *(f"no bracket: {doubt}" for doubt in doubts)),
         )
 
 

@@ -18,13 +18,13 @@ from ...evidence.weights import effective_draws, halves, pareto_khat, upwards
 from ...evidence.witnesses import contradictions
 from ...families import Point
 from ...models import Data, Model, Posterior
-from ...numerics.keys import make_key
 from .._method import Info, Method, Result, Run, state_of
 from ..progress import Progress
 from ..run import run as run_loop
 from ._support import require_distributions
 from .draws import Draws
 from .proposal import Proposal, propose
+from .witness import search
 
 TRUSTED = 0.7  # k̂ up to which averages over the weights can be trusted (Vehtari et al., 2024)
 ALIKE = 0.7  # of the draws: with as many effective ones the tail does not matter
@@ -83,10 +83,7 @@ class ImportanceSampling(Method):
     def _fitted(self, model: Model, data: Data) -> tuple[list[dict[str, Any]], np.ndarray, float]:
         """The posteriors to propose from: the given one and every other optimum that restarts of VB find; what weighs
         them; and the highest bound of VB. A mode that the given fit has missed cannot be seen in its own weights."""
-        from ..variational.coordinate import VB
-
-        search = VB(restarts=SEARCHES)
-        done = run_loop(search, model, data, make_key(0), Progress(False))
+        done = search(model, data, SEARCHES)
         chosen = distinct(done.bounds)[:OPTIMA]
         found = [state_of(done.states, restart).blocks for restart in chosen]
         bounds = done.bounds[chosen]

@@ -27,6 +27,7 @@ from .reference import Reference, as_path
 from .replicas import Replicas, Seen
 from .small_runs import REPLICAS
 from .tempered_result import tempered_result
+from .witness import lower_bounds
 
 SWAPS = ("even-odd", "random")
 FIRST_ROUND = 16  # sweeps before which a ladder is not judged
@@ -201,7 +202,7 @@ class ParallelTempering(Method):
     def result(self, model: Model, data: Data, run: Run) -> Result:
         if self.sweeps > 1:
             run = run._replace(history=jax.tree.map(self._in_a_row, run.history))
-        return tempered_result(run, self.warmup, float(self.path.log_start))
+        return tempered_result(run, self.warmup, float(self.path.log_start), lambda: lower_bounds(model, data))
 
     def _in_a_row(self, values: np.ndarray) -> np.ndarray:
         """From (step, chain, sweep, …) to (sweep, chain, …), without those that were not asked for."""

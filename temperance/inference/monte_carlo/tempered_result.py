@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ...errors import NumericalFailure
@@ -9,39 +11,46 @@ from ...evidence.bracket import bracket
 from ...evidence.multistate import multistate
 from ...evidence.reweighting import bar
 from ...evidence.stepping_stone import stepping_stone
-from ...evidence.tempered import Tempered, combine
+from ...evidence.tempered import Estimate, Tempered, combine, few
 from ...evidence.thermodynamic import thermodynamic
+from ...evidence.witnesses import CLOSER, Bound, contradictions
 from ...numerics.autocorrelation import split_r_hat
 from .._method import Result, Run
 from .gibbs import MIXED, kept
 
 CROWDED = 0.75  # neighbours that reject more often than this need more replicas between them
+FEWEST = 3  # round trips: with fewer there is no bracket
 TORN = 0.9  # and where this does not change and nobody comes through, the states on the two sides are of two kinds
 
 
-def tempered_result(run: Run, warmup: int, log_start: float) -> Result:
-    """All estimates of the log evidence, the bracket, and how well the ladder conducts."""
+def tempered_result(run: Run, warmup: int, log_start: float, witnesses: Callable[[], list[Bound]]) -> Result:
+    """All estimates of the log evidence, the bracket if nothing speaks against it, and how well the ladder conducts.
+
+    Replicas forget where they were at β = 0: round trips are the independent pieces that errors are judged by.
+    """
     draws, history = kept(run, warmup)
     ladders = [ladder(history, chain, log_start) for chain in range(draws.shape[0])]
-    estimates = {
-        "reweighting": combine([bar(one) for one in ladders]),
-        "stepping stone": combine([stepping_stone(one) for one in ladders]),
-        "thermodynamic": combine([thermodynamic(one) for one in ladders]),
-    }
+    trips = sum(round_trips(history["identity"][:, chain]) for chain in range(draws.shape[0]))
+    ways = {"reweighting": bar, "stepping stone": stepping_stone, "thermodynamic": thermodynamic}
+    estimates = {name: few(combine([way(one) for one in ladders]), trips) for name, way in ways.items()}
     best = estimates["reweighting"]
     if "energies" in history:
         tables = np.swapaxes(history.pop("energies"), 0, 1)
-        estimates["multistate"] = best = combine([multistate(table, log_start) for table in tables])
+        estimates["multistate"] = best = few(combine([multistate(one, log_start) for one in tables]), trips)
     rejection = 1.0 - history["acceptance"].mean(axis=(0, 1))
     barrier = float(rejection.sum())
-    trips = sum(round_trips(history["identity"][:, chain]) for chain in range(draws.shape[0]))
+    mixed = not run.interrupted and trips > 0 and split_r_hat(history["log_joint"].T) < MIXED
+    doubts = contradictions(best, _halves(ladders), witnesses(), CLOSER) if mixed else []
+    notes = [*_advice(rejection, barrier, trips), *(f"no bracket: {doubt}" for doubt in doubts)]
+    if mixed and not doubts and trips < FEWEST:
+        notes.append(f"no bracket: {trips} round {'trip is' if trips == 1 else 'trips are'} too few; run longer")
     return Result(
         state=draws,
         log_evidence=best.log_evidence,
         history=history,
-        converged=not run.interrupted and trips > 0 and split_r_hat(history["log_joint"].T) < MIXED,
+        converged=mixed and not doubts,
         # Sums over the path bound the evidence only if every temperature has its own states, and not its start's.
-        bracket=None if torn(rejection, trips) else bracket(ladders),
+        bracket=bracket(ladders, trips) if mixed and not doubts and trips >= FEWEST else None,
         details={
             "standard_error": best.standard_error,
             "log_start": log_start,
@@ -51,7 +60,7 @@ def tempered_result(run: Run, warmup: int, log_start: float) -> Result:
             "barrier": barrier,
             "round_trips": trips,
         },
-        notes=tuple(_advice(rejection, barrier, trips)),
+        notes=tuple(notes),
     )
 
 
@@ -65,6 +74,19 @@ def ladder(history: dict[str, np.ndarray], chain: int, log_start: float) -> Temp
             "be so wide that its draws overflow; give a narrower one, or a `reference`"
         )
     return Tempered(history["betas"][-1, chain], forward, backward, slopes, log_start)
+
+
+def _halves(ladders: list[Tempered]) -> list[Estimate]:
+    """The estimate from the first and from the second half of the sweeps."""
+    middle = len(ladders[0].forward) // 2
+    found = []
+    for part in (slice(None, middle), slice(middle, None)):
+        cut = [
+            one._replace(forward=one.forward[part], backward=one.backward[part], slopes=one.slopes[part])
+            for one in ladders
+        ]
+        found.append(combine([bar(one) for one in cut]))
+    return found
 
 
 def round_trips(identity: np.ndarray) -> int:

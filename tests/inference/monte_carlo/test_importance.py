@@ -92,6 +92,7 @@ def test_diagnosis() -> None:
     found = variational().diagnose()
     assert 0.3 < found.khat < 1.0
     assert found.bracket[0] < tiny.LOG_EVIDENCE < found.bracket[1]
+    assert found.bracket[1] - found.bracket[0] < 1
     assert -2 < found.gap <= 0
     assert f"{variational().log_evidence:.2f}" in str(found)
 
