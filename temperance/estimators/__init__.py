@@ -6,7 +6,9 @@ another method than theirs.
 """
 
 from .factorial import FactorialMixture
+from .factors import PCA, FactorAnalysis
 from .gaussian import BayesianGaussianMixture
+from .gaussian_em import GaussianMixture
 from .mixture import BayesianMixture, DirichletProcessMixture
 from .regression import BayesianLinearRegression
 from .ridge import ARDRegression, BayesianRidge
@@ -14,13 +16,16 @@ from .topic_model import TopicModel
 from .topics import LatentDirichletAllocation
 
 __all__ = [
+    "PCA",
     "ARDRegression",
     "BayesianGaussianMixture",
     "BayesianLinearRegression",
     "BayesianMixture",
     "BayesianRidge",
     "DirichletProcessMixture",
+    "FactorAnalysis",
     "FactorialMixture",
+    "GaussianMixture",
     "LatentDirichletAllocation",
     "TopicModel",
 ]

@@ -48,18 +48,6 @@ class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         return self.fit(X, sample_weight=sample_weight).predict(X)
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from one more batch: the posterior so far is its prior."""
-        if not hasattr(self, "fit_"):
-            return self._fit(X, sample_weight, reset=True)
-        before = self.fit_
-        method = self._method(1)
-        x, weights = self._merged(self._rows(X), sample_weight, method, None)
-        blocks = before.model.to_user(before._families().blocks)
-        model = self._model(x, weights, before.responsibilities(x)).with_prior(blocks)
-        self._keep(self._run(model, x, weights), self.log_evidence_)
-        return self
-
     def predict(self, X: Any) -> np.ndarray:
         """The most probable component of each row."""
         return self.predict_proba(X).argmax(axis=1)
@@ -154,6 +142,22 @@ class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+class BatchedMixture(MixtureEstimator):
+    """A mixture whose fit is a distribution: it can learn from one batch after another."""
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from one more batch: the posterior so far is its prior."""
+        if not hasattr(self, "fit_"):
+            return self._fit(X, sample_weight, reset=True)
+        before = self.fit_
+        method = self._method(1)
+        x, weights = self._merged(self._rows(X), sample_weight, method, None)
+        blocks = before.model.to_user(before._families().blocks)
+        model = self._model(x, weights, before.responsibilities(x)).with_prior(blocks)
+        self._keep(self._run(model, x, weights), self.log_evidence_)
+        return self
 
 
 def _gained_little(after: float | None, before: float | None, tol: float) -> bool:

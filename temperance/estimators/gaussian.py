@@ -11,13 +11,13 @@ import temperance as tp
 from ..errors import InvalidData, InvalidParameter, UnsupportedMethod
 from ..models import Mixture
 from ..models.mixture.gaussian import TiedMixture, TiedProcessMixture
-from ._mixture import MixtureEstimator
+from ._mixture import BatchedMixture
 
-_FORMS = {"full": "gaussian", "tied": "gaussian", "diag": "diagonal", "spherical": "spherical"}
+FORMS = {"full": "gaussian", "tied": "gaussian", "diag": "diagonal", "spherical": "spherical"}
 _STARTS = {"kmeans": "kmeans++", "k-means++": "kmeans++", "random": "random", "random_from_data": "kmeans++"}
 
 
-class BayesianGaussianMixture(MixtureEstimator):
+class BayesianGaussianMixture(BatchedMixture):
     """A Gaussian mixture with scikit-learn's arguments, priors and attributes.
 
     New here: `inference` (a method such as `tp.ParallelTempering()`, or its name: "vb", "ep", "pt", …), sample
@@ -69,13 +69,13 @@ class BayesianGaussianMixture(MixtureEstimator):
         self.inference = inference
 
     def _init(self) -> Any:
-        return _choice("init_params", self.init_params, _STARTS)
+        return choice("init_params", self.init_params, _STARTS)
 
     def _model(self, x: np.ndarray, weights: np.ndarray | None, init: Any) -> Mixture:
         if not isinstance(self.n_components, int | np.integer) or self.n_components < 1:
             raise InvalidParameter(f"n_components must be a whole number of at least 1, got {self.n_components!r}")
-        form = _choice("covariance_type", self.covariance_type, _FORMS)
-        sticks = _choice(
+        form = choice("covariance_type", self.covariance_type, FORMS)
+        sticks = choice(
             "weight_concentration_prior_type",
             self.weight_concentration_prior_type,
             {"dirichlet_process": True, "dirichlet_distribution": False},
@@ -187,7 +187,7 @@ def _moments(x: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.
     return mean, np.diag((w @ np.square(away)) / divisor)
 
 
-def _choice(name: str, value: Any, options: dict[str, Any]) -> Any:
+def choice(name: str, value: Any, options: dict[str, Any]) -> Any:
     if not isinstance(value, str) or value not in options:
         accepted = ", ".join(repr(option) for option in options)
         raise InvalidParameter(f"{name} must be one of {accepted}, got {value!r}")

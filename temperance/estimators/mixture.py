@@ -11,10 +11,10 @@ import temperance as tp
 from ..families.describe import describe
 from ..models import Mixture
 from ..models._answers import Clustering, require
-from ._mixture import MixtureEstimator
+from ._mixture import BatchedMixture
 
 
-class BayesianMixture(MixtureEstimator):
+class BayesianMixture(BatchedMixture):
     """A mixture of `n_components` distributions: "gaussian", "diagonal", "spherical", "poisson", "bernoulli",
     "categorical" or "multinomial".
 

@@ -13,13 +13,13 @@ from jaxtyping import Array, ArrayLike, Float, Key
 from ..._arguments import check_choice, check_count
 from ...data import column_moments
 from ...errors import InvalidData, InvalidParameter
-from ...families import KnownCovarianceGaussian, MatrixNormalWishart, NormalWishart, Pair
+from ...families import KnownCovarianceGaussian, MatrixNormalWishart, NormalWishart, Pair, Point
 from ...families._family import LOG_2PI, Family
 from ...families.describe import describe
 from ...families.matrix_normal_wishart import MatrixNormalWishartVector
 from ...families.normal_wishart import NormalWishartVector
 from ...numerics.linalg import cholesky, outer, symmetrise, transpose, transposed_solve_vector
-from ...numerics.special import log_mix, safe_log
+from ...numerics.special import safe_log
 from .._about import Symmetry, one_set
 from .._data import Data
 from .._model import Means, Posterior, Powers, column
@@ -96,8 +96,16 @@ class TiedMixture(Mixture):
     def log_base(self, data: Data) -> None:
         return None  # the shared precision counts in every datum, whatever its component
 
-    def each(self, components: Family) -> NormalWishart:
+    def each(self, components: Family) -> Family:
         """The distribution of each (μ_k, Λ) by itself."""
+        if isinstance(components, Point):
+            inner = self.each(components.inner)
+            natural = eqx.tree_at(
+                lambda natural: natural.dof,
+                inner.natural,
+                jnp.broadcast_to(components.natural.dof, inner.batch_shape),
+            )
+            return Point(inner.with_natural(natural))  # with the mode of the shared precision
         assert isinstance(components, MatrixNormalWishart)
         location, count = transpose(components.location), jnp.diagonal(components.pseudo_inputs, axis1=-2, axis2=-1)
         second = components.scatter[None] + count[:, None, None] * outer(location, location)
@@ -113,13 +121,14 @@ class TiedMixture(Mixture):
         return transpose(locations)[z] + transposed_solve_vector(factor, noise)
 
     def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
-        each = self.pair.log_predictive(self.each(q.blocks["components"]), x)
-        return log_mix(jnp.broadcast_to(self.mean_log_weights(q)[None], each.shape), each)
+        return super().log_predictive(self._alone(q), x)
 
     @eqx.filter_jit
     def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
-        alone = Posterior(q.blocks | {"components": self.each(q.blocks["components"])}, {})
-        return super().sample_predictive(key, alone, n)
+        return super().sample_predictive(key, self._alone(q), n)
+
+    def _alone(self, q: Posterior) -> Posterior:
+        return Posterior(q.blocks | {"components": self.each(q.blocks["components"])}, {})
 
     def table(self, q: Posterior, data: Any) -> dict[str, list[Any]]:
         table = super().table(q, data)
@@ -146,7 +155,10 @@ class TiedMixture(Mixture):
 
     def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
         components = blocks["components"]
-        assert self.shift is not None and isinstance(components, MatrixNormalWishart)
+        assert self.shift is not None
+        if isinstance(components, Point):
+            return blocks | {"components": Point(self.to_user({"components": components.inner})["components"])}
+        assert isinstance(components, MatrixNormalWishart)
         return blocks | {"components": _translate(components, self.shift)}
 
     def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
