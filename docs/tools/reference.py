@@ -24,8 +24,8 @@ from temperance import registry
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 RESULTS = ("fit", "Fit", "load", "compare", "Comparison", "bracket", "report")
 DATA = (
-    "read_table", "Table", "Schema", "read_texts", "Corpus", "Stream", "Polynomial", "Prediction", "document_completion",
-    "Completion", "perplexity", "coherence",
+    "read_table", "Table", "Schema", "read_texts", "Corpus", "Stream", "Polynomial", "Prediction",
+    "document_completion", "Completion", "perplexity", "coherence",
 )  # fmt: skip
 MEMBERS = (*RESULTS, "Graph", "Corpus", "Family", "Pair", "Vector")  # classes whose methods are for users
 

@@ -13,8 +13,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
 HEAD = """# Which method runs on which model
 
 Every pair of a public model and a public method either runs or is refused in one sentence, which is quoted below
-the table. The tests compare what runs with an exact answer on a tiny problem wherever there is one, and hold this page to what the
-library does; `python -m tests.matrix.page` writes it anew. Some arguments of a model narrow what runs, and a sentence says so.
+the table. The tests compare what runs with an exact answer on a tiny problem wherever there is one, and hold this
+page to what the library does; `python -m tests.matrix.page` writes it anew. Some arguments of a model narrow what
+runs, and a sentence says so.
 
 """
 

@@ -18,11 +18,10 @@ from jaxtyping import Array, Float, Int, Key
 
 from ...errors import InvalidParameter
 from ...evidence.bracket import outwards
-from ...evidence.weights import both_ways, downwards, effective_draws, upwards
-from ...kernels import RunEngine, small_tempered
 from ...evidence.tempered import Estimate
 from ...evidence.weights import both_ways, downwards, effective_draws, halves, upwards
 from ...evidence.witnesses import CLOSER, contradictions
+from ...kernels import RunEngine, small_tempered
 from ...models import Data, Each, Model
 from ...numerics.host import softmax
 from ...numerics.keys import is_host, uniforms
