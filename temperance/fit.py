@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -31,6 +30,7 @@ from .inference.run import run as here
 from .inference.streamed import Streamed, on_one_device, prepare_stream
 from .models import Data, Model, Posterior
 from .models._answers import (
+    Clustering,
     Decoding,
     Decomposing,
     Imputing,
@@ -44,6 +44,7 @@ from .models._answers import (
     Transforming,
     require,
 )
+from .models._rows import rowwise
 from .numerics.keys import fold_in, make_key
 from .summary import summarise
 
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from .models.topics.by import TopicsBy
 
 _ENGINES = ("auto", "plain")
-_ROWS = 4096  # new data are treated in pieces of this many rows, so that memory stays bounded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,9 +108,23 @@ class Fit:
         return self._rowwise("log_predictive", x_new)
 
     def responsibilities(self, x_new: Any) -> np.ndarray:
-        """The probability of each component for each datum; of Dask data a lazy array, block by block."""
+        """The probability of each component for each datum, in the order of `posterior` (`membership` has the largest
+        first); of Dask data a lazy array, block by block."""
         require(self.model, Labelled)
         return self._rowwise("responsibilities", x_new, self._with_labels())
+
+    @property
+    def order(self) -> np.ndarray:
+        """The places in `posterior` of the components that hold data, the largest first: component 1 (class A) of
+        tables, pictures and files is `order[0]`."""
+        return require(self.model, Clustering).order(self._families(), self.data)
+
+    def membership(self, x_new: Any) -> dict[str, list[Any]]:
+        """For each row its number, its id where the table has ids, its component (or class), and the probabilities of
+        all that hold data, the largest first: columns of a table."""
+        from .report.membership import membership
+
+        return membership(self, x_new)
 
     @property
     def components(self) -> np.ndarray:
@@ -267,37 +281,6 @@ class Fit:
 
             return blockwise(name, self.model, state, x_new)
         return rowwise(name, self.model, state, x_new)
-
-
-def rowwise(name: str, model: Model, state: Any, x_new: Any) -> np.ndarray:
-    """`log_predictive` or `responsibilities` of new data, a piece at a time."""
-    function = {"log_predictive": _log_predictive, "responsibilities": _responsibilities}[name]
-    rows = require(model, Predicting).new_rows(x_new)
-    if not model.independent_rows:
-        return np.asarray(function(model, state, rows))
-    n = jax.tree.leaves(rows)[0].shape[0]
-    pieces = []
-    for start in range(0, n, _ROWS):
-        piece = jax.tree.map(lambda leaf, start=start: leaf[start : start + _ROWS], rows)
-        size = jax.tree.leaves(piece)[0].shape[0]
-        if n > _ROWS and size < _ROWS:
-            # One shape, one compilation.
-            piece = jax.tree.map(
-                lambda leaf, size=size: np.concatenate([leaf, np.repeat(leaf[-1:], _ROWS - size, axis=0)]),
-                piece,
-            )
-        pieces.append(np.asarray(function(model, state, piece))[:size])
-    return np.concatenate(pieces)
-
-
-@eqx.filter_jit
-def _log_predictive(model: Any, q: Any, x: Any) -> Array:
-    return model.log_predictive(q, x) if isinstance(q, Posterior) else q.log_predictive(model, x)
-
-
-@eqx.filter_jit
-def _responsibilities(model: Any, q: Any, x: Any) -> Array:
-    return model.responsibilities(q, x) if isinstance(q, Posterior) else q.responsibilities(model, x)
 
 
 def fit(

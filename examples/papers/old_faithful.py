@@ -67,7 +67,7 @@ def main(folder: str | None = None, starts: int = STARTS) -> dict[str, object]:
     figure, (left, right) = canvas(2)
     left.plot(x[:, 0], x[:, 1], ".", color=GREY, markersize=3)
     components = pruned.posterior["components"]
-    occupied = pruned.table()["component"]
+    occupied = pruned.order
     for colour, k in zip(COLOURS, occupied, strict=False):
         scatter = np.asarray(components.scatter[k]) / float(components.dof[k])
         ellipse(left, np.asarray(components.location[k]), scatter, colour)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import typer
 import temperance as tp
 
 from ..data.schema import Column
+from ..models._about import CLASS
 from ..report.words import percent, warnings
 from . import inputs
 from .options import Reading
@@ -30,11 +30,12 @@ def find_groups(source: str, reading: Reading, largest: int, seed: int, out: Pat
         typer.echo("\n".join(data.notes) + "\n")
     sizes = range(1, min(largest, len(table)) + 1)
     hill = tp.compare([tp.ClassMixture(k) for k in sizes], table, tp.VB(restarts=10), seed)
-    shares = by_size(hill.best_fit.responsibilities(table))
+    found = hill.best_fit.membership(table)
+    shares = np.array([values for name, values in found.items() if name.startswith("probability of ")]).T
     sentences = [*describe(hill, table, shares), *warnings(hill)]
     folder = out or Path(f"{Path(data.name).stem}-groups")
     folder.mkdir(parents=True, exist_ok=True)
-    write_groups(folder / "groups.csv", table, shares)
+    write_groups(folder / "groups.csv", table, found)
     hill.best_fit.save(folder / "fit.tp")
     tp.report(hill, folder / "report.html", title=f"{data.name}: groups", names=data.columns)
     if person(format):
@@ -42,18 +43,6 @@ def find_groups(source: str, reading: Reading, largest: int, seed: int, out: Pat
     else:
         record = {"groups": shares.shape[1], "sizes": shares.mean(axis=0), "sentences": sentences}
         typer.echo(as_json({"schema": data.notes, **record, "out": str(folder)}))
-
-
-def by_size(shares: np.ndarray) -> np.ndarray:
-    """Probabilities with the largest group first; groups without a row are left out."""
-    order = [k for k in np.argsort(-shares.sum(axis=0)) if shares[:, k].sum() >= 0.5]
-    return shares[:, order] / shares[:, order].sum(axis=1, keepdims=True)
-
-
-def letter(group: int) -> str:
-    """A to Z, then A2, B2, …"""
-    again, place = divmod(group, len(ascii_uppercase))
-    return ascii_uppercase[place] + (str(again + 1) if again else "")
 
 
 def describe(hill: tp.Comparison, table: tp.Table, shares: np.ndarray) -> list[str]:
@@ -66,7 +55,7 @@ def describe(hill: tp.Comparison, table: tp.Table, shares: np.ndarray) -> list[s
     for group, weights in enumerate(shares.T):
         told = [word for column in table.schema.used if (word := _word(column, table[column.name], weights))]
         said = ", ".join(told) if told else "near the average in every column"
-        lines.append(f"Group {letter(group)}, {weights.mean():.0%}: {said}")
+        lines.append(f"Group {CLASS.label(group)}, {weights.mean():.0%}: {said}")
     near = int((shares.max(axis=1) < _BORDER).sum())
     certain = f"{near} of {len(shares)} rows are" if near != 1 else f"1 of {len(shares)} rows is"
     return [*lines, f"{certain} near a border: the probability of the group is below {_BORDER:.0%}."]
@@ -92,11 +81,9 @@ def _word(column: Column, values: np.ndarray, weights: np.ndarray) -> str:
     return f"{'high' if here > values.mean() else 'low'} {column.name} (mean {shown})"
 
 
-def write_groups(path: Path, table: tp.Table, shares: np.ndarray) -> None:
+def write_groups(path: Path, table: tp.Table, found: dict[str, list[Any]]) -> None:
     """Every row of the table in its order: its number, its id, its group and the probabilities of all groups."""
-    letters = [letter(group) for group in range(shares.shape[1])]
-    rows: list[list[Any]] = [["row", "id", "group", *(f"probability of {name}" for name in letters)]]
-    for number, (name, chances) in enumerate(zip(table.ids, shares, strict=True), 1):
-        rows.append([number, name, letters[int(np.argmax(chances))], *(f"{chance:.6g}" for chance in chances)])
+    columns = {"row": found["row"], "id": table.ids.tolist(), "group": found["class"]}
+    columns |= {name: values for name, values in found.items() if name.startswith("probability of ")}
     with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows(rows)
+        csv.writer(file).writerows([list(columns), *zip(*columns.values(), strict=True)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 from pathlib import Path
 from typing import Any
@@ -68,8 +69,8 @@ def predict_rows(saved: Path, source: str, reading: Reading, out: Path | None, f
     rows = _predictions(tp.load(saved), source, reading)
     size = len(next(iter(rows.values())))
     if out is not None:
-        lines = [",".join(rows)] + [",".join(repr(v) for v in row) for row in zip(*rows.values(), strict=True)]
-        out.write_text("\n".join(lines) + "\n", "utf-8")
+        with out.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([list(rows), *zip(*rows.values(), strict=True)])
     if person(format):
         if out is None:
             show_table({name: [shown(name, value) for value in values[:50]] for name, values in rows.items()})
@@ -149,14 +150,12 @@ def _predictions(result: Any, source: str, reading: Reading) -> dict[str, list[A
     if kind == "inputs and targets":
         found = fitted.predict(table)
         return {"mean": found.mean.tolist(), "variance": found.variance.tolist()}
-    from ..models._answers import Labelled
+    from ..models._answers import Clustering
 
     rows: dict[str, list[Any]] = {"log_density": result.log_predictive(table).tolist()}
-    if isinstance(fitted.model, Labelled):
-        shares = fitted.responsibilities(table)
-        rows["component"] = shares.argmax(axis=1).tolist()
-        rows["probability"] = shares.max(axis=1).tolist()
-    return rows
+    if isinstance(fitted.model, Clustering):
+        return fitted.membership(table) | rows
+    return {"row": list(range(1, len(rows["log_density"]) + 1))} | rows
 
 
 def _command() -> str:

@@ -239,7 +239,7 @@ def second(pair: tuple[Any, Any]) -> Any:
 
 def predict(source: Any, name: str, model: Any, state: Any, width: int | None) -> np.ndarray:
     """`fit.log_predictive` or `fit.responsibilities` of a block of new data."""
-    from ..fit import rowwise
+    from ..models._rows import rowwise
 
     if row_count(source) == 0:
         return np.zeros(0 if width is None else (0, width))

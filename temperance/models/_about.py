@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -20,16 +21,23 @@ if TYPE_CHECKING:
 
 
 class Words(NamedTuple):
-    """The word for a part and for several; what parts do that count; and the article before the model's name."""
+    """The word for a part and for several; what parts do that count; the article before the model's name; and whether
+    parts have letters for numbers."""
 
     part: str = ""
     parts: str = ""
     used: str = "hold data"
     article: str = "a"
+    lettered: bool = False
+
+    def label(self, place: int) -> int | str:
+        """What people call a part, by its place among those in use, the largest first: 1, 2, … or A to Z, A2, …"""
+        again, letter = divmod(place, len(ascii_uppercase))
+        return f"{ascii_uppercase[letter]}{again + 1 if again else ''}" if self.lettered else place + 1
 
 
 COMPONENT = Words("component", "components")
-CLASS = Words("class", "classes")
+CLASS = Words("class", "classes", lettered=True)
 TOPIC = Words("topic", "topics")
 STATE = Words("state", "states", used="are used")
 FACTOR = Words("factor", "factors", used="are used")

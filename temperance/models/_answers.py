@@ -90,6 +90,8 @@ class Alignable(Module):
 class Clustering(Labelled, Alignable):
     """Every datum (or step) belongs to one of the parts."""
 
+    lack = "has no parts to which each datum belongs"
+
     @abstractmethod
     def occupancy(self, q: Posterior, data: Data) -> Float[Array, " k"]:
         """The expected number of data in each part."""
@@ -100,6 +102,12 @@ class Clustering(Labelled, Alignable):
 
     def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
         return (np.asarray(compiled_occupancy(self, q, data)),)
+
+    def order(self, q: Posterior, data: Data) -> np.ndarray:
+        """The places of the parts that hold data, the largest first."""
+        (counts,) = self.held(q, data)
+        order = np.argsort(-counts, kind="stable")
+        return order[counts[order] >= 0.5]
 
 
 @eqx.filter_jit

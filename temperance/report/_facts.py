@@ -46,7 +46,7 @@ def gaussians(fit: Fit) -> Gaussians:
     if not is_gaussian(fit):
         raise UnsupportedMethod(f"{type(fit.model).__name__} has no Gaussian components to draw")
     table = fit.table()
-    numbers = table["component"]
+    numbers = fit.order.tolist()
     means = np.stack([np.atleast_1d(mean) for mean in table["mean"]])
     d = means.shape[1]
     components: Any = fit.model.to_user(families(fit).blocks)["components"]

@@ -158,8 +158,6 @@ def _found(fit: Fit, names: Sequence[str] | None, density: bool = True) -> list[
     table = fit.table()
     parts = [_section("The model", [_graph(fit.model)])] if isinstance(fit.model, Drawable) else []
     parts += [_section(f"The fit by {fit.method.name}", [_grid(figures)])] if figures else []
-    if "component" in table:
-        table["component"] = list(range(1, len(table["component"]) + 1))  # as the figures number them
     if table:
         size = len(next(iter(table.values())))
         rows = [[(name, _cell(values[index])) for name, values in table.items()] for index in range(min(size, 50))]

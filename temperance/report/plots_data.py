@@ -116,12 +116,12 @@ def responsibilities(fit: Fit, x: Any = None, axes: Any = None) -> Any:
     x = _data(fit, x)
     axes = axes_or_new(axes, 6.0, 2.6)
     shares = fit.responsibilities(thin(x, 1000))
-    held = np.argsort(-shares.sum(axis=0))
+    held, words = fit.order, fit.model.words
     shares = shares[:, held]
     order = np.lexsort((-shares.max(axis=1), np.argmax(shares, axis=1)))
     picture = axes.imshow(shares[order].T, aspect="auto", cmap="cividis", vmin=0.0, vmax=1.0, interpolation="nearest")
-    axes.set_yticks(range(len(held)), [str(k + 1) for k in range(len(held))])
-    axes.set(xlabel="datum, sorted", ylabel="component")
+    axes.set_yticks(range(len(held)), [str(words.label(k)) for k in range(len(held))])
+    axes.set(xlabel="datum, sorted", ylabel=words.part)
     axes.figure.colorbar(picture, ax=axes, label="probability", shrink=0.9)
     return axes
 

@@ -24,8 +24,10 @@ def weights(fit: Fit, axes: Any = None) -> Any:
     if empty > 0:
         axes.plot(np.arange(len(held) + 1, size + 1), np.zeros(empty), "x", color=GREY, markersize=6)
         axes.text(size + 0.4, 0.93 * axes.get_ylim()[1], f"{empty} of {size} hold no data (×)", ha="right", fontsize=8)
-    axes.set(xlabel="component, the heaviest first", ylabel="weight", xlim=(0.4, size + 0.6))
-    axes.set_xticks(range(1, size + 1) if size <= 20 else [1, size])
+    words = fit.model.words
+    axes.set(xlabel=f"{words.part or 'component'}, the heaviest first", ylabel="weight", xlim=(0.4, size + 0.6))
+    places = range(1, size + 1) if size <= 20 else [1, size]
+    axes.set_xticks(places, [str(words.label(place - 1)) for place in places])
     return axes
 
 

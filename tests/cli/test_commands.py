@@ -69,11 +69,14 @@ def test_fit_predict_and_report(tiny, capsys):
     code, out, _ = run(capsys, "predict", "fit.tp", "tiny.csv")
     rows = json.loads(out)
     np.testing.assert_allclose([row["log_density"] for row in rows], fit.log_predictive(x), rtol=1e-12)
-    assert [row["component"] for row in rows] == np.argmax(fit.responsibilities(x), axis=1).tolist()
+    assert [fit.order[row["component"] - 1] for row in rows] == np.argmax(fit.responsibilities(x), axis=1).tolist()
+    assert [row["row"] for row in rows] == list(range(1, 8))
+    by_component = [sum(row[f"probability of {k}"] for row in rows) for k in fit.table()["component"]]
+    np.testing.assert_allclose(by_component, fit.table()["data"], atol=0.1)  # component 1 is the same in both
 
     code, out, _ = run(capsys, "predict", "fit.tp", "tiny.csv", "--out", "rows.csv", "--format", "text")
     assert code == 0 and "7 rows in rows.csv" in out
-    np.testing.assert_allclose(np.loadtxt("rows.csv", delimiter=",", skiprows=1)[:, 0], fit.log_predictive(x))
+    np.testing.assert_allclose(np.loadtxt("rows.csv", delimiter=",", skiprows=1)[:, -1], fit.log_predictive(x))
 
     code, out, _ = run(capsys, "report", "fit.tp", "page.html", "--title", "Seven numbers")
     assert code == 0 and "Seven numbers" in (tiny / "page.html").read_text("utf-8")

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import logsumexp
+from scipy.stats import beta as beta_law
 
 import temperance as tp
 from temperance.errors import InvalidData
@@ -183,3 +184,28 @@ def test_two_groups_are_chosen_where_two_made_the_data():
 
 def test_the_kinds_of_the_tiny_table_are_those_asked_for():
     assert {column.name: column.kind for column in MORE_TABLE.schema} == KINDS
+
+
+def test_classes_have_the_same_letters_in_the_table_and_in_membership():
+    fit = tp.fit(tp.ClassMixture(3), FRAME, VB)
+    table, found = fit.table(), fit.membership(FRAME)
+    assert table["class"] == ["A", "B", "C"] and table["data"] == sorted(table["data"], reverse=True)
+    shares = np.stack([found[f"probability of {name}"] for name in table["class"]], axis=1)
+    np.testing.assert_allclose(shares, fit.responsibilities(FRAME)[:, fit.order], rtol=1e-6)
+    np.testing.assert_allclose(shares.sum(axis=0), table["data"], rtol=1e-2)
+    assert found["class"] == [table["class"][k] for k in shares.argmax(axis=1)]
+    assert found["row"] == list(range(1, 61)) and "id" not in found
+    assert fit.membership(FRAME.set_index(FRAME.index + 100))["id"] == list(range(100, 160))
+
+
+def test_a_class_is_described_by_the_names_of_the_columns():
+    """With one class and no gaps the posterior is known: Beta and Gamma with the counts added."""
+    frame = pd.DataFrame({"smokes": ["yes", "no", "yes", "yes"] * 5, "visits": [0, 1, 2, 6] * 5})
+    fit = tp.fit(tp.ClassMixture(1, kinds={"visits": "count"}), frame, VB)
+    table = fit.table()
+    beta = fit.posterior["components"].factors["binary"].inner
+    assert table["smokes = yes"] == pytest.approx([16 / 22]) and float(beta.a[0, 0]) == pytest.approx(16.0)
+    assert table["visits"] == pytest.approx([2.25], abs=0.01)
+    low, high = (beta_law.ppf(tail, 16, 6) for tail in (0.05, 0.95))
+    (item,) = [item for item in fit.model.pair.profile(fit.posterior["components"], 0.9) if item.column == "smokes"]
+    assert (item.low[0], item.high[0]) == pytest.approx((low, high))

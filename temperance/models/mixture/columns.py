@@ -41,7 +41,9 @@ from ...families import (
     ProductPair,
     ScalarGaussian,
 )
+from ...families.describe import describe
 from ...families.translate import REAL
+from .profiles import Item, profile
 
 
 @cache
@@ -143,6 +145,25 @@ class ColumnsPair(ProductPair):
             elif column.levels:
                 found[column.name] = np.array(column.levels)[found[column.name].astype(int)]
         return {column.name: found[column.name] for column in self.schema}
+
+    def profile(self, components: Any, level: float = 0.95) -> list[Item] | None:
+        """The columns in their order, with what is expected within each class; None without intervals (after EM)."""
+        assert self.schema is not None
+        if not isinstance(components, Product):
+            return None
+        found, names = profile(layout(self.schema), components, level), self.schema.names
+        return None if found is None else sorted(found, key=lambda item: names.index(item.column))
+
+    def described(self, components: Any) -> dict[str, Any]:
+        """Readable numbers of each class, by the names of the columns."""
+        found = self.profile(components)
+        if found is None:
+            return describe(components) if isinstance(components, Product) else {}
+        columns: dict[str, Any] = {}
+        for item in found:
+            columns[item.name] = item.estimate
+            columns |= {} if item.spread is None else {f"sd of {item.column}": item.spread}
+        return columns
 
     # ---- the pair: sums over factors, each of its own columns ---------------------------------------------------
 

@@ -395,16 +395,20 @@ class Mixture(Clustering, Predicting, Enumerable):
 
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
         """The components that hold data, the heaviest first."""
-        (counts,) = self.held(q, data)
-        order = [k for k in np.argsort(-counts) if counts[k] >= 0.5]
+        (counts,), order = self.held(q, data), self.order(q, data)
         weights = np.exp(np.asarray(self.mean_log_weights(q)))
-        columns = {name: np.asarray(value) for name, value in describe(self.to_user(q.blocks)["components"]).items()}
+        components = self.to_user(q.blocks)["components"]
+        columns = {name: np.asarray(value) for name, value in self._described(components).items()}
         table: dict[str, list[Any]] = {
-            "component": [int(k) for k in order],
+            self.words.part: [self.words.label(place) for place in range(len(order))],
             "data": [float(counts[k]) for k in order],
             "weight": [float(weights[k]) for k in order],
         }
         return table | {name: [value[k] for k in order] for name, value in columns.items()}
+
+    def _described(self, components: Family) -> dict[str, Any]:
+        """Columns of the table: readable numbers of each component."""
+        return self.pair.described(components) if isinstance(self.pair, ColumnsPair) else describe(components)
 
     @property
     def rounding(self) -> float:

@@ -130,10 +130,8 @@ class TiedMixture(Mixture):
     def _alone(self, q: Posterior) -> Posterior:
         return Posterior(q.blocks | {"components": self.each(q.blocks["components"])}, {})
 
-    def table(self, q: Posterior, data: Any) -> dict[str, list[Any]]:
-        table = super().table(q, data)
-        shown = describe(self.each(self.to_user(q.blocks)["components"]))
-        return table | {name: [np.asarray(value)[k] for k in table["component"]] for name, value in shown.items()}
+    def _described(self, components: Family) -> dict[str, Any]:
+        return describe(self.each(components))
 
     # ---- data in, answers out -----------------------------------------------------------------------------
 

@@ -186,4 +186,4 @@ class StudentMixture(Mixture):
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
         table = super().table(q, data)
         expected = np.asarray(q.blocks["degrees"].mean().indicator @ self.degrees)
-        return table | {"degrees": [float(expected[k]) for k in table["component"]]}
+        return table | {"degrees": [float(expected[k]) for k in self.order(q, data)]}

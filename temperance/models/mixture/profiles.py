@@ -1,0 +1,114 @@
+"""What distinguishes classes: the expected value of each column within each class, with credible intervals."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from ...data.schema import Column
+from ...families import Beta, Dirichlet, Gamma, Independent, NormalGamma, NormalWishart, Product
+
+
+class Item(NamedTuple):
+    """One line of a profile: a column (or one of its levels), and for each class an estimate between two limits.
+
+    The estimate is a mean, the median (of a positive column), a rate (of counts) or a probability (of a level).
+    """
+
+    column: str
+    level: str
+    what: str
+    estimate: np.ndarray  # (k,)
+    low: np.ndarray
+    high: np.ndarray
+    spread: np.ndarray | None = None  # the standard deviation within each class, of a real column
+
+    @property
+    def name(self) -> str:
+        return f"{self.column} = {self.level}" if self.level else self.column
+
+
+class Marginal(NamedTuple):
+    """Posterior means of the parameters of some columns, their distributions, and the spread of real columns."""
+
+    estimate: np.ndarray  # (k, d) or (k, d, levels)
+    law: Any
+    spread: np.ndarray | None = None
+
+
+@singledispatch
+def marginal(family: Any) -> Marginal | None:
+    """The marginal posteriors of the parameters of a factor; None for a family without intervals (a point)."""
+    return None
+
+
+@marginal.register
+def _(family: Independent) -> Marginal | None:
+    return marginal(family.inner)
+
+
+@marginal.register
+def _(family: NormalGamma) -> Marginal:
+    location, count, dof, scatter = (
+        np.asarray(v) for v in (family.location, family.pseudo_count, family.dof, family.scatter)
+    )
+    return Marginal(location, stats.t(dof, location, np.sqrt(scatter / (dof * count))), np.sqrt(scatter / dof))
+
+
+@marginal.register
+def _(family: NormalWishart) -> Marginal:
+    location, scatter = np.asarray(family.location), np.diagonal(np.asarray(family.scatter), axis1=-2, axis2=-1)
+    count, dof = (np.asarray(v)[..., None] for v in (family.pseudo_count, family.dof))
+    degrees = dof - location.shape[-1] + 1.0
+    return Marginal(location, stats.t(degrees, location, np.sqrt(scatter / (degrees * count))), np.sqrt(scatter / dof))
+
+
+@marginal.register
+def _(family: Gamma) -> Marginal:
+    shape, rate = np.asarray(family.shape), np.asarray(family.rate)
+    return Marginal(shape / rate, stats.gamma(shape, scale=1.0 / rate))
+
+
+@marginal.register
+def _(family: Beta) -> Marginal:
+    a, b = np.asarray(family.a), np.asarray(family.b)
+    return Marginal(a / (a + b), stats.beta(a, b))
+
+
+@marginal.register
+def _(family: Dirichlet) -> Marginal:
+    a = np.asarray(family.concentration)
+    rest = a.sum(axis=-1, keepdims=True) - a
+    return Marginal(a / (a + rest), stats.beta(a, rest))
+
+
+def profile(columns: dict[str, tuple[Column, ...]], components: Product, level: float = 0.95) -> list[Item] | None:
+    """The items of all columns, factor by factor; None where a factor has no intervals."""
+    found: list[Item] = []
+    tail = (1.0 - level) / 2.0
+    for name, group in columns.items():
+        known = marginal(components.factors[name])
+        if known is None:
+            return None
+        limits = known.law.ppf(tail), known.law.ppf(1.0 - tail)
+        for place, column in enumerate(group):
+            found += _items(column, known, limits, place)
+    return found
+
+
+def _items(column: Column, known: Marginal, limits: tuple[np.ndarray, np.ndarray], place: int) -> list[Item]:
+    estimate, low, high = (np.asarray(values)[:, place] for values in (known.estimate, *limits))
+    if estimate.ndim == 2:
+        levels = enumerate(column.levels)
+        return [Item(column.name, s, "probability", estimate[:, i], low[:, i], high[:, i]) for i, s in levels]
+    if column.kind == "positive":
+        return [Item(column.name, "", "median", np.exp(estimate), np.exp(low), np.exp(high))]
+    if column.kind == "binary":
+        return [Item(column.name, column.levels[1] if column.levels else "1", "probability", estimate, low, high)]
+    if column.kind == "count":
+        return [Item(column.name, "", "mean", estimate, low, high)]
+    spread = None if known.spread is None else known.spread[:, place]
+    return [Item(column.name, "", "mean", estimate, low, high, spread)]
