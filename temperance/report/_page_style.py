@@ -10,7 +10,7 @@ html { -webkit-text-size-adjust: 100%; }
 body { margin: 0; background: var(--back); color: var(--ink);
   font: 1rem/1.6 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
 main { max-width: 64rem; margin: 0 auto; padding: 1.5rem 1rem 2rem; }
-h1 { font-size: clamp(1.5rem, 4.5vw, 2.2rem); line-height: 1.2; margin: .5rem 0 1.25rem; }
+h1 { font-size: clamp(1.5rem, 4.5vw, 2.2rem); line-height: 1.2; margin: .5rem 0 1.25rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.2rem; margin: 0 0 .9rem; }
 h3 { font-size: 1rem; margin: 0 0 .3rem; }
 section { background: var(--paper); border: 1px solid var(--line); border-radius: .75rem;
@@ -53,7 +53,7 @@ pre { margin: 0; padding: .9rem 1rem; overflow-x: auto; background: var(--back);
 .map circle { fill: var(--accent); fill-opacity: .28; stroke: var(--accent); cursor: pointer; }
 .map g.found circle { fill: var(--warnline); stroke: var(--warnline); fill-opacity: .5; }
 .map g[aria-pressed=true] circle { fill-opacity: .75; stroke-width: 2.5; }
-.map svg text { fill: var(--ink); font-size: 13px; text-anchor: middle; pointer-events: none; }
+.map svg text { fill: var(--ink); font-size: 16px; text-anchor: middle; pointer-events: none; }
 .map label { display: block; margin: 0 0 .6rem; color: var(--soft); font-size: .93rem; }
 .map input { font: inherit; width: 100%; color: var(--ink); background: var(--back); border: 1px solid var(--line);
   border-radius: .4rem; padding: .3rem .5rem; accent-color: var(--accent); }

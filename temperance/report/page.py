@@ -155,7 +155,7 @@ def _bracket(low: float | None, high: float | None) -> str | None:
 
 
 def _fit(fit: Fit, names: Sequence[str] | None) -> list[str]:
-    notes = [note[:1].upper() + note[1:] + "." for note in fit.notes]
+    notes = [note[:1].upper() + note[1:].removesuffix("…") + ("…" if note.endswith("…") else ".") for note in fit.notes]
     answer = (f"{fit.log_evidence:.2f}", "log evidence") if fit.log_evidence is not None else None
     return [_summary(fit_sentences(fit), notes, answer), *_found(fit, names)]
 

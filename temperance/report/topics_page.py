@@ -88,7 +88,8 @@ def map_section(fit: Fit) -> str:
     places = (points - points.min(axis=0)) / spread if len(points) > 1 else np.full((1, 2), 0.5)
     x = _EDGE + places[:, 0] * (_WIDTH - 2 * _EDGE)
     y = _HEIGHT - _EDGE - places[:, 1] * (_HEIGHT - 2 * _EDGE)
-    radius = 8 + 45 * np.sqrt(shares / max(float(shares.sum()), 1e-300))
+    radius = 12 + 45 * np.sqrt(shares / max(float(shares.sum()), 1e-300))
+    x, y = _apart(np.stack([x, y], axis=1), radius).T
     names = [" ".join(str(word) for word, _ in topic) for topic in fit.topics(4, NAMING)]
     marks = "".join(
         f'<g role="button" tabindex="0" aria-pressed="false" data-topic="{k}" aria-label="{escaped(label)}">'
@@ -107,11 +108,29 @@ def map_section(fit: Fit) -> str:
     )
     caption = (
         f"Topics whose words are similar are near each other (Jensen–Shannon distances; the plane shows {kept:.0%} of "
-        "the squared distances); the larger a circle, the larger the share. Choose one to see its words: a bar is the "
+        "the squared distances); the larger a circle, the larger the share. Circles are "
+        "moved apart where they would hide each other. Choose one to see its words: a bar is the "
         "probability of a word in the topic."
     )
     script = f'<script type="application/json" id="topic-data">{data}</script><script>{SCRIPT}</script>'
     return section("A map of the topics", [f'<div class="map">{svg}{panel}</div><p>{escaped(caption)}</p>{script}'])
+
+
+def _apart(points: np.ndarray, radius: np.ndarray) -> np.ndarray:
+    """Move circles, inside the map, until none hides the number of another (or for 200 steps)."""
+    rng = np.random.default_rng(0)
+    points = points + rng.normal(0.0, 1e-3, points.shape)  # two in one place have a direction to go
+    wanted = 0.75 * (radius[:, None] + radius)
+    np.fill_diagonal(wanted, 0.0)
+    for _ in range(200):
+        between = points[:, None] - points
+        distance = np.maximum(np.sqrt((between**2).sum(axis=2)), 1e-9)
+        missing = np.maximum(wanted - distance, 0.0)
+        if missing.max() < 0.5:
+            break
+        points = points + 0.25 * ((missing / distance)[:, :, None] * between).sum(axis=1)
+        points = np.clip(points, radius[:, None], np.array([_WIDTH, _HEIGHT]) - radius[:, None])
+    return points
 
 
 def _words(fit: Fit, shares: np.ndarray) -> list[dict[str, Any]]:
