@@ -43,3 +43,9 @@ def compiled_programs_are_dropped():
     if _counted % 10 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > _MAPS:
         jax.clear_caches()
         gc.collect()
+
+
+@pytest.fixture
+def engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines are chosen as for a user, also under `make test-plain`."""
+    monkeypatch.delenv("TEMPERANCE_ENGINE", raising=False)

@@ -89,7 +89,7 @@ def signature(name: str, value: Any) -> str:
         given = inspect.signature(value)
     except (TypeError, ValueError):
         return name
-    parameters = [str(each).replace("'", "").replace("<factory>", "…") for each in given.parameters.values()]
+    parameters = [parameter(each) for each in given.parameters.values()]
     kinds = [each.kind for each in given.parameters.values()]
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         parameters.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
@@ -100,6 +100,15 @@ def signature(name: str, value: Any) -> str:
     if len(whole) <= 88:
         return whole
     return f"{name}(\n" + "".join(f"    {each},\n" for each in parameters) + f"){arrow}"
+
+
+def parameter(each: inspect.Parameter) -> str:
+    """The name, the annotation as it is written, and the default with the quotes of a string."""
+    whole = str(each.replace(default=inspect.Parameter.empty)).replace("'", "").replace('"', "")
+    if each.default is inspect.Parameter.empty:
+        return whole
+    default = repr(each.default).replace("<factory>", "…")
+    return f"{whole} = {default}" if ": " in whole else f"{whole}={default}"
 
 
 def prose(value: Any) -> str:

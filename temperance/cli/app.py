@@ -134,18 +134,25 @@ def groups(
 def topics(
     source: Annotated[str, typer.Argument(help="A file of texts or counts, or a folder of .txt files.")],
     reading: Reading,
-    topics: Annotated[int, typer.Option("--topics", "-k", min=1, help="How many topics.")] = 10,
+    topics: Annotated[
+        str | None,
+        typer.Option("--topics", "-k", help="How many: 20, or sizes to choose from: 5,10,20 (chosen unless given)."),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(help="Columns (dates, categories, numbers) to show topics by; found unless given, none for none."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
     out: Annotated[
         Path | None, typer.Option(help="A folder for topics.csv, documents.csv, report.html and fit.tp.")
     ] = None,
     format: Format = "auto",
 ) -> None:
-    """Read texts, say what was left out of them, and find their topics (by collapsed variational Bayes)."""
+    """Read texts, say what was left out of them, find their topics, and show them over time and by group."""
     check_format(format)
     from .topics import find_topics
 
-    find_topics(source, reading, topics, seed, out, format)
+    find_topics(source, reading, None if topics is None else sizes(topics, "topics"), by, seed, out, format)
 
 
 @app.command(epilog="Example: temperance predict galaxy.tp galaxy --format json")

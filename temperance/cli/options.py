@@ -194,16 +194,16 @@ def check_format(format: str) -> None:
     _choice("format", format, ("auto", "text", "json"))
 
 
-def sizes(text: str) -> list[int]:
+def sizes(text: str, name: str = "components") -> list[int]:
     """1:6 (the last included), 3, or 1,2,5."""
     found: list[int] = []
     for part in text.split(","):
         first, colon, last = part.strip().partition(":")
         if not first.isdecimal() or (colon and not last.isdecimal()):
-            raise InvalidParameter(f"--components must be like 3, 1:6 or 1,2,5, got {text!r}")
+            raise InvalidParameter(f"--{name} must be like 3, 1:6 or 1,2,5, got {text!r}")
         low, high = int(first), int(last or first)
         if low < 1 or high < low:
-            raise InvalidParameter(f"--components must go up from at least 1, got {text!r}")
+            raise InvalidParameter(f"--{name} must go up from at least 1, got {text!r}")
         found += range(low, high + 1)
     return list(dict.fromkeys(found))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,37 +14,98 @@ import typer
 
 import temperance as tp
 
-from ..errors import InvalidData
+from ..data.load import documents_of
+from ..data.text_sources import open_texts, values_beside
+from ..errors import InvalidData, InvalidParameter
 from ..models.topics.report import NAMING
+from ..report._pieces import slug
+from ..report.topics_page import Typical
 from . import inputs
 from .options import Output, Reading
 from .output import as_json, person, show_fit_table
 from .work import write_result
 
 _WORDS = 30  # of a topic in topics.csv
+_LEVELS = 12  # categories of a column that is shown without being asked for
+_TABLES = 4  # columns that are shown without being asked for
+_YEAR = re.compile("year|date|month|time")
 
 
-def find_topics(source: str, reading: Reading, topics: int, seed: int, out: Path | None, format: str) -> None:
+def find_topics(
+    source: str, reading: Reading, sizes: list[int] | None, by: str | None, seed: int, out: Path | None, format: str
+) -> None:
     """Topics of texts, on the screen and in a folder."""
     data = inputs.corpus(source, reading, tables=False)
     if data.values.n_words < 2:
         raise InvalidData(f"topics need at least two different words, but {source} has one")
     if person(format):
         typer.echo("\n".join(data.notes))
+    tried = tp.topic_sizes(data.values, sizes, seed=seed) if sizes is None or len(sizes) > 1 else None
+    topics = tried.best if tried is not None else (sizes or [1])[0]
     result = tp.fit(tp.LDA(topics), data.values, tp.CVB0(), seed=seed)
     table = numbered(result.table())
-    notes = list(dict.fromkeys([*data.notes, *result.notes]))
+    groups = shares_by(result, source, reading, by)
+    notes = list(dict.fromkeys([*data.notes, *result.notes, *([tried.sentence] if tried is not None else [])]))
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         write_topics(out / "topics.csv", result)
         write_documents(out / "documents.csv", result.transform(data.values), table)
+        for found in groups:
+            rows = found.rows()
+            write_csv(out / f"topics-by-{slug(found.name)}.csv", list(rows[0]), [list(row.values()) for row in rows])
+        also = [*([tried] if tried is not None else []), *groups, *typical(result, source, reading)]
         files = Output(out / "fit.tp", out / "report.html", format)
-        notes += write_result(result, files, "fit", f"{Path(source).name}: topics", data)
+        notes += write_result(result, files, "fit", f"{Path(source).name}: topics", data, also)
     if person(format):
         show_fit_table(table, topics)
         typer.echo("\n".join(f"note: {note}" for note in notes if note not in data.notes))
     else:
-        typer.echo(as_json({"topics": table, "log_evidence": result.log_evidence, "notes": notes}))
+        shares = {found.name: found.rows() for found in groups}
+        record = {"topics": table, "by": shares, "log_evidence": result.log_evidence, "notes": notes}
+        typer.echo(as_json(record))
+
+
+def shares_by(fit: tp.Fit, source: str, reading: Reading, by: str | None) -> list[tp.TopicsBy]:
+    """Topics by the columns that were asked for, or by dates, years and categories that are beside the texts."""
+    if by == "none" or source == "-" or not Path(source).exists():
+        return []
+    values = values_beside(Path(source), reading.text) if Path(source).suffix != ".npz" else {}
+    if by is None:
+        return [fit.topics_by(_Named(name, cells)) for name, cells in values.items() if _groups(name, cells)][:_TABLES]
+    asked = [name.strip() for name in by.split(",")]
+    for name in asked:
+        if name not in values:
+            raise InvalidParameter(f"--by: {source} has no column {name!r} beside its texts, only {', '.join(values)}")
+    return [fit.topics_by(_Named(name, values[name])) for name in asked]
+
+
+class _Named(list[Any]):
+    """Values with the name of their column."""
+
+    def __init__(self, name: str, values: Sequence[Any]):
+        super().__init__(values)
+        self.name = name
+
+
+def _groups(name: str, cells: Sequence[Any]) -> bool:
+    """Whether a column is worth a look by itself: dates, years, or up to twelve categories."""
+    column = tp.read_table({name: cells}).schema[name]
+    if column.levels:
+        return 2 <= len(column.levels) <= _LEVELS
+    return column.kind == "date" or (column.kind not in ("text", "constant") and bool(_YEAR.search(name.lower())))
+
+
+def typical(fit: tp.Fit, source: str, reading: Reading) -> list[Typical]:
+    """How the documents with the largest share of each topic begin, if they are texts."""
+    with documents_of(source, reading.text) as path:
+        if path is None:
+            return []
+        rows = [fit.typical(k, min(3, fit.data.size)) for k in range(len(fit.topics(1)))]
+        wanted = {row for topic in rows for row, _ in topic}
+        texts = {row: text for row, text in enumerate(open_texts(path, reading.text).texts) if row in wanted}
+    begin = {row: textwrap.shorten(str(text), 280, placeholder=" …") for row, text in texts.items()}
+    words = [" ".join(str(word) for word, _ in topic) for topic in fit.topics(6, NAMING)]
+    return [Typical([[(row + 1, share, begin[row]) for row, share in topic] for topic in rows], words)]
 
 
 def numbered(table: dict[str, list[Any]]) -> dict[str, list[Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,14 +92,16 @@ def show_comparison(result: tp.Comparison, notes: list[str]) -> None:
         typer.echo(f"note: {note}")
 
 
-def write_result(result: Any, output: Output, what: str, title: str, data: inputs.Input) -> list[str]:
+def write_result(
+    result: Any, output: Output, what: str, title: str, data: inputs.Input, also: Sequence[Any] = ()
+) -> list[str]:
     """Save the result and its report where they are wanted, and say so."""
     notes = []
     if output.out is not None:
         result.save(output.out)
         notes.append(f"the {what} is in {output.out}")
     if output.report is not None:
-        tp.report(result, output.report, title=title, code=_command(), names=data.columns or None)
+        tp.report(result, output.report, title=title, code=_command(), names=data.columns or None, also=also)
         notes.append(f"the report is in {output.report}")
     return notes
 

@@ -78,6 +78,10 @@ class Distributed(Wrapped):
         """As in one process: by the rows that a start sees, not by the number of partitions."""
         return self.inner.kind_of_restart(number, self.sample)
 
+    def log_unit(self, data: Data) -> Float[Array, ""] | float:
+        """Of the sample, whose weights stand for all data."""
+        return self.inner.log_unit(self.sample)
+
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
         """Where the model starts from the sample, which is all data where there are few."""
         blocks = self.inner.initial(key, self.sample).blocks

@@ -56,6 +56,23 @@ def open_texts(source: Any, column: str | None = None) -> Texts:
     return Texts(source)
 
 
+def values_beside(path: Path, column: str | None = None) -> dict[str, list[Any]]:
+    """The cells of all columns of a file but the one of texts, in the order of the texts; numbers where all are."""
+    if path.is_dir() or _kind(path) not in TABLES:
+        return {}
+    columns = _columns(path, _kind(path))
+    chosen = _text_column(columns) if column is None else column
+    return {str(name): _as_numbers(list(columns.texts(name))) for name in columns.sample if name != chosen}
+
+
+def _as_numbers(cells: list[Any]) -> list[Any]:
+    """Texts of numbers as these, if all are."""
+    if not all(isinstance(cell, str) for cell in cells):
+        return cells
+    numbers = Dialect(",").numbers(cells)
+    return cells if None in numbers or all(number != number for number in numbers) else numbers
+
+
 def looks_like_texts(path: Path) -> bool:
     """Whether a file or folder holds texts, and not counts of words; what holds neither is refused."""
     if path.is_dir():

@@ -1,14 +1,14 @@
 """scikit-learn estimators, thin over `fit`: the same models and methods behind the interface of that library.
 
-`BayesianGaussianMixture`, `LatentDirichletAllocation`, `BayesianRidge` and `ARDRegression` take the arguments of
-scikit-learn's classes of those names, so changing the import line is enough; `inference` chooses
-another method than theirs.
+Classes with the name of one of scikit-learn or hmmlearn take its arguments and set its attributes, so changing the
+import line is enough; `inference` chooses another method than theirs.
 """
 
 from .factorial import FactorialMixture
 from .factors import PCA, FactorAnalysis
 from .gaussian import BayesianGaussianMixture
 from .gaussian_em import GaussianMixture
+from .hmm import CategoricalHMM, GaussianHMM, PoissonHMM
 from .mixture import BayesianMixture, DirichletProcessMixture
 from .regression import BayesianLinearRegression
 from .ridge import ARDRegression, BayesianRidge
@@ -22,10 +22,13 @@ __all__ = [
     "BayesianLinearRegression",
     "BayesianMixture",
     "BayesianRidge",
+    "CategoricalHMM",
     "DirichletProcessMixture",
     "FactorAnalysis",
     "FactorialMixture",
+    "GaussianHMM",
     "GaussianMixture",
     "LatentDirichletAllocation",
+    "PoissonHMM",
     "TopicModel",
 ]

@@ -39,8 +39,8 @@ def as_seed(random_state: Any) -> int:
 
 
 def warn_if_cut_short(estimator: Any, fit: tp.Fit) -> None:
-    if not fit.converged and isinstance(fit.method, tp.VB | tp.EM | tp.EP):
-        limit = getattr(estimator, "max_iter", None)
+    limit = getattr(estimator, "max_iter", None)  # hmmlearn, whose classes have n_iter, does not warn
+    if limit is not None and not fit.converged and isinstance(fit.method, tp.VB | tp.EM | tp.EP):
         warnings.warn(
             f"{type(estimator).__name__} did not converge in {limit} iterations: raise max_iter or tol",
             ConvergenceWarning,

@@ -170,6 +170,7 @@ class KnownCovarianceGaussian(Pair):
 
     def default_prior(self, x: Any, size: int) -> Normal:
         """Centred on the data with ten times their variance in each column."""
-        spread = np.maximum(np.nanvar(x, axis=0), 1e-12)
+        spread = np.nanvar(x, axis=0)
+        spread = np.where(spread > 0.0, spread, 1.0)
         mean = np.broadcast_to(np.nanmean(x, axis=0), (size, x.shape[-1]))
         return Normal(mean, np.broadcast_to(10.0 * np.diag(spread), (size, x.shape[-1], x.shape[-1])))

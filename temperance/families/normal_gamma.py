@@ -61,8 +61,8 @@ def sample_scalar_precision(
     key: Key[Array, ""], dof: Float[Array, "*b"], scatter: Float[Array, "*b"]
 ) -> Float[Array, "*b"]:
     """Through the logarithm, and never zero: with few degrees of freedom a draw underflows otherwise."""
-    log = log_gamma_variate(key, 0.5 * dof) - jnp.log(0.5 * scatter)
-    return jnp.maximum(jnp.exp(log), TINY)
+    log = log_gamma_variate(key, 0.5 * dof)
+    return jnp.exp(jnp.maximum(log, np.log(TINY)) - jnp.log(0.5 * scatter))
 
 
 def match_scalar_precision(

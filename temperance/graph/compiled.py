@@ -17,9 +17,10 @@ from ..families._family import Family, Packed
 from ..models._about import Symmetry
 from ..models._answers import Drawable, Imputing, Labelled, Predicting, Regressing, Smoothing
 from ..models._data import Data, make_data
-from ..models._model import Conditional, Group, Means, Model, Posterior, Powers
+from ..models._factors import Factored, Factors
+from ..models._model import Conditional, Group, Means, Posterior, Powers
 from ..numerics.gaussian_latents import gaussian_integral
-from . import exchangeable, volume
+from . import exchangeable, messages, volume
 from .analysis import grouped
 from .answers import bound_terms, impute, log_predictive, predict, responsibilities, sample_predictive, smooth, table
 from .columns import as_columns, check_columns, resolve_sizes
@@ -64,7 +65,7 @@ class LocalFactorised(Factorised):
         return Scope(self.spec, self.constants, m, self.x)
 
 
-class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Model):
+class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Factored):
     """A graph as a model; made by `tp.Graph.model()`, completed by data."""
 
     prior: dict[str, Family | Conditional]  # complete once all sizes are known
@@ -213,6 +214,14 @@ class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Model):
     def packed(self, m: Means) -> Means:
         ready = {name: Packed(m[name].weights()) for name in packable(self.spec) if name in m}
         return m | ready
+
+    # ---- message passing ------------------------------------------------------------------------------------
+
+    def factors(self, data: Data) -> Factors:
+        return messages.factors(self, data)
+
+    def no_factors(self) -> str:
+        return messages.obstacle(self) or super().no_factors()
 
     # ---- starts and simulation ----------------------------------------------------------------------------
 

@@ -236,7 +236,7 @@ def _chunk(
         if "elbo" in info:
             recent = jnp.where(done, recent, jnp.append(recent[1:], info["elbo"]))
             # A phase before the last one is never the end.
-            finished = done | (method.finished(recent, tol) & info.pop("final", jnp.asarray(True)) & ~hold)
+            finished = done | (method.finished(recent + unit, tol) & info.pop("final", jnp.asarray(True)) & ~hold)
             if method.may_fail:
                 finished = finished | jnp.isnan(recent[-1])
             info = info | {"elbo": recent[-1]}
@@ -246,6 +246,7 @@ def _chunk(
             finished = finished | (info.pop("done") & ~hold)
         return kept, recent, finished, info
 
+    unit = model.log_unit(data)
     # Under a jit of its own the step is traced once, although it is asked for its shapes first.
     every = jax.jit(jax.vmap(advance, in_axes=(0, 0, 0, 0, None)))
     shapes = jax.eval_shape(every, keys, carry.states, carry.recent, carry.done, carry.steps)[3]

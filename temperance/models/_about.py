@@ -94,6 +94,13 @@ class Coordinates(Module):
         """Data that were simulated with draws in the user's coordinates."""
         return values
 
+    def log_unit(self, data: Data) -> Float[Array, ""] | float:
+        """Σ log of the unit of each number: what the evidence gains when real data are given in units of their spread.
+
+        Rules for stopping compare changes of the bound with its size in these units, which is the same in all others.
+        """
+        return 0.0
+
     def block_from_user(self, name: str, family: Family) -> Family:
         """A family for one block, as a user would give its prior, in the model's coordinates and with its batch."""
         return family

@@ -50,6 +50,9 @@ class Wrapped(Model, Predicting):
     def rounding(self) -> float:
         return self.inner.rounding
 
+    def log_unit(self, data: Data) -> Float[Array, ""] | float:
+        return self.inner.log_unit(data)
+
     def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
         raise NotImplementedError("the data are prepared already")
 

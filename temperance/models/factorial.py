@@ -42,7 +42,6 @@ from ._model import Conditional, Each, Group, Means, Model, Posterior, Powers, m
 from ._normaliser import Normaliser, count, exact, gaussian_volumes, infinite, known_switches, learned_switches
 
 _ENUMERABLE = 10  # up to this many factors the predictive density is the exact sum over all their states
-_TINY = 1e-12
 
 Logit = Callable[[Array, Float[Array, "k n"]], Float[Array, " n"]]
 
@@ -261,9 +260,9 @@ class FactorialMixture(Labelled, Decomposing, Predicting, Model):
             raise InvalidData(f"init has factors of {self.start.shape[1]} entries, but a datum has {d}")
         noise, variance = self.noise, self.factor_variance
         if noise is None:
-            noise = Gamma(1.0, 0.1 * max(float(np.mean(np.var(x, axis=0))), _TINY))
+            noise = Gamma(1.0, 0.1 * (float(np.mean(np.var(x, axis=0))) or 1.0))
         if variance is None:
-            variance = jnp.asarray(max(float(np.mean(np.square(x))), _TINY))
+            variance = jnp.asarray(float(np.mean(np.square(x))) or 1.0)
         factors: Family
         zero, one = jnp.zeros((k, d)), jnp.eye(k)
         if isinstance(noise, Gamma):
@@ -273,6 +272,10 @@ class FactorialMixture(Labelled, Decomposing, Predicting, Model):
             factors = MatrixNormal(zero, one / variance)
         prior = self.prior | {"factors": factors}
         return self._with(prior=prior, noise=noise, factor_variance=variance, shape=shape)
+
+    def log_unit(self, data: Data) -> Float[Array, ""]:
+        assert self.factor_variance is not None
+        return 0.5 * data.total_weight * data.values.shape[1] * jnp.log(self.factor_variance)
 
     def new_rows(self, data: Any) -> np.ndarray:
         x, shape = _rows(data)

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..comparison.comparison import Comparison
+    from ..comparison.topic_sizes import TopicSizes
     from ..fit import Fit
+    from ..models.topics.by import TopicsBy
+    from .topics_page import Typical
 
 
 def report(
@@ -19,12 +22,14 @@ def report(
     title: str | None = None,
     code: str | None = None,
     names: Sequence[str] | None = None,
+    also: Sequence[TopicsBy | TopicSizes | Typical] = (),
 ) -> Path:
     """Write one self-contained HTML page about a fit or a comparison to `path`; it opens offline.
 
-    `title` heads the page, `code` is the program (or command) that made the result, shown at its end, and `names`
+    `also` are results to be shown with it: `tp.topic_sizes(...)`, `fit.topics_by(...)`. `title`
+    heads the page, `code` is the program (or command) that made the result, shown at its end, and `names`
     are those of the data's columns.
     """
     from .page import write_page
 
-    return write_page(result, Path(path), title=title, code=code, names=names)
+    return write_page(result, Path(path), title=title, code=code, names=names, also=also)

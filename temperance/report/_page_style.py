@@ -10,7 +10,7 @@ html { -webkit-text-size-adjust: 100%; }
 body { margin: 0; background: var(--back); color: var(--ink);
   font: 1rem/1.6 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
 main { max-width: 64rem; margin: 0 auto; padding: 1.5rem 1rem 2rem; }
-h1 { font-size: clamp(1.5rem, 4.5vw, 2.2rem); line-height: 1.2; margin: .5rem 0 1.25rem; }
+h1 { font-size: clamp(1.5rem, 4.5vw, 2.2rem); line-height: 1.2; margin: .5rem 0 1.25rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.2rem; margin: 0 0 .9rem; }
 h3 { font-size: 1rem; margin: 0 0 .3rem; }
 section { background: var(--paper); border: 1px solid var(--line); border-radius: .75rem;
@@ -48,6 +48,21 @@ pre { margin: 0; padding: .9rem 1rem; overflow-x: auto; background: var(--back);
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 .skip { position: absolute; left: -99rem; }
 .skip:focus { left: 1rem; top: 1rem; background: var(--paper); padding: .5rem 1rem; z-index: 1; }
+.map { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: 1.25rem; }
+.map svg { width: 100%; height: auto; border: 1px solid var(--line); border-radius: .5rem; }
+.map circle { fill: var(--accent); fill-opacity: .28; stroke: var(--accent); cursor: pointer; }
+.map g.found circle { fill: var(--warnline); stroke: var(--warnline); fill-opacity: .5; }
+.map g[aria-pressed=true] circle { fill-opacity: .75; stroke-width: 2.5; }
+.map svg text { fill: var(--ink); font-size: 16px; text-anchor: middle; pointer-events: none; }
+.map label { display: block; margin: 0 0 .6rem; color: var(--soft); font-size: .93rem; }
+.map input { font: inherit; width: 100%; color: var(--ink); background: var(--back); border: 1px solid var(--line);
+  border-radius: .4rem; padding: .3rem .5rem; accent-color: var(--accent); }
+.map ol { list-style: none; margin: .4rem 0 0; padding: 0; font-size: .92rem; }
+.map li { display: grid; grid-template-columns: 9rem 1fr 3.2rem; gap: .5rem; align-items: center; }
+.map li span:first-child { overflow-wrap: anywhere; }
+.map li i { display: block; height: .8rem; background: var(--accent); border-radius: .15rem; }
+.map li span:last-child { text-align: right; color: var(--soft); font-variant-numeric: tabular-nums; }
+blockquote { margin: .3rem 0 .8rem; padding-left: .8rem; border-left: .2rem solid var(--line); color: var(--soft); }
 footer { max-width: 64rem; margin: 0 auto; padding: 0 1rem 2rem; color: var(--soft); font-size: .88rem; }
 @media print { body { background: #fff; } section { border: 0; padding: 0; break-inside: avoid; } }
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 import os
 import platform
 import tempfile
@@ -24,7 +23,8 @@ from ..summary import _cell
 from . import plots
 from ._facts import data_of, is_gaussian
 from ._page_style import STYLE
-from ._picture import picture
+from ._pieces import escaped, figure, grid, html_table, section
+from .topics_page import also_parts, map_section
 from .words import about_labels, conclusion, fit_sentences, in_words, percent, shown, warnings
 
 _HEADINGS = {
@@ -42,13 +42,21 @@ DENSITY = "Predictive density"
 _PACKAGES = ("temperance", "jax", "numpy", "scipy", "equinox")
 
 
-def write_page(result: Any, path: Path, *, title: str | None, code: str | None, names: Sequence[str] | None) -> Path:
+def write_page(
+    result: Any,
+    path: Path,
+    *,
+    title: str | None,
+    code: str | None,
+    names: Sequence[str] | None,
+    also: Sequence[Any] = (),
+) -> Path:
     """Write the page; a file that is there is replaced only by a complete new one."""
     if not isinstance(result, Fit | Comparison):
         raise InvalidParameter(f"result must be a fit or a comparison, got {type(result).__name__}")
     body = _comparison(result, names) if isinstance(result, Comparison) else _fit(result, names)
     heading = title or (_title(result) if isinstance(result, Comparison) else f"A fit of {type(result.model).__name__}")
-    parts = [*body, _settings(result), _code(code if code else _default_code(result))]
+    parts = [*body, *also_parts(also), _settings(result), _code(code if code else _default_code(result))]
     text = _document(heading, parts)
     handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
@@ -73,7 +81,7 @@ def _comparison(comparison: Comparison, names: Sequence[str] | None) -> list[str
     best = comparison.best_fit
     parts = [_summary(conclusion(comparison), warnings(comparison), _answer(comparison))]
     figures = [
-        _figure(
+        figure(
             "The Ockham hill",
             lambda: plots.hill(comparison),
             f"Log evidence against {comparison.size_name}, all labellings counted. Small dots are restarts, a band is "
@@ -86,7 +94,7 @@ def _comparison(comparison: Comparison, names: Sequence[str] | None) -> list[str
     if x is not None and x.shape[1] == 1 and is_gaussian(best):
         chosen = {name: comparison.fit(c, name) for name, c in comparison.choices.items() if c is not None}
         figures.append(
-            _figure(
+            figure(
                 "The data, and what is predicted",
                 lambda: plots.density(chosen, x, xlabel=names[0] if names else "x"),
                 "A histogram of the data with the predictive density of the size that each method chose.",
@@ -95,7 +103,7 @@ def _comparison(comparison: Comparison, names: Sequence[str] | None) -> list[str
         )
     return [
         *parts,
-        _section("What it looks like", [_grid(figures)]),
+        section("What it looks like", [grid(figures)]),
         _evidence_table(comparison),
         *_found(best, names, density=False),
     ]
@@ -122,8 +130,8 @@ def _evidence_table(comparison: Comparison) -> str:
     cells = [[(name, shown(name, row[name])) for name in names] for row in rows]
     headings = [_HEADINGS.get(name, name) for name in names]
     note = about_labels(comparison)
-    table = _table(headings, cells, "The log evidence of every model by every method", marked)
-    return _section("The numbers", [table, *([f"<p>{_text(note)}</p>"] if note else [])])
+    table = html_table(headings, cells, "The log evidence of every model by every method", marked)
+    return section("The numbers", [table, *([f"<p>{escaped(note)}</p>"] if note else [])])
 
 
 def _with_bracket(row: dict[str, Any]) -> dict[str, Any]:
@@ -147,22 +155,25 @@ def _bracket(low: float | None, high: float | None) -> str | None:
 
 
 def _fit(fit: Fit, names: Sequence[str] | None) -> list[str]:
-    notes = [note[:1].upper() + note[1:] + "." for note in fit.notes]
+    notes = [note[:1].upper() + note[1:].removesuffix("…") + ("…" if note.endswith("…") else ".") for note in fit.notes]
     answer = (f"{fit.log_evidence:.2f}", "log evidence") if fit.log_evidence is not None else None
     return [_summary(fit_sentences(fit), notes, answer), *_found(fit, names)]
 
 
 def _found(fit: Fit, names: Sequence[str] | None, density: bool = True) -> list[str]:
     """The parts of one fit: figures, then the table."""
-    figures = [_figure(*entry) for entry in _fit_figures(fit, names) if density or entry[0] != DENSITY]
+    figures = [figure(*entry) for entry in _fit_figures(fit, names) if density or entry[0] != DENSITY]
     table = fit.table()
-    parts = [_section("The model", [_graph(fit.model)])] if isinstance(fit.model, Drawable) else []
-    parts += [_section(f"The fit by {fit.method.name}", [_grid(figures)])] if figures else []
+    parts = [section("The model", [_graph(fit.model)])] if isinstance(fit.model, Drawable) else []
+    parts += [map_section(fit)] if isinstance(fit.model, Topical) else []
+    parts += [section(f"The fit by {fit.method.name}", [grid(figures)])] if figures else []
+    if "topic" in table:
+        table["topic"] = [int(topic) + 1 for topic in table["topic"]]
     if table:
         size = len(next(iter(table.values())))
         rows = [[(name, _cell(values[index])) for name, values in table.items()] for index in range(min(size, 50))]
         more = [f"<p>and {size - 50} more rows.</p>"] if size > 50 else []
-        parts.append(_section("What was found", [_table(list(table), rows, "The parts of the fitted model"), *more]))
+        parts.append(section("What was found", [html_table(list(table), rows, "The parts of the fitted model"), *more]))
     return parts
 
 
@@ -170,14 +181,14 @@ def _graph(model: Drawable) -> str:
     svg = model.drawing()
     width = svg.split('width="', 1)[1].split('"', 1)[0]
     words = "The graph in plate notation: " + ", ".join(model.variables())
-    svg = svg.replace("<svg ", f'<svg aria-label="{_text(words)}" style="max-width: {width}px" ', 1)
+    svg = svg.replace("<svg ", f'<svg aria-label="{escaped(words)}" style="max-width: {width}px" ', 1)
     caption = (
         "Circles are variables, grey ones were observed; squares are inputs; a dashed arrow chooses between the "
         "members of a plate; a loop leads from each step of a chain to the next."
     )
     return (
         f'<figure><div class="paper">{svg}</div>'
-        f"<figcaption><strong>The graph.</strong> {_text(caption)}</figcaption></figure>"
+        f"<figcaption><strong>The graph.</strong> {escaped(caption)}</figcaption></figure>"
     )
 
 
@@ -249,8 +260,8 @@ def _settings(result: Fit | Comparison) -> str:
     rows += [("Versions", ", ".join(f"{name} {_version(name)}" for name in _PACKAGES))]
     rows += [("Python", f"{platform.python_version()}, {platform.system()} {platform.machine()}")]
     rows += [("Written", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))]
-    items = "".join(f"<dt>{_text(key)}</dt><dd>{_text(value)}</dd>" for key, value in rows)
-    return _section("Settings", [f"<dl>{items}</dl>"])
+    items = "".join(f"<dt>{escaped(key)}</dt><dd>{escaped(value)}</dd>" for key, value in rows)
+    return section("Settings", [f"<dl>{items}</dl>"])
 
 
 def _version(package: str) -> str:
@@ -294,59 +305,19 @@ def _call(method: Any) -> str:
 
 
 def _code(code: str) -> str:
-    return _section("Do it again", [f'<pre tabindex="0"><code>{_text(code)}</code></pre>'])
+    return section("Do it again", [f'<pre tabindex="0"><code>{escaped(code)}</code></pre>'])
 
 
 def _summary(sentences: list[str], notes: list[str], answer: tuple[str, str] | None) -> str:
-    big = f'<p class="answer"><strong>{_text(answer[0])}</strong> <span>{_text(answer[1])}</span></p>' if answer else ""
-    said = "".join(f"<p>{_text(sentence)}</p>" for sentence in sentences)
-    warned = "".join(f"<li>{_text(note)}</li>" for note in notes)
+    big = (
+        f'<p class="answer"><strong>{escaped(answer[0])}</strong> <span>{escaped(answer[1])}</span></p>'
+        if answer
+        else ""
+    )
+    said = "".join(f"<p>{escaped(sentence)}</p>" for sentence in sentences)
+    warned = "".join(f"<li>{escaped(note)}</li>" for note in notes)
     box = f'<div class="notes" role="note"><h3>Before you believe it</h3><ul>{warned}</ul></div>' if notes else ""
     return f'<section class="summary" aria-label="Summary">{big}{said}{box}</section>'
-
-
-def _section(heading: str, parts: list[str]) -> str:
-    name = f"section-{_slug(heading)}"
-    return f'<section aria-labelledby="{name}"><h2 id="{name}">{_text(heading)}</h2>{"".join(parts)}</section>'
-
-
-def _grid(figures: list[str]) -> str:
-    return f'<div class="figures">{"".join(figures)}</div>'
-
-
-def _figure(title: str, draw: Callable[[], Any], caption: str, words: str) -> str:
-    return (
-        f'<figure><div class="paper">{picture(draw(), words, _slug(title))}</div>'
-        f"<figcaption><strong>{_text(title)}.</strong> {_text(caption)}</figcaption></figure>"
-    )
-
-
-def _table(
-    headings: list[str], rows: list[list[tuple[str, str]]], caption: str, marked: list[bool] | None = None
-) -> str:
-    head = "".join(f'<th scope="col">{_text(name)}</th>' for name in headings)
-    body = ""
-    for number, row in enumerate(rows):
-        mark = ' class="best"' if marked and marked[number] else ""
-        cells = "".join(f"<td{_right(value)}>{_text(value)}</td>" for _, value in row)
-        body += f"<tr{mark}>{cells}</tr>"
-    return (
-        f'<div class="wide" tabindex="0" role="region" aria-label="{_text(caption)}"><table><caption>{_text(caption)}'
-        f"</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
-
-
-def _right(value: str) -> str:
-    plain = value in ("yes", "no") or value.startswith("at least")
-    return ' class="number"' if plain or value[:1] in "-–0123456789[" else ""
-
-
-def _slug(text: str) -> str:
-    return "".join(letter if letter.isalnum() else "-" for letter in text.lower())
-
-
-def _text(value: str) -> str:
-    return html.escape(value)
 
 
 def _document(title: str, parts: list[str]) -> str:
@@ -354,8 +325,8 @@ def _document(title: str, parts: list[str]) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f'<link rel="icon" href="data:,">\n<title>{_text(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n'
-        f'<a class="skip" href="#main">Skip to the summary</a>\n<main id="main">\n<h1>{_text(title)}</h1>\n'
+        f'<link rel="icon" href="data:,">\n<title>{escaped(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n'
+        f'<a class="skip" href="#main">Skip to the summary</a>\n<main id="main">\n<h1>{escaped(title)}</h1>\n'
         + "\n".join(parts)
         + "\n</main>\n<footer>Written by Temperance. Log evidences are in nats, every constant kept.</footer>\n"
         "</body>\n</html>\n"

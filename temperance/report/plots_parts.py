@@ -48,7 +48,7 @@ def topics(fit: Fit, n_words: int = 8, most: int = 9, relevance: float = 1.0) ->
         here.set_yticks(places, [str(word) for word in words], fontsize=8)
         here.set_title(f"topic {number + 1}", fontsize=9, loc="left")
         here.tick_params(axis="x", labelsize=7)
-        here.locator_params(axis="x", nbins=3)
+        here.locator_params(axis="x", nbins=2)
     return figure
 
 

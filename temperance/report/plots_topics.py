@@ -54,7 +54,7 @@ def topics_by(found: TopicsBy, topics: Sequence[int] | None = None) -> Any:
     shown = _most_different(found)[:9] if topics is None else list(topics)
     columns = min(3, len(shown))
     rows = -(-len(shown) // columns)
-    figure, axes = grid_of_axes(rows, columns, 3.1 * columns, 2.1 * rows)
+    figure, axes = grid_of_axes(rows, columns, 3.1 * columns, 2.4 * rows)
     places = np.arange(len(found.labels)) if found.positions is None else found.positions
     for here, k in zip(axes.ravel(), shown, strict=False):
         share, low, high = found.share[:, k], found.low[:, k], found.high[:, k]
@@ -67,7 +67,8 @@ def topics_by(found: TopicsBy, topics: Sequence[int] | None = None) -> Any:
             here.fill_between(places, low, high, color=colour(0), alpha=0.25, linewidth=0)
             here.plot(places, share, color=colour(0), marker="o", markersize=3)
         here.set_ylim(0.0, None)
-        here.set_title(f"{k + 1}: {found.words[k]}", fontsize=8, loc="left")
+        first, second = (" ".join(found.words[k].split()[part]) for part in (slice(2), slice(2, 4)))
+        here.set_title(f"{k + 1}: {first}\n{second}", fontsize=7.5, loc="left")
         here.tick_params(labelsize=7)
         here.locator_params(axis="y", nbins=4)
     for here in axes.ravel()[len(shown) :]:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import temperance as tp
-from temperance.errors import UnsupportedMethod
 from temperance.graph import Graph
 from temperance.graph.exchangeable import exchangeable_latents
 from temperance.models import Posterior
@@ -36,11 +35,6 @@ def test_tempering_brackets_the_exact_evidence(tmp_path: Path) -> None:
     again = tp.load(tmp_path / "fit")
     assert again.log_evidence == fit.log_evidence
     np.testing.assert_array_equal(again.posterior["weights"], fit.posterior["weights"])
-
-
-def test_message_passing_says_why_not() -> None:
-    with pytest.raises(UnsupportedMethod, match=r"EP .* the same mixture as tp\.Mixture runs"):
-        tp.fit(tiny().model(), TINY, tp.EP())
 
 
 def test_vb_reaches_the_bound_of_the_thesis_and_answers() -> None:

@@ -63,6 +63,7 @@ def test_an_engine_equals_autodiff(name: str, engine: kernels.Engine, way: str) 
         np.testing.assert_allclose(whole.energy, wanted.energy, rtol=1e-7)
 
 
+@pytest.mark.usefixtures("engines")
 def test_a_plain_fit_uses_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine that is wrong changes the default fit, and not the plain one."""
     model, data = tp.HMM(2).prepare(X)

@@ -196,6 +196,7 @@ def test_other_problems_are_left_to_the_compiler(model, method, x):
     assert run_engine(method, method.prepare(model), data) is None
 
 
+@pytest.mark.usefixtures("engines")
 def test_impossible_states_and_falling_bounds_are_named(monkeypatch):
     sweep = small_mixture.Flat.sweep
     bad = tp.NormalWishart([0.0, 0.0], 1.0, 2.0, np.eye(2))
@@ -216,6 +217,7 @@ def test_impossible_states_and_falling_bounds_are_named(monkeypatch):
         tp.fit(tp.GaussianMixture(2), X, tp.VB(max_iter=20))
 
 
+@pytest.mark.usefixtures("engines")
 def test_interruption_returns_the_best_so_far(monkeypatch):
     sweep, calls = small_mixture.Flat.sweep, []
 
@@ -231,6 +233,7 @@ def test_interruption_returns_the_best_so_far(monkeypatch):
     assert isinstance(found.state, Posterior) and len(found.history["elbo"]) == 4
 
 
+@pytest.mark.usefixtures("engines")
 def test_a_run_goes_on_from_a_checkpoint_with_the_same_bits(tmp_path):
     tp.fit(tp.GaussianMixture(2), X, tp.VB(max_iter=3), checkpoint=tmp_path / "kept")
     resumed = tp.fit(tp.GaussianMixture(2), X, tp.VB(max_iter=9), checkpoint=tmp_path / "kept")

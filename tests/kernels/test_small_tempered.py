@@ -79,6 +79,7 @@ def test_streams_have_the_laws_they_are_named_after():
     [tp.ParallelTempering(draws=1500, warmup=500, replicas=8), tp.AIS(particles=200, temperatures=60)],
     ids=["replicas", "particles"],
 )
+@pytest.mark.usefixtures("engines")
 def test_fits_agree_with_the_compiled_engine(monkeypatch, method):
     monkeypatch.setattr("temperance.kernels.gaussian_replicas.at_hand", lambda *_: False)
     x = np.random.default_rng(0).normal(size=(25, 1)) * np.repeat([1.0, 3.0], [10, 15])[:, None]

@@ -57,7 +57,7 @@ REFUSED = {
     "PoissonRegression": {"VT", "LVT", "CVB0", "EM", "CollapsedGibbs"},
     "FactorAnalysis": {"LVT", "CVB0", *_MIXTURES_ONLY},
     "StateSpace": {"VT", "LVT", "CVB0", *_MIXTURES_ONLY},
-    "Graph": {"VT", "LVT", "CVB0", *_MIXTURES_ONLY},
+    "Graph": {"VT", "LVT", "CVB0", "CollapsedGibbs"},
 }
 # Draws of these have no predictive density to compare; their joint distribution is tested (test_geweke.py). The
 # likelihood of a mixture with more Gaussians than the data need has no maximum. Importance sampling of a graph proposes
@@ -106,5 +106,5 @@ COVERING = {
     "PoissonRegression": ("VB", "EP", "Gibbs", "Laplace"),
     "FactorAnalysis": ("Annealed", "ParallelTempering", "EM"),
     "StateSpace": ("VB", "AIS", "EM"),
-    "Graph": ("VB", "Gibbs", "Laplace"),
+    "Graph": ("VB", "EP", "Gibbs", "Laplace"),
 }

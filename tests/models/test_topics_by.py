@@ -10,7 +10,7 @@ from temperance.data.grouping import group_values
 from temperance.errors import InvalidData, InvalidParameter
 from temperance.families.dirichlet import Dirichlet
 from temperance.models._model import Posterior
-from temperance.models.topics.by import shares_by
+from temperance.models.topics.by import _intervals, shares_by
 
 
 def simulated(rng, mus, beta, documents, length, concentration):
@@ -85,3 +85,10 @@ def test_values_that_make_no_groups_are_refused():
         group_values([f"c{i % 60}" for i in range(2400)], 2400)
     with pytest.raises(InvalidData, match="the same in every row"):
         group_values([1, 1, 1], 3)
+
+
+def test_a_share_of_almost_nothing_has_an_interval_that_says_so():
+    squares, sizes = np.array([[0.02, 0.02], [0.3, 0.3]]), np.array([4, 40])
+    low, high = _intervals(np.array([[1e-13, 1 - 1e-13], [0.4, 0.6]]), squares, np.full((2, 2), 1e-4), sizes, 0.95)
+    assert high[0, 0] < 0.3 and low[0, 1] > 0.7  # the logit scale alone says 0 to 1
+    assert np.allclose(low, 1.0 - high[:, ::-1], atol=1e-9)

@@ -277,7 +277,7 @@ def require_factors(name: str, model: Model) -> Factored:
     if not isinstance(model, Factored):
         raise UnsupportedMethod(
             f"{name} is for models whose factors are finite sums of conjugate terms, and this {kind} declares none; "
-            f"of a graph, the same mixture as tp.Mixture runs; {works}"
+            f"{works}"
         )
     if reason := model.no_factors():
         raise UnsupportedMethod(f"{name} cannot treat this {kind}: {reason}; {works}")

@@ -72,7 +72,8 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
     "categorical", "multinomial") or a conjugate `Pair`; `prior` is its conjugate family, by default weakly informative
     from the data's scale. `concentration` is the Dirichlet parameter of each row of the transition matrix (one number,
     or a matrix), `sticky` is added to its diagonal, `initial_concentration` is that of the first state. `missing`
-    and `init` are those of `Mixture`.
+    and `init` are those of `Mixture`; `init` may also be a draw to begin at, as `fit.posterior` names its blocks:
+    {"initial": …, "transitions": …, "emissions": …}.
 
     Stochastic methods draw whole sequences, or, where one is longer than `window` steps, windows of that length with
     `burn_in` steps on either side. `engine` says what runs along the sequences: "host" (Numba, for the CPU), "device"
@@ -86,6 +87,7 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
     window: int = eqx.field(static=True)
     burn_in: int = eqx.field(static=True)
     engine: str = eqx.field(static=True)
+    begin: dict[str, Any] | None = None  # a draw of all blocks to start at, in the user's coordinates
 
     def __init__(
         self,
@@ -110,6 +112,11 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
         self.burn_in = int(burn_in)
         self.engine = check_choice("engine", engine, {name: name for name in _ENGINES})
         equal = np.full(self.n_states, 1.0 / self.n_states)
+        self.begin = None
+        if isinstance(init, dict):
+            if set(init) != {"initial", "transitions", "emissions"}:
+                raise InvalidParameter(f"init must have initial, transitions and emissions, got {sorted(init)}")
+            self.begin, init = jax.tree.map(on_device, init), "kmeans++"
         self.mixture = Mixture(
             self.n_states, emission, prior=prior, weights=equal, init=init, missing=missing, columns=columns
         )
@@ -197,8 +204,9 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
         """As a mixture starts; transitions as if its labels were the states."""
         key_labels, key_prior = jax.random.split(key)
         prior: dict[str, Any] = dict(self.prior)
-        if self.mixture.start.kind == "prior":
-            messages = self.walk(self.statistics(self.sample_prior(key_prior)), data).messages
+        if self.begin is not None or self.mixture.start.kind == "prior":
+            draws = self.sample_prior(key_prior) if self.begin is None else self.draws_from_user(self.begin)
+            messages = self.walk(self.statistics(draws), data).messages
         else:
             labels = self.mixture.starting_labels(key_labels, _rows(data))
             prior_mean = {"components": prior["emissions"].mean()}

@@ -289,6 +289,9 @@ class FactorAnalysis(Alignable, Loading, Reconstructing, Imputing, Predicting, M
             raise InvalidData(f"data have {x.shape[1]} columns, but the model was fitted to {d}")
         return self.to_internal(x)
 
+    def log_unit(self, data: Data) -> Float[Array, ""]:
+        return jnp.sum((data.weights @ (~jnp.isnan(data.values))) * jnp.log(self._scale()))
+
     def notes(self, data: Data) -> list[str]:
         x = np.asarray(data.values)[: data.size]
         flat = np.nanmax(x, axis=0) == np.nanmin(x, axis=0)

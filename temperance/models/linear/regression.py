@@ -150,6 +150,9 @@ class LinearRegression(Designed):
             priors["noise"] = self.noise_prior
         return priors
 
+    def log_unit(self, data: Data) -> Float[Array, ""]:
+        return data.total_weight * jnp.log(self._at().target_width)
+
     def notes(self, data: Data) -> list[str]:
         notes = super().notes(data)
         if np.ptp(np.asarray(data.values.target)[: data.size]) == 0.0:

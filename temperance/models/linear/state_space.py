@@ -297,6 +297,10 @@ class StateSpace(Alignable, Decomposing, Sequential, Imputing, Predicting, Model
         assert self.centre is not None
         return Series(series.x - np.asarray(self.centre), series.controls, series.real)
 
+    def log_unit(self, data: Data) -> Float[Array, ""]:
+        seen = jnp.sum(~jnp.isnan(data.values.x * data.values.real[..., None]), axis=1)
+        return jnp.sum((data.weights @ seen) * jnp.log(self._scale()))
+
     def new_rows(self, data: Any) -> Series:
         return self._internal(as_series(data, self.missing, self.n_controls, len(self._scale())))
 

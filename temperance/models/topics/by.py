@@ -5,7 +5,9 @@ fixed point of "the mean of E[θ_d | words]": under the group's own mean as the 
 towards the other groups. With S² the variance of E[θ_d | words] over documents and v the mean of Var[θ_d | words], a
 fraction B = S² / (S² + v) of what a document differs by is seen, so that the estimate has variance (S² / B²) / n: what
 documents differ by, and what their few words leave open. v is that of a Dirichlet distribution, divided by one minus
-the fraction of missing information (tokens do not show their topics). Intervals are normal on the logit scale.
+the fraction of missing information (tokens do not show their topics). Intervals are normal on the logit scale; an end
+that this would put further from the estimate than e − 1 half-lengths of the plain interval (the estimate is within one
+half-length of 0 or 1, where the logit is too steep) is put there.
 """
 
 from __future__ import annotations
@@ -119,5 +121,8 @@ def _intervals(
     spread = (squares + _POOLED * pooled) / free
     error = np.sqrt(spread / _fraction(spread, open_) ** 2 / sizes[:, None])
     mean = np.clip(mean, 1e-12, 1 - 1e-12)
-    half = t.ppf(0.5 + level / 2, free) * error / (mean * (1.0 - mean))
-    return expit(logit(mean) - half), expit(logit(mean) + half)
+    plain = t.ppf(0.5 + level / 2, free) * error
+    half, furthest = plain / (mean * (1.0 - mean)), (np.e - 1.0) * plain
+    return np.maximum(expit(logit(mean) - half), mean - furthest), np.minimum(
+        expit(logit(mean) + half), mean + furthest
+    )

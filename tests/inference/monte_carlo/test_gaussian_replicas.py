@@ -180,6 +180,7 @@ def test_a_draw_at_the_start_is_one_from_the_prior() -> None:
             assert stats.ks_2samp(one, other).pvalue > 1e-4
 
 
+@pytest.mark.usefixtures("engines")
 def test_few_data_do_not_wait_for_a_compilation(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel is taken where it saves more than its compilation, or was compiled before; never for other models."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))

@@ -1,0 +1,330 @@
+"""`GaussianHMM`, `CategoricalHMM` and `PoissonHMM` with hmmlearn's arguments, attributes and methods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import gammaln
+from sklearn.cluster import KMeans
+from sklearn.utils import check_random_state
+
+import temperance as tp
+
+from ..errors import InvalidData, InvalidParameter
+from ..families import Point
+from ..families.normal_wishart import MeanAndPrecision
+from ._hmm import HiddenMarkov
+from .gaussian import choice
+
+_FORMS = {"full": "gaussian", "diag": "diagonal", "spherical": "spherical"}
+_NOTHING = 1e-12  # a pseudo-count that says nothing
+
+
+class GaussianHMM(HiddenMarkov):
+    """hmmlearn's `GaussianHMM`: means and covariances ("full", "diag" or "spherical") of the states.
+
+    "spherical" has a proper prior, which differs from hmmlearn's by less than one step of data for each state. With
+    "full", a number `covars_prior` is that multiple of the identity (hmmlearn adds it to every entry of the matrix).
+    `implementation` and `verbose` are accepted and have no effect.
+    """
+
+    _all = "stmc"
+    means_: np.ndarray
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        covariance_type: str = "diag",
+        min_covar: float = 1e-3,
+        startprob_prior: Any = 1.0,
+        transmat_prior: Any = 1.0,
+        means_prior: Any = 0,
+        means_weight: float = 0,
+        covars_prior: Any = 0.01,
+        covars_weight: float = 1,
+        algorithm: str = "viterbi",
+        random_state: Any = None,
+        n_iter: int = 10,
+        tol: float = 1e-2,
+        verbose: bool = False,
+        params: str = "stmc",
+        init_params: str = "stmc",
+        implementation: str = "log",
+        inference: Any = "em",
+    ):
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.min_covar = min_covar
+        self.startprob_prior = startprob_prior
+        self.transmat_prior = transmat_prior
+        self.means_prior = means_prior
+        self.means_weight = means_weight
+        self.covars_prior = covars_prior
+        self.covars_weight = covars_weight
+        self.algorithm = algorithm
+        self.random_state = random_state
+        self.n_iter = n_iter
+        self.tol = tol
+        self.verbose = verbose
+        self.params = params
+        self.init_params = init_params
+        self.implementation = implementation
+        self.inference = inference
+
+    @property
+    def covars_(self) -> np.ndarray:
+        """The covariance matrix of each state."""
+        return self._covars
+
+    @covars_.setter
+    def covars_(self, covars: Any) -> None:
+        k, given = self.n_components, np.array(covars, dtype=float)
+        d = np.asarray(self.means_).shape[1] if hasattr(self, "means_") else given.shape[-1]
+        shapes = {"full": (k, d, d), "diag": (k, d), "spherical": (k,), "tied": (d, d)}
+        if self.covariance_type == "tied" and given.shape == (d, d):
+            matrices = np.broadcast_to(given, (k, d, d))
+        elif self.covariance_type == "full" and given.shape == (k, d, d):
+            matrices = given
+        elif self.covariance_type != "full" and given.shape in (shapes[self.covariance_type], (k, d), (k, 1)):
+            matrices = np.broadcast_to(given.reshape(k, -1), (k, d))[:, :, None] * np.eye(d)
+        else:
+            raise InvalidData(f"covars_ must have shape {shapes[self.covariance_type]}, got {given.shape}")
+        if (np.linalg.eigvalsh(matrices) <= 0).any():
+            raise InvalidData("covars_ must be positive definite")
+        self._covars = matrices
+
+    def _model(self, X: np.ndarray, points: bool) -> dict[str, Any]:
+        form = choice("covariance_type", self.covariance_type, _FORMS)
+        if not points:
+            return {"emission": form}
+        d = X.shape[1]
+        mean = np.broadcast_to(np.asarray(self.means_prior, dtype=float), (d,))
+        count = max(float(self.means_weight), _NOTHING)
+        if self.means_weight == 0:
+            mean = X.mean(axis=0)
+        spread, weight = np.asarray(self.covars_prior, dtype=float), float(self.covars_weight)
+        if self.covariance_type == "full":
+            scatter = spread if spread.ndim else spread * np.eye(d)
+            return {"emission": form, "prior": tp.NormalWishart(mean, count, max(weight, float(d)), scatter)}
+        by_column = np.broadcast_to(spread, (d,))
+        if self.covariance_type == "diag":
+            return {
+                "emission": form,
+                "prior": tp.Independent(tp.NormalGamma(mean, count, max(weight, 1.0), by_column)),
+            }
+        dof = max(2.0 - d + d * max(weight - 1.0, 0.0), 1e-3)
+        return {"emission": form, "prior": tp.IsotropicNormalGamma(mean, count, dof, by_column.sum())}
+
+    def _begin(self, X: np.ndarray) -> Any:
+        choice("covariance_type", self.covariance_type, _FORMS)
+        if self._starts("m", "means_"):
+            clusters = KMeans(self.n_components, n_init=10, random_state=self.random_state).fit(X)
+            self.means_ = clusters.cluster_centers_
+        self.means_ = np.asarray(self.means_, dtype=float)
+        if self._starts("c", "_covars"):
+            matrix = np.atleast_2d(np.cov(X.T)) + self.min_covar * np.eye(X.shape[1])
+            by_column = np.diag(matrix) if self.covariance_type == "diag" else np.full(X.shape[1], matrix.mean())
+            form = matrix if self.covariance_type == "full" else np.diag(by_column)
+            self._covars = np.broadcast_to(form, (self.n_components, *form.shape)).copy()
+        precisions = np.linalg.inv(self._covars)
+        if self.covariance_type == "diag":
+            precisions = np.einsum("kii->ki", precisions)
+        elif self.covariance_type == "spherical":
+            precisions = precisions[:, 0, 0]
+        return MeanAndPrecision(jnp.asarray(self.means_), jnp.asarray(precisions))
+
+    def _show(self, emissions: Any) -> None:
+        if isinstance(emissions, Point):
+            mode = emissions.mode()
+            self.means_, precisions = np.asarray(mode.mean), np.asarray(mode.precision)
+            spread = np.linalg.inv(precisions) if self.covariance_type == "full" else 1.0 / precisions
+        else:
+            family: Any = emissions.inner if self.covariance_type == "diag" else emissions
+            dof, scatter = np.asarray(family.dof), np.asarray(family.scatter)
+            self.means_ = np.asarray(family.location)
+            spread = scatter / dof.reshape(dof.shape + (1,) * (scatter.ndim - dof.ndim))
+        self.covars_ = spread
+
+    def _log_likelihood(self, X: np.ndarray) -> np.ndarray:
+        away = X[:, None] - np.asarray(self.means_)[None]
+        factors = np.linalg.cholesky(self._covars)
+        white = np.linalg.solve(factors[None], away[..., None])[..., 0]
+        logs = np.log(np.einsum("kii->ki", factors)).sum(axis=1)
+        return -0.5 * np.square(white).sum(axis=2) - logs - 0.5 * X.shape[1] * np.log(2.0 * np.pi)
+
+    def _emit(self, states: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+        factors = np.linalg.cholesky(self._covars)[states]
+        noise = rng.normal(size=(len(states), factors.shape[1], 1))
+        return np.asarray(self.means_)[states] + (factors @ noise)[..., 0]
+
+    def _n_emission_parameters(self) -> int:
+        k, d = np.asarray(self.means_).shape
+        spread = {"full": k * d * (d + 1) // 2, "tied": d * (d + 1) // 2, "diag": k * d, "spherical": k}
+        return k * d + spread[self.covariance_type]
+
+
+class CategoricalHMM(HiddenMarkov):
+    """hmmlearn's `CategoricalHMM`: one column of codes 0, 1, 2, … with probabilities in each state."""
+
+    _all = "ste"
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        startprob_prior: Any = 1.0,
+        transmat_prior: Any = 1.0,
+        *,
+        emissionprob_prior: Any = 1.0,
+        n_features: int | None = None,
+        algorithm: str = "viterbi",
+        random_state: Any = None,
+        n_iter: int = 10,
+        tol: float = 1e-2,
+        verbose: bool = False,
+        params: str = "ste",
+        init_params: str = "ste",
+        implementation: str = "log",
+        inference: Any = "em",
+    ):
+        self.n_components = n_components
+        self.startprob_prior = startprob_prior
+        self.transmat_prior = transmat_prior
+        self.emissionprob_prior = emissionprob_prior
+        self.n_features = n_features  # type: ignore[assignment]
+        self.algorithm = algorithm
+        self.random_state = random_state
+        self.n_iter = n_iter
+        self.tol = tol
+        self.verbose = verbose
+        self.params = params
+        self.init_params = init_params
+        self.implementation = implementation
+        self.inference = inference
+
+    def _steps(self, X: Any, lengths: Any, fitted: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        levels, self.n_features = self.n_features, 1
+        try:
+            X, lengths = super()._steps(X, lengths, fitted)
+        finally:
+            self.n_features = levels
+        if X.shape[1] != 1 or (X < 0).any() or (X % 1 != 0).any():
+            raise InvalidData("X must be one column of whole numbers 0, 1, 2, …")
+        most = self.emissionprob_.shape[1] if fitted else self.n_features
+        if most is not None and X.max() >= most:
+            raise InvalidData(f"X has the code {int(X.max())}, but codes go up to {most - 1}")
+        return X, lengths
+
+    def fit(self, X: Any, lengths: Any = None) -> CategoricalHMM:
+        rows, _ = self._steps(X, lengths)
+        given = self.n_features
+        self._levels = int(rows.max()) + 1 if given is None else given
+        super().fit(X, lengths)
+        self.n_features = self._levels
+        return self
+
+    def _model(self, X: np.ndarray, points: bool) -> dict[str, Any]:
+        prior = np.broadcast_to(np.asarray(self.emissionprob_prior, dtype=float), (self.n_components, self._levels))
+        emission = tp.IndependentPair(tp.Categorical(self._levels))
+        return {"emission": emission, "prior": tp.Independent(tp.Dirichlet(prior[:, None]))}
+
+    def _begin(self, X: np.ndarray) -> Any:
+        if self._starts("e", "emissionprob_"):
+            # hmmlearn's generator has been asked for the two other parameters before, where they are its own.
+            drawn = check_random_state(self.random_state).rand(self.n_components, self._levels)
+            self.emissionprob_ = drawn / drawn.sum(axis=1, keepdims=True)
+        return np.asarray(self.emissionprob_, dtype=float)[:, None]
+
+    def _show(self, emissions: Any) -> None:
+        if isinstance(emissions, Point):
+            self.emissionprob_ = np.asarray(emissions.mode())[:, 0]
+        else:
+            delta = np.asarray(emissions.inner.concentration)[:, 0]
+            self.emissionprob_ = delta / delta.sum(axis=-1, keepdims=True)
+
+    def _log_likelihood(self, X: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.log(np.asarray(self.emissionprob_)).T[X[:, 0].astype(int)]
+
+    def _emit(self, states: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+        levels = np.cumsum(np.asarray(self.emissionprob_), axis=1)[states]
+        return (rng.uniform(size=(len(states), 1)) * levels[:, -1:] > levels).sum(axis=1)[:, None]
+
+    def _n_emission_parameters(self) -> int:
+        k, levels = np.asarray(self.emissionprob_).shape
+        return k * (levels - 1)
+
+
+class PoissonHMM(HiddenMarkov):
+    """hmmlearn's `PoissonHMM`: columns of counts with rates `lambdas_` in each state."""
+
+    _all = "stl"
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        startprob_prior: Any = 1.0,
+        transmat_prior: Any = 1.0,
+        lambdas_prior: float = 0.0,
+        lambdas_weight: float = 0.0,
+        algorithm: str = "viterbi",
+        random_state: Any = None,
+        n_iter: int = 10,
+        tol: float = 1e-2,
+        verbose: bool = False,
+        params: str = "stl",
+        init_params: str = "stl",
+        implementation: str = "log",
+        inference: Any = "em",
+    ):
+        self.n_components = n_components
+        self.startprob_prior = startprob_prior
+        self.transmat_prior = transmat_prior
+        self.lambdas_prior = lambdas_prior
+        self.lambdas_weight = lambdas_weight
+        self.algorithm = algorithm
+        self.random_state = random_state
+        self.n_iter = n_iter
+        self.tol = tol
+        self.verbose = verbose
+        self.params = params
+        self.init_params = init_params
+        self.implementation = implementation
+        self.inference = inference
+
+    def _model(self, X: np.ndarray, points: bool) -> dict[str, Any]:
+        if not points:
+            return {"emission": "poisson"}
+        shape, rate = 1.0 + float(self.lambdas_prior), max(float(self.lambdas_weight), _NOTHING)
+        each = tp.Gamma(np.full(X.shape[1], shape), np.full(X.shape[1], rate))
+        return {"emission": "poisson", "prior": tp.Independent(each)}
+
+    def _begin(self, X: np.ndarray) -> Any:
+        if self._starts("l", "lambdas_"):
+            mean, variance = X.mean(), X.var()
+            if not mean > 0 or not variance > 0:
+                raise InvalidParameter(
+                    "lambdas_ must be set, with init_params='st': counts that never vary have no start"
+                )
+            rng = check_random_state(self.random_state)
+            size = (self.n_components, X.shape[1])
+            self.lambdas_ = rng.gamma(shape=mean**2 / variance, scale=variance / mean, size=size)
+        return np.asarray(self.lambdas_, dtype=float)
+
+    def _show(self, emissions: Any) -> None:
+        if isinstance(emissions, Point):
+            self.lambdas_ = np.asarray(emissions.mode())
+        else:
+            self.lambdas_ = np.asarray(emissions.inner.shape) / np.asarray(emissions.inner.rate)
+
+    def _log_likelihood(self, X: np.ndarray) -> np.ndarray:
+        rates = np.asarray(self.lambdas_)
+        with np.errstate(divide="ignore"):
+            return X @ np.log(rates).T - rates.sum(axis=1) - gammaln(X + 1.0).sum(axis=1, keepdims=True)
+
+    def _emit(self, states: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+        return rng.poisson(np.asarray(self.lambdas_)[states])
+
+    def _n_emission_parameters(self) -> int:
+        return int(np.asarray(self.lambdas_).size)

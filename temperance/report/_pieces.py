@@ -1,0 +1,54 @@
+"""The pieces that pages are made of: sections, figures, tables."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from typing import Any
+
+from ._picture import picture
+
+
+def section(heading: str, parts: list[str]) -> str:
+    name = f"section-{slug(heading)}"
+    return f'<section aria-labelledby="{name}"><h2 id="{name}">{escaped(heading)}</h2>{"".join(parts)}</section>'
+
+
+def grid(figures: list[str]) -> str:
+    return f'<div class="figures">{"".join(figures)}</div>'
+
+
+def figure(title: str, draw: Callable[[], Any], caption: str, words: str) -> str:
+    return (
+        f'<figure><div class="paper">{picture(draw(), words, slug(title))}</div>'
+        f"<figcaption><strong>{escaped(title)}.</strong> {escaped(caption)}</figcaption></figure>"
+    )
+
+
+def html_table(
+    headings: list[str], rows: list[list[tuple[str, str]]], caption: str, marked: list[bool] | None = None
+) -> str:
+    head = "".join(f'<th scope="col">{escaped(name)}</th>' for name in headings)
+    body = ""
+    for number, row in enumerate(rows):
+        mark = ' class="best"' if marked and marked[number] else ""
+        cells = "".join(f"<td{_right(value)}>{escaped(value)}</td>" for _, value in row)
+        body += f"<tr{mark}>{cells}</tr>"
+    said = escaped(caption)
+    return (
+        f'<div class="wide" tabindex="0" role="region" aria-label="{said}"><table><caption>{said}'
+        f"</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _right(value: str) -> str:
+    plain = value in ("yes", "no") or value.startswith("at least")
+    return ' class="number"' if plain or value[:1] in "-–0123456789[" else ""
+
+
+def slug(text: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in text.lower())
+
+
+def escaped(value: str) -> str:
+    return html.escape(value)

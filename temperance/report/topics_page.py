@@ -1,0 +1,155 @@
+"""The parts of a page that are about topics: a map to click and search in, groups, time, sizes, typical documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..comparison.topic_sizes import TopicSizes
+from ..errors import InvalidParameter
+from ..fit import Fit
+from ..models._answers import Topical, require
+from ..models.topics.by import TopicsBy
+from ..models.topics.report import NAMING
+from . import plots_topics as plots
+from ._pieces import escaped, figure, section
+from ._topic_script import SCRIPT
+
+_WORDS = 30  # of a topic at each end of the slider
+_WIDTH, _HEIGHT, _EDGE = 560, 440, 60  # of the map
+
+
+class Typical(NamedTuple):
+    """The documents with the largest share of each topic: for each topic (number of the document, share, how it
+    begins)."""
+
+    topics: list[list[tuple[int, float, str]]]
+    words: list[str]
+
+
+def also_parts(also: Sequence[Any]) -> list[str]:
+    """A section for each further result."""
+    found = []
+    for result in also:
+        if isinstance(result, TopicSizes):
+            found.append(_sizes(result))
+        elif isinstance(result, TopicsBy):
+            found.append(_by(result))
+        elif isinstance(result, Typical):
+            found.append(_typical(result))
+        else:
+            raise InvalidParameter(
+                f"also must hold results of tp.topic_sizes or fit.topics_by, got {type(result).__name__}"
+            )
+    return found
+
+
+def _sizes(found: TopicSizes) -> str:
+    values = zip(found.sizes, found.held_out, found.coherence, strict=True)
+    words = "; ".join(f"{size} topics: {score:.3f} nats a token, NPMI {npmi:.2f}" for size, score, npmi in values)
+    caption = (
+        f"Half of each of {found.documents:,} documents predicted from the other half, by fits without them in "
+        f"{found.folds} folds (bars: standard errors of the difference from the best), and how often the ten leading "
+        "words of a topic occur together (bars: over topics). The dotted line is the number that was chosen."
+    )
+    drawn = figure("How many topics", lambda: plots.topic_sizes(found), caption, words)
+    return section("How many topics?", [f"<p>{escaped(found.sentence)}</p>", drawn])
+
+
+def _by(found: TopicsBy) -> str:
+    over = found.positions is not None
+    title = f"Topics over {found.name}" if over else f"Topics by {found.name}"
+    shown = found.share.argmax(axis=1)
+    words = "; ".join(f"{label}: mostly topic {k + 1}" for label, k in zip(found.labels, shown, strict=True))
+    caption = (
+        f"The mean share of a topic in the documents of each group, with {found.level:.0%} intervals given the topics: "
+        "they allow for how much documents differ and for how few words they have, not for the error of the topics. "
+        "Shown are the topics that differ most."
+    )
+    return section(title, [figure(title, lambda: plots.topics_by(found), caption, words)])
+
+
+def _typical(found: Typical) -> str:
+    parts = []
+    for k, (documents, words) in enumerate(zip(found.topics, found.words, strict=True), 1):
+        parts.append(f"<h3>{escaped(f'{k}: {words}')}</h3>")
+        for number, share, text in documents:
+            parts.append(f"<blockquote>{escaped(text)}<br>document {number}, {share:.0%} of it</blockquote>")
+    return section("Typical documents", parts)
+
+
+def map_section(fit: Fit) -> str:
+    """A map of topics as SVG, and the words of the topic that is chosen; it needs nothing from elsewhere."""
+    points, kept, shares = plots.map_of(fit)
+    spread = np.maximum(np.ptp(points, axis=0), 1e-9)
+    places = (points - points.min(axis=0)) / spread if len(points) > 1 else np.full((1, 2), 0.5)
+    x = _EDGE + places[:, 0] * (_WIDTH - 2 * _EDGE)
+    y = _HEIGHT - _EDGE - places[:, 1] * (_HEIGHT - 2 * _EDGE)
+    radius = 12 + 45 * np.sqrt(shares / max(float(shares.sum()), 1e-300))
+    x, y = _apart(np.stack([x, y], axis=1), radius).T
+    names = [" ".join(str(word) for word, _ in topic) for topic in fit.topics(4, NAMING)]
+    marks = "".join(
+        f'<g role="button" tabindex="0" aria-pressed="false" data-topic="{k}" aria-label="{escaped(label)}">'
+        f'<circle cx="{x[k]:.0f}" cy="{y[k]:.0f}" r="{radius[k]:.1f}"><title>{escaped(label)}</title></circle>'
+        f'<text x="{x[k]:.0f}" y="{y[k] + 5:.0f}">{k + 1}</text></g>'
+        for k in np.argsort(-radius)
+        for label in (f"topic {k + 1}, {shares[k]:.1%}: {names[k]}",)
+    )
+    svg = f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="group" aria-label="Map of the topics">{marks}</svg>'
+    data = json.dumps(_words(fit, shares), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    panel = (
+        '<div><label>Find a word <input type="search" id="topic-search" autocomplete="off"></label>'
+        "<label>Words: telling ones on the left, frequent ones on the right "
+        f'<input type="range" id="topic-relevance" min="0" max="1" step="0.05" value="{NAMING}"></label>'
+        '<div id="topic-words" aria-live="polite"></div></div>'
+    )
+    caption = (
+        f"Topics whose words are similar are near each other (Jensen–Shannon distances; the plane shows {kept:.0%} of "
+        "the squared distances); the larger a circle, the larger the share. Circles are "
+        "moved apart where they would hide each other. Choose one to see its words: a bar is the "
+        "probability of a word in the topic."
+    )
+    script = f'<script type="application/json" id="topic-data">{data}</script><script>{SCRIPT}</script>'
+    return section("A map of the topics", [f'<div class="map">{svg}{panel}</div><p>{escaped(caption)}</p>{script}'])
+
+
+def _apart(points: np.ndarray, radius: np.ndarray) -> np.ndarray:
+    """Move circles, inside the map, until none hides the number of another (or for 200 steps)."""
+    rng = np.random.default_rng(0)
+    points = points + rng.normal(0.0, 1e-3, points.shape)  # two in one place have a direction to go
+    wanted = 0.75 * (radius[:, None] + radius)
+    np.fill_diagonal(wanted, 0.0)
+    for _ in range(200):
+        between = points[:, None] - points
+        distance = np.maximum(np.sqrt((between**2).sum(axis=2)), 1e-9)
+        missing = np.maximum(wanted - distance, 0.0)
+        if missing.max() < 0.5:
+            break
+        points = points + 0.25 * ((missing / distance)[:, :, None] * between).sum(axis=1)
+        points = np.clip(points, radius[:, None], np.array([_WIDTH, _HEIGHT]) - radius[:, None])
+    return points
+
+
+def _words(fit: Fit, shares: np.ndarray) -> list[dict[str, Any]]:
+    """For each topic its share and its words with their probabilities and lifts p(w | k) / p(w)."""
+    beta = require(fit.model, Topical).distributions(fit._families())
+    overall = shares @ beta
+    found = []
+    vocabulary = getattr(fit.model, "vocabulary", None)
+    for row, share in zip(beta, shares, strict=True):
+        lift = row / overall
+        scores = (
+            np.log(row),
+            NAMING * np.log(row) + (1 - NAMING) * np.log(lift),
+            0.2 * np.log(row) + 0.8 * np.log(lift),
+        )
+        chosen = np.unique(np.concatenate([np.argsort(-score, kind="stable")[:_WORDS] for score in scores]))
+        words = [
+            [str(v) if vocabulary is None else vocabulary.words[v], float(f"{row[v]:.4g}"), float(f"{lift[v]:.4g}")]
+            for v in chosen
+        ]
+        found.append({"share": float(f"{share:.4g}"), "words": words})
+    return found

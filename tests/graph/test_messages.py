@@ -1,0 +1,111 @@
+"""Message passing on graphs: the ready model's numbers, sums over every value of the latents, and refusals."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import betaln, gammaln, logsumexp
+
+import temperance as tp
+from temperance.errors import UnsupportedMethod
+from tests.graph import models
+from tests.matrix.truths import LINE, PRIOR, graph_of_a_mixture
+
+
+def fitted(model: Any, x: Any, alpha: float = 1.0) -> tp.Fit:
+    return tp.fit(model, x, tp.MessagePassing(alpha, restarts=4, max_passes=400), seed=1, progress=False)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0])
+def test_a_mixture_as_a_graph_is_the_mixture(alpha: float) -> None:
+    ready = tp.GaussianMixture(2, prior=tp.NormalWishart(**PRIOR))
+    method = tp.MessagePassing(alpha, restarts=4, max_passes=400, tol=1e-10)
+    expected = tp.fit(ready, LINE, method, seed=1, progress=False).log_evidence
+    assert fitted(graph_of_a_mixture(), LINE[:, 0], alpha).log_evidence == pytest.approx(expected, abs=1e-8)
+
+
+COINS = np.array([1, 1, 0, 1, 1, 0], float)
+
+
+def test_without_latents_it_is_exact() -> None:
+    g = tp.Graph()
+    g.bernoulli("x", g.beta("p", 0.6, 0.8), plates="n", observed=True)
+    exact = betaln(0.6 + 4, 0.8 + 2) - betaln(0.6, 0.8)
+    assert fitted(g.model(), COINS).log_evidence == pytest.approx(exact, abs=1e-8)
+
+
+def two_latents() -> Any:
+    """Whether the coin of a datum is the first one depends on a switch that a second flip shows as well."""
+    g = tp.Graph()
+    first = g.dirichlet("first", [2.0, 1.0])
+    second = g.dirichlet("second", np.array([[3.0, 1.0], [1.0, 2.0]]), plates=g.plate("a", 2))
+    heads = g.beta("heads", np.array([4.0, 1.0]), np.array([1.0, 4.0]), plates=g.plate("b", 2))
+    tails = g.beta("tails", np.array([1.0, 5.0]), np.array([2.0, 1.0]), plates="a")
+    u = g.categorical("u", first, plates="n")
+    v = g.categorical("v", second[u], plates="n")
+    g.bernoulli("x", heads[v], observed=True)
+    g.bernoulli("y", tails[u], observed=True)
+    return g.model()
+
+
+def both(x: np.ndarray, y: np.ndarray) -> float:
+    """The evidence of `two_latents`: a sum over u and v of every datum."""
+
+    def counts(prior: Any, seen: Any) -> float:
+        prior, seen = np.asarray(prior, float), np.asarray(seen, float)
+        change = gammaln(prior + seen).sum() - gammaln(prior).sum()
+        return float(change + gammaln(prior.sum()) - gammaln((prior + seen).sum()))
+
+    def flips(a: Any, b: Any, values: np.ndarray, chosen: np.ndarray) -> float:
+        seen = ~np.isnan(values)
+        each = [(chosen == k) & seen for k in range(2)]
+        return sum(counts([a[k], b[k]], [values[on].sum(), (1 - values[on]).sum()]) for k, on in enumerate(each))
+
+    logs = []
+    for u in itertools.product(range(2), repeat=len(x)):
+        start = np.array(u)
+        outer = counts([2.0, 1.0], np.bincount(start, minlength=2)) + flips([1.0, 5.0], [2.0, 1.0], y, start)
+        for v in itertools.product(range(2), repeat=len(x)):
+            end = np.array(v)
+            inner = [counts(row, np.bincount(end[start == k], minlength=2)) for k, row in enumerate([[3, 1], [1, 2]])]
+            logs.append(outer + sum(inner) + flips([4.0, 1.0], [1.0, 4.0], x, end))
+    return float(logsumexp(logs))
+
+
+@pytest.mark.parametrize("gap", [False, True], ids=["complete", "with a gap"])
+def test_two_latents_of_a_datum_are_summed_jointly(gap: bool) -> None:
+    x, y = np.array([1.0, 0.0, 1.0, 0.0, 0.0]), np.array([0.0, 1.0, 1.0, 0.0, 1.0])
+    if gap:
+        x[1] = np.nan
+    exact, data = both(x, y), {"x": x, "y": y}
+    bound = tp.fit(two_latents(), data, tp.VB(tol=1e-12, max_iter=5000), seed=1, progress=False).log_evidence
+    fit = fitted(two_latents(), data)
+    assert fit.converged and abs(fit.log_evidence - exact) < 0.2 * (exact - bound)
+    assert bound < fitted(two_latents(), data, 0.5).log_evidence < exact
+    assert fitted(two_latents(), data, 0.0).log_evidence == pytest.approx(bound, abs=1e-7)
+
+
+def test_one_datum_is_exact() -> None:
+    x, y = np.array([1.0]), np.array([0.0])
+    assert fitted(two_latents(), {"x": x, "y": y}).log_evidence == pytest.approx(both(x, y), abs=1e-8)
+
+
+REFUSED = {
+    "regression": (models.regression(), "meet in one factor"),
+    "chain": (models.hidden_markov(), "paths of 'z'"),
+    "scores": (models.factor_analysis(), "'scores' of each datum"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_has_no_such_factors_is_said(kind: str) -> None:
+    graph, reason = REFUSED[kind]
+    rng = np.random.default_rng(0)
+    data: dict[str, Any] = {
+        "regression": models.inputs_and_targets(rng),
+        "chain": rng.normal(size=(2, 4)),
+        "scores": rng.normal(size=(5, 3)),
+    }
+    with pytest.raises(UnsupportedMethod, match=reason):
+        tp.fit(graph.model(), data[kind], tp.EP())

@@ -1,0 +1,69 @@
+"""The page about topics: a map that works offline, with the fit's own numbers, and further results beside it."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import temperance as tp
+from temperance.errors import InvalidParameter
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+SUBJECTS = [["cat", "purr", "paw", "tail"], ["star", "moon", "orbit", "<comet>"]]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    texts = [list(rng.choice(SUBJECTS[d % 2], 12)) for d in range(60)]
+    fit = tp.fit(tp.LDA(2), texts, tp.CVB0(), seed=0)
+    years = 1990 + np.arange(60) // 3
+    also = [tp.topic_sizes(texts, (1, 2), seed=0), fit.topics_by(np.array(["dog", "cat"])[np.arange(60) % 2]),
+            fit.topics_by(years)]  # fmt: skip
+    return fit, tp.report(fit, tmp_path_factory.mktemp("page") / "topics.html", also=also)
+
+
+def test_the_map_holds_the_topics(made):
+    fit, path = made
+    page = path.read_text("utf-8")
+    data = json.loads(re.search(r'id="topic-data">(.*?)</script>', page, re.DOTALL)[1])
+    beta = fit.model.distributions(fit._families())
+    for k, topic in enumerate(data):
+        found = {word: p for word, p, _ in topic["words"]}
+        truth = {word: beta[k, v] for v, word in enumerate(fit.model.vocabulary.words)}
+        assert found == pytest.approx(truth, rel=1e-3)
+    assert sum(topic["share"] for topic in data) == pytest.approx(1.0, abs=1e-3)
+    assert "<comet>" not in page and not re.search(r'(src|href)="(?!#|data:)', page)
+    for heading in ("A map of the topics", "How many topics?", "Topics by value", "Topics over value"):
+        assert heading in page
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser")
+def test_the_map_can_be_searched(made, tmp_path):
+    fit, path = made
+    act = """<script>const s = document.getElementById("topic-search"); s.value = "orb";
+s.dispatchEvent(new Event("input"));
+document.title = document.querySelectorAll(".map g.found").length + document.querySelector(".map li span").textContent
+ + "|" + document.querySelector("#topic-words strong").textContent;</script></body>"""
+    copy = tmp_path / "page.html"
+    copy.write_text(path.read_text("utf-8").replace("</body>", act), "utf-8")
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", copy.as_uri()]
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+    stars = int(np.argmax([dict(topic).get("orbit", 0.0) for topic in fit.topics(8)]))
+    assert f"|Topic {stars + 1}, " in re.search(r"<title>(.*?)</title>", dom)[1]
+
+
+def test_the_figures_show_what_was_found(made):
+    fit, _ = made
+    axes = tp.plot.topic_map(fit)
+    assert {text.get_text()[:2] for text in axes.texts} == {"1:", "2:"}
+    found = fit.topics_by(np.array(["dog", "cat"])[np.arange(60) % 2])
+    drawn = tp.plot.topics_by(found).axes
+    assert [tick.get_text() for tick in drawn[0].get_xticklabels()] == ["cat", "dog"]
+    with pytest.raises(InvalidParameter, match=r"must come from fit\.topics_by"):
+        tp.plot.topics_by(fit)
+    with pytest.raises(InvalidParameter, match="also must hold results"):
+        tp.report(fit, "never.html", also=[fit])
