@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
@@ -26,6 +27,14 @@ class Cuts(NamedTuple):
 
     blocks: int
     devices: int
+
+
+class Counted(Module):
+    """Values that hold a number of rows as a static part."""
+
+    @abc.abstractmethod
+    def uncounted(self) -> Self:
+        """The same without that number."""
 
 
 class Data(Module):
@@ -56,7 +65,8 @@ class Data(Module):
     def uncounted(self) -> Self:
         """The same for compiled code that needs weights and not the number of rows: rows that were padded to one size
         then share one program."""
-        return dataclasses.replace(self, size=self.weights.shape[0])
+        values = self.values.uncounted() if isinstance(self.values, Counted) else self.values
+        return dataclasses.replace(self, values=values, size=self.weights.shape[0])
 
     @property
     def total_weight(self) -> Float[Array, ""]:

@@ -39,7 +39,7 @@ from ...numerics.place import on_device
 from ...numerics.special import safe_log
 from .._about import STATE, Symmetry, Words, one_set
 from .._answers import Clustering, Decoding, Predicting, Sequential
-from .._data import Data, Stochastic, over_blocks
+from .._data import Data, Stochastic, bucket, over_blocks
 from .._factors import Factored, Factors
 from .._model import Conditional, Means, Posterior, Powers, column
 from ..linear.answers import Forecast
@@ -282,9 +282,10 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
         return model, model.place(mixture.to_internal(x), lengths, np.repeat(each, lengths))
 
     def place(self, x: np.ndarray, lengths: np.ndarray, weights: np.ndarray) -> Data:
-        """Steps on the device, filled up to whole blocks."""
-        blocks = max(1, -(-len(x) // self.mixture._block_size(x)))
-        size = blocks * -(-len(x) // blocks)
+        """Steps on the device, filled up to a bucket of whole blocks."""
+        room = bucket(len(x))
+        blocks = max(1, -(-room // self.mixture._block_size(x)))
+        size = blocks * -(-room // blocks)
         padded = np.zeros(size)
         padded[: len(x)] = weights
         values = jax.tree.map(on_device, as_steps(x, lengths, size, blocks))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import Any, Self
 
 import equinox as eqx
 import jax
@@ -10,17 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Int8
 
-from ..._module import Module
 from ...errors import InvalidParameter
 from ...families import DirichletVector
 from ...families._parameters import parameters, require_finite_positive
 from ...numerics.chains import CUT, FIRST, ON
-from .._data import Data
+from .._data import Counted, Data
 
 _APART = 2**13  # steps of a minibatch up to which they are treated in one block
 
 
-class Steps(Module):
+class Steps(Counted):
     """Steps (t, d) of all sequences one behind the other; steps of padding are sequences of their own.
 
     Other than in most models these rows depend on each other: they may be cut only where a sequence begins.
@@ -36,6 +36,10 @@ class Steps(Module):
     @property
     def sequences(self) -> int:
         return self.offsets.shape[0]
+
+    def uncounted(self) -> Self:
+        """Without the length of the longest sequence, which only minibatches need."""
+        return dataclasses.replace(self, longest=self.starts.shape[0])
 
 
 def as_steps(x: np.ndarray, lengths: np.ndarray, size: int | None = None, blocks: int = 1) -> Steps:
