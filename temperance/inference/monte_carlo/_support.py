@@ -54,6 +54,6 @@ def finite(log_weights: np.ndarray, method: str, way: str) -> np.ndarray:
     if not np.isfinite(log_weights).all():
         raise NumericalFailure(
             f"{method} met a weight that is not finite on the way {way}: the prior may be so wide that its draws "
-            "overflow; give a narrower one, or a `reference`"
+            "overflow; give a narrower one, or reference='auto'"
         )
     return log_weights

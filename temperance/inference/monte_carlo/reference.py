@@ -1,4 +1,5 @@
-"""Where the path to the posterior starts: the prior, narrowed or not, a fitted posterior, or a few data points.
+"""Where the path to the posterior starts: the prior, narrowed or not, a fitted posterior (given, or found by restarts
+of VB: "auto"), or a few data points.
 
 The evidence is the same from every start, but the wider the prior, the longer the path: a wide prior puts almost all
 of its mass where the data are impossible (thesis 4.3).
@@ -14,16 +15,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...errors import InvalidParameter, UnsupportedMethod
+from ...errors import InvalidParameter, NumericalFailure, UnsupportedMethod
 from ...families._family import Family
 from ...families.normal_wishart import as_drawn
 from ...models import Data, Model
 from ...models._about import Symmetry
+from .._method import state_of
 from .draws import Draws
 from .path import Path
 from .pinned import pin
+from .witness import STARTS, search
 
-Reference = Any  # "narrowed", "prior", {block: Family}, a fit, or a list of row numbers
+Reference = Any  # "auto", "narrowed", "prior", {block: Family}, a fit, or a list of row numbers
 
 
 def as_path(reference: Reference, widen: float, model: Model, data: Data) -> Path:
@@ -32,18 +35,42 @@ def as_path(reference: Reference, widen: float, model: Model, data: Data) -> Pat
         return Path({})
     if isinstance(reference, str) and reference == "narrowed":
         return Path(_narrowed(model, data))
+    if isinstance(reference, str) and reference == "auto":
+        return _found(widen, model, data)
     posterior = getattr(reference, "posterior", reference)
     if isinstance(posterior, dict):
         blocks = {name: _member(model, name, family) for name, family in posterior.items()}
         if posterior is not reference:  # a fit: as close to the prior as it is widened
-            blocks = {name: model.prior[name].mix(q, 1.0 / widen) for name, q in blocks.items()}  # type: ignore[union-attr]
+            blocks = _widened(model, blocks, widen)
         return Path(blocks, move_labels=_told_apart(model, blocks))
     if isinstance(reference, Sequence | np.ndarray) and not isinstance(reference, str):
         return Path({}, pin(model, data, tuple(reference)))
     raise InvalidParameter(
-        'reference must be "narrowed", "prior", a dict of families by block, a fit of tp.VB or tp.EP, or a list of '
-        f"rows, got {reference!r}"
+        'reference must be "auto", "narrowed", "prior", a dict of families by block, a fit of tp.VB or tp.EP, or a '
+        f"list of rows, got {reference!r}"
     )
+
+
+def _found(widen: float, model: Model, data: Data) -> Path:
+    """From the posterior of the restart of VB with the highest bound, widened; from the prior where VB finds none.
+
+    A block whose prior depends on another block keeps that prior, given the other block's surrogate.
+    """
+    try:
+        done = search(model, data, STARTS)
+    except (NumericalFailure, UnsupportedMethod):
+        return Path({})
+    bounds = np.where(np.isfinite(done.bounds), done.bounds, -np.inf)
+    best = state_of(done.states, int(np.argmax(bounds))).blocks
+    if not np.isfinite(bounds).any():
+        return Path({})
+    blocks = {name: best[name] for name, p in model.prior.items() if isinstance(p, Family)}
+    blocks = _widened(model, blocks, widen)
+    return Path(blocks, move_labels=_told_apart(model, blocks))
+
+
+def _widened(model: Model, blocks: dict[str, Family], widen: float) -> dict[str, Family]:
+    return {name: model.prior[name].mix(q, 1.0 / widen) for name, q in blocks.items()}  # type: ignore[union-attr]
 
 
 def _told_apart(model: Model, blocks: dict[str, Family]) -> Symmetry | Literal[False]:

@@ -71,7 +71,7 @@ def ladder(history: dict[str, np.ndarray], chain: int, log_start: float) -> Temp
         step, rung = np.argwhere(~np.isfinite(np.concatenate([forward, backward], axis=1)))[0]
         raise NumericalFailure(
             f"parallel tempering met an energy that is not finite at sweep {step}, temperature {rung}: the prior may "
-            "be so wide that its draws overflow; give a narrower one, or a `reference`"
+            "be so wide that its draws overflow; give a narrower one, or reference='auto'"
         )
     return Tempered(history["betas"][-1, chain], forward, backward, slopes, log_start)
 
