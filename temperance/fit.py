@@ -45,7 +45,7 @@ from .models._answers import (
     require,
 )
 from .numerics.keys import fold_in, make_key
-from .summary import summarise
+from .summary import card, summarise
 
 if TYPE_CHECKING:
     from .diagnostics.loo import LOO
@@ -239,6 +239,9 @@ class Fit:
     def summary(self) -> None:
         """Print what was fitted, how well, and the table."""
         print(summarise(self))
+
+    def _repr_html_(self) -> str:
+        return card(summarise(self))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything, the data included, to one file that `tp.load` reads."""
