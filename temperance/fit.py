@@ -46,7 +46,7 @@ from .models._answers import (
 )
 from .models._rows import rowwise
 from .numerics.keys import fold_in, make_key
-from .summary import summarise
+from .summary import card, summarise
 
 if TYPE_CHECKING:
     from .diagnostics.loo import LOO
@@ -253,6 +253,9 @@ class Fit:
     def summary(self) -> None:
         """Print what was fitted, how well, and the table."""
         print(summarise(self))
+
+    def _repr_html_(self) -> str:
+        return card(summarise(self))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything, the data included, to one file that `tp.load` reads."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,15 @@ def summarise(fit: Fit) -> str:
     if table:
         lines += ["", *layout(table)]
     return "\n".join(lines)
+
+
+def card(text: str) -> str:
+    """A summary for a notebook. It sets no colours: the notebook's theme, light or dark, applies."""
+    title, _, rest = html.escape(text).partition("\n")
+    return (
+        f'<div style="max-width:60em;overflow-x:auto"><strong>{title}</strong>'
+        f'<pre style="margin:0.3em 0;background:none;color:inherit">{rest}</pre></div>'
+    )
 
 
 def _evidence(fit: Fit) -> str:

@@ -20,6 +20,7 @@ from ..inference.variational.local_tempered import LVT
 from ..inference.variational.stochastic import SVI
 from ..inference.variational.tempered import VT
 from ..numerics.host import logsumexp
+from ..summary import card
 from .names import Label, size_of
 
 if TYPE_CHECKING:
@@ -255,6 +256,11 @@ class Comparison:
         from ..report.words import comparison_text
 
         print(comparison_text(self))
+
+    def _repr_html_(self) -> str:
+        from ..report.words import comparison_text
+
+        return card(f"Comparison of {len(self.cells[0])} models\n{comparison_text(self)}")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file that `tp.load` reads."""

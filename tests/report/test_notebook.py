@@ -1,0 +1,46 @@
+"""Fits and comparisons as a notebook shows them."""
+
+from html.parser import HTMLParser
+
+import numpy as np
+
+import temperance as tp
+
+WORDS = ["<script>alert(1)</script>", "cat & dog", "bird"]
+
+
+class Reader(HTMLParser):
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.styles = ""
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.styles += "".join(value or "" for name, value in attrs if name == "style")
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_a_fit_is_a_small_card_with_its_words_escaped() -> None:
+    texts = 5 * [[WORDS[0], WORDS[1]], [WORDS[2], WORDS[2], WORDS[0]]]
+    fit = tp.fit(tp.LDA(2), texts, tp.VB(max_iter=20), seed=0)
+    page = Reader(fit._repr_html_())
+    assert page.tags == ["div", "strong", "pre"]  # no tag of the data
+    assert "LDA fitted to" in page.text and f"log evidence {fit.log_evidence:.4f}" in page.text
+    assert WORDS[0] in page.text and WORDS[1] in page.text
+    assert len(fit._repr_html_()) < 5000
+    assert "#" not in page.styles and "rgb" not in page.styles  # the theme's colours, light or dark
+
+
+def test_a_comparison_shows_its_table_and_conclusion() -> None:
+    x = np.random.default_rng(0).normal(size=(40, 1)) + 8.0 * np.repeat([0, 1], 20)[:, None]
+    found = tp.compare([tp.GaussianMixture(k) for k in (1, 2)], x, tp.VB(), seed=0)
+    page = Reader(found._repr_html_())
+    assert page.tags == ["div", "strong", "pre"]
+    assert page.text.startswith("Comparison of 2 models")
+    assert all(f"{value:.2f}" in page.text for value in found.log_evidence)
+    assert "2 components are almost certain" in page.text
