@@ -13,6 +13,7 @@ half-length of 0 or 1, where the logit is too steep) is put there.
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -122,7 +123,7 @@ def _intervals(
     error = np.sqrt(spread / _fraction(spread, open_) ** 2 / sizes[:, None])
     mean = np.clip(mean, 1e-12, 1 - 1e-12)
     plain = t.ppf(0.5 + level / 2, free) * error
-    half, furthest = plain / (mean * (1.0 - mean)), (np.e - 1.0) * plain
+    half, furthest = plain / (mean * (1.0 - mean)), (math.e - 1.0) * plain
     return np.maximum(expit(logit(mean) - half), mean - furthest), np.minimum(
         expit(logit(mean) + half), mean + furthest
     )
