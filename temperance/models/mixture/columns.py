@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Self, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import equinox as eqx
 import jax.numpy as jnp
