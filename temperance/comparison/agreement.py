@@ -5,7 +5,7 @@ from __future__ import annotations
 import equinox as eqx
 import numpy as np
 
-from ..errors import InvalidParameter
+from ..errors import InvalidParameter, NumericalFailure
 from ..evidence.bracket import intersect
 from ..families import Point
 from ..fit import Fit
@@ -17,7 +17,8 @@ def bracket(*fits: Fit) -> tuple[float, float]:
     """Where all that the fits of one model to the same data say of its log evidence agrees.
 
     A variational bound is a lower end without an upper one; a fit without bound or bracket says nothing. The upper
-    side of `tp.AIS` is as good as the posterior draws it started from (`posterior=`).
+    side of `tp.AIS` is as good as the posterior draws it started from (`posterior=`). Fits that contradict each other
+    have no bracket: an error names the two.
     """
     if not fits:
         raise InvalidParameter("bracket needs at least one fit, got none")
@@ -27,7 +28,15 @@ def bracket(*fits: Fit) -> tuple[float, float]:
         )
         if not same:
             raise InvalidParameter("bracket needs fits of one model to the same data, got different ones")
-    return intersect(*(_says(fit) for fit in fits))
+    says = [_says(fit) for fit in fits]
+    low, high = intersect(*says)
+    if low > high:
+        lowest, highest = ([ends[side] for ends in says].index(end) for side, end in ((0, low), (1, high)))
+        raise NumericalFailure(
+            f"no bracket: {fits[lowest].method.name} places the log evidence above {low:.2f} and "
+            f"{fits[highest].method.name} below {high:.2f}; one of the two is wrong, so run both longer"
+        )
+    return low, high
 
 
 def _says(fit: Fit) -> tuple[float, float]:

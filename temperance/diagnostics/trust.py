@@ -54,10 +54,9 @@ def diagnose(fit: Fit, seed: Any = 0, seconds: float = 60.0) -> Diagnosis:
     places = [place for place in (by_weights, by_paths) if place is not None]
     khat = None if weighed is None else float(weighed.details["khat"])
     unsure = f"cannot tell within this budget ({seconds:g} s): "
-    agreed = not places or max(low for low, _ in places) <= min(high for _, high in places)
-    if not places or not agreed:
+    low, high = intersect(*places) if places else (np.inf, -np.inf)
+    if low > high:
         return Diagnosis(khat, fit.log_evidence, None, None, False, unsure + _why(fit, places, weighed))
-    low, high = intersect(*places)
     gap = _gap(fit, low, high)
     covered = by_weights is not None
     where = _where(fit, (low, high), gap)

@@ -3,7 +3,7 @@
 The integrand of thermodynamic integration never falls, so left and right Riemann sums of the true averages enclose
 the answer: safe, but as wide as the ladder is coarse. Stepping stones upwards are too low on average and downwards
 too high: tight, but a stochastic bound. The bracket takes the better of both on each side, moved outwards by
-`WIDTH` standard errors.
+`WIDTH` standard errors. Ends that cross refute each other: `crossed` says so, and nobody shows such a bracket.
 """
 
 from __future__ import annotations
@@ -40,14 +40,23 @@ def bracket(ladders: Sequence[Tempered], pieces: int = MANY) -> tuple[float, flo
 
 
 def outwards(below: list[Estimate], above: list[Estimate]) -> tuple[float, float]:
-    """The tightest interval that the bounds, each moved outwards by its error, agree on."""
+    """The highest lower and the lowest upper bound, each moved outwards by its error."""
     low = max((bound.log_evidence - WIDTH * bound.standard_error for bound in below), default=-np.inf)
     high = min((bound.log_evidence + WIDTH * bound.standard_error for bound in above), default=np.inf)
-    # Two bounds that cross are both wrong by more than their errors: admit it by a wider interval.
-    return (low, high) if low <= high else (high, low)
+    return low, high
 
 
 def intersect(*brackets: tuple[float, float]) -> tuple[float, float]:
     """Where several brackets, such as a bound from variational Bayes and (−∞, high), agree."""
-    low, high = max(low for low, _ in brackets), min(high for _, high in brackets)
-    return (low, high) if low <= high else (high, low)
+    return max(low for low, _ in brackets), min(high for _, high in brackets)
+
+
+def crossed(bracket: tuple[float, float]) -> list[str]:
+    """A sentence if the lower end lies above the upper one; else none."""
+    low, high = bracket
+    if low <= high:
+        return []
+    return [
+        f"a lower bound on the log evidence, {low:.2f}, lies above an upper one, {high:.2f}, so one of them is off by "
+        "more than its standard error says; run longer"
+    ]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from temperance.evidence.bracket import bracket, intersect, riemann
+from temperance.evidence.bracket import bracket, crossed, intersect, outwards, riemann
 from temperance.evidence.multistate import multistate
 from temperance.evidence.reweighting import bar, log_ratios
 from temperance.evidence.stepping_stone import reverse_stepping_stone, stepping_stone
@@ -127,9 +127,15 @@ def test_brackets_hold_and_are_tight() -> None:
     assert np.median(found[:, 1] - found[:, 0]) < 0.5
 
 
-def test_intersection_of_brackets() -> None:
-    assert intersect((-3.0, np.inf), (-4.0, -1.0)) == (-3.0, -1.0)
-    assert intersect((-1.0, 0.0), (-4.0, -2.0)) == (-2.0, -1.0)  # both wrong: what lies between them
+def test_brackets_whose_ends_cross_are_told_and_not_mended() -> None:
+    agreed = intersect((-3.0, np.inf), (-4.0, -1.0))
+    assert agreed == (-3.0, -1.0) and not crossed(agreed)
+    for apart in (
+        intersect((-1.0, 0.0), (-4.0, -2.0)),
+        outwards([Estimate(-0.7, 0.1)], [Estimate(-1.0, 0.1), Estimate(-2.3, 0.1)]),
+    ):
+        assert apart == pytest.approx((-1.0, -2.0))
+        assert len(crossed(apart)) == 1 and "-1.00, lies above an upper one, -2.00" in crossed(apart)[0]
 
 
 def test_tail_is_the_fixed_point_of_the_thesis() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from ...errors import InvalidParameter
-from ...evidence.bracket import outwards
+from ...evidence.bracket import crossed, outwards
 from ...evidence.tempered import Estimate
 from ...evidence.weights import both_ways, downwards, effective_draws, halves, upwards
 from ...evidence.witnesses import CLOSER, contradictions
@@ -217,10 +217,11 @@ class AIS(Method):
         assert result.log_evidence is not None
         estimate = Estimate(result.log_evidence, result.details["standard_error"])
         forward = result.details["log_weights"]
-        doubts = contradictions(estimate, halves(forward), lower_bounds(model, data), CLOSER)
+        ends = outwards([upwards(forward)], above)
+        doubts = [*contradictions(estimate, halves(forward), lower_bounds(model, data), CLOSER), *crossed(ends)]
         return result._replace(
             converged=not doubts,
-            bracket=None if doubts else outwards([upwards(forward)], above),
+            bracket=None if doubts else ends,
             notes=(*result.notes, *(f"no bracket: {doubt}" for doubt in doubts)),
         )
 

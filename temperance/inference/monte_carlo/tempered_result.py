@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...errors import NumericalFailure
-from ...evidence.bracket import bracket
+from ...evidence.bracket import bracket, crossed
 from ...evidence.multistate import multistate
 from ...evidence.reweighting import bar
 from ...evidence.stepping_stone import stepping_stone
@@ -40,7 +40,8 @@ def tempered_result(run: Run, warmup: int, log_start: float, witnesses: Callable
     rejection = 1.0 - history["acceptance"].mean(axis=(0, 1))
     barrier = float(rejection.sum())
     mixed = not run.interrupted and trips > 0 and split_r_hat(history["log_joint"].T) < MIXED
-    doubts = contradictions(best, _halves(ladders), witnesses(), CLOSER) if mixed else []
+    ends = bracket(ladders, trips)
+    doubts = [*contradictions(best, _halves(ladders), witnesses(), CLOSER), *crossed(ends)] if mixed else []
     notes = [*_advice(rejection, barrier, trips), *(f"no bracket: {doubt}" for doubt in doubts)]
     if mixed and not doubts and trips < FEWEST:
         notes.append(f"no bracket: {trips} round {'trip is' if trips == 1 else 'trips are'} too few; run longer")
@@ -50,7 +51,7 @@ def tempered_result(run: Run, warmup: int, log_start: float, witnesses: Callable
         history=history,
         converged=mixed and not doubts,
         # Sums over the path bound the evidence only if every temperature has its own states, and not its start's.
-        bracket=bracket(ladders, trips) if mixed and not doubts and trips >= FEWEST else None,
+        bracket=ends if mixed and not doubts and trips >= FEWEST else None,
         details={
             "standard_error": best.standard_error,
             "log_start": log_start,

@@ -1,14 +1,17 @@
 """A bracket is shown only by a run that has converged and that no witness contradicts."""
 
+import dataclasses
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 
 import temperance as tp
+from temperance.errors import NumericalFailure
 from temperance.evidence.tempered import Estimate, few, linearised
 from temperance.evidence.witnesses import contradictions
-from temperance.inference.monte_carlo import annealed_importance, parallel_tempering
+from temperance.inference.monte_carlo import annealed_importance, parallel_tempering, tempered_result
 from temperance.inference.monte_carlo.tempered_result import FEWEST
 from tests.inference.monte_carlo import tiny
 
@@ -30,6 +33,25 @@ def test_a_bound_above_the_bracket_withholds_it(name: str, monkeypatch: pytest.M
         assert any("the bound of VB, -8.96, is a lower bound" in note for note in fit.notes) != shown
         if fit.bracket is not None:
             assert fit.bracket[0] <= tiny.LOG_EVIDENCE <= fit.bracket[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "part"), [("PT", (tempered_result, "bracket")), ("AIS", (annealed_importance, "outwards"))]
+)
+def test_a_bracket_whose_ends_cross_is_withheld(name: str, part: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ends were exchanged, and a contradiction was shown as a bracket."""
+    monkeypatch.setattr(*part, lambda *_: (-9.5, -10.25))
+    fit = tp.fit(tiny.MODEL, tiny.X, METHODS[name], seed=0)
+    assert fit.bracket is None and not fit.converged
+    assert any("-9.50, lies above an upper one, -10.25" in note for note in fit.notes)
+
+
+def test_fits_that_contradict_each_other_have_no_bracket() -> None:
+    bound = tp.fit(tiny.MODEL, tiny.X, tp.VB(), seed=0)
+    others = [dataclasses.replace(bound, bracket=ends) for ends in ((-22.0, -21.5), (-23.0, np.inf))]
+    assert tp.bracket(*others) == (-22.0, -21.5)
+    with pytest.raises(NumericalFailure, match=r"^no bracket: VB places .* above -1\d\.\d\d and VB below -21\.50; "):
+        tp.bracket(bound, *others)
 
 
 @cache
