@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 import equinox as eqx
 import jax
@@ -108,9 +108,10 @@ class MessagePassing(Method):
         return self.max_passes == 1
 
     def complete(self, model: Model, data: Any) -> Any:
-        if not isinstance(model, Enumerable) and (isinstance(data, Streamed) or self.trace):
+        if not one_by_one(model) and (isinstance(data, Streamed) or self.trace):
             raise UnsupportedMethod(
-                f"streams and trace=True are for mixtures, whose factors {self.name} refreshes one after the other; "
+                f"streams and trace=True are for mixtures without missing values or a shared covariance, whose factors "
+                f"{self.name} refreshes one after the other; "
                 f"for this {type(model).__name__} give the data as an array and leave out the trace, or use tp.SVI()"
             )
         if isinstance(data, Streamed):
@@ -120,7 +121,7 @@ class MessagePassing(Method):
         if isinstance(model, Sited):
             damping = self.damping or 0.0
             return ScalarPassing(self.alpha, self.restarts, self.max_passes, self.tol, damping, self.schedule)
-        if not isinstance(model, Enumerable):
+        if not one_by_one(model):
             kept = 0.5 if self.damping is None else self.damping
             return Together(self.alpha, self.restarts, self.max_passes, kept, self.warm_passes)
         # What compiles must not depend on the budget: the warm passes are what is left of them.
@@ -173,7 +174,7 @@ class MessagePassing(Method):
 
     def corrected_log_evidence(self, model: Model, data: Data, q: Posterior, details: Mapping[str, Any]) -> float:
         """`Fit.corrected_log_evidence`."""
-        if not isinstance(model, Enumerable):
+        if not one_by_one(model):
             raise UnsupportedMethod(
                 f"the correction is for mixtures, not for this {type(model).__name__}; see tp.AIS()"
             )
@@ -269,6 +270,11 @@ def _not_converged(method: MessagePassing, skipped: int, change: float) -> str:
         "factors were skipped), so ln s is not that of a fixed point: try damping=0.5, more restarts, fewer "
         "components or tp.EP(double_loop=True)"
     )
+
+
+def one_by_one(model: Model) -> TypeGuard[Enumerable]:
+    """Whether the model is a mixture whose factors are refreshed one after the other."""
+    return isinstance(model, Enumerable) and model.one_by_one
 
 
 def require_factors(name: str, model: Model) -> Factored:
