@@ -285,6 +285,10 @@ class Enumerable(Factored):
         refresh its factors one after the other."""
         return not self.pair.has_latents
 
+    @property
+    def linear_factors(self) -> bool:
+        return not self.pair.has_latents
+
     def factors(self, data: Data) -> Factors:
         # Messages are differences of large sums: whatever the data's precision, this is float64.
         values = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), data.values)

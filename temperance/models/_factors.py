@@ -73,6 +73,11 @@ class Factored(Model):
     @abstractmethod
     def factors(self, data: Data) -> Factors: ...
 
+    @property
+    def linear_factors(self) -> bool:
+        """Whether the factors are of the form above, so that products of several can be integrated, too."""
+        return True
+
     def no_factors(self) -> str:
         """Why message passing cannot treat this model, as the end of a sentence; empty where it can."""
         for block, prior in self.prior.items():

@@ -50,7 +50,7 @@ class EP(MessagePassing):
             )
         loop = DoubleLoop(
             restarts=self.restarts,
-            max_passes=self.max_passes,
+            max_passes=self.passes,
             tol=self.tol,
             schedule=self.schedule,
             warm_passes=self.warm_passes,
