@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Key
 
 from ..numerics.latents import integrate_out
-from ..numerics.linalg import cholesky, log_det, outer, quadratic_form
+from ..numerics.linalg import cholesky, log_det, outer, quadratic_form, symmetrise
 from ..numerics.special import log_gamma
 from ._family import LOG_2PI, Family, Vector
 from .normal_gamma import IsotropicNormalGamma, IsotropicNormalGammaVector, SphericalGaussian
@@ -81,21 +81,25 @@ class GaussianWithMissing(Gaussian):
         return observation * self.log_likelihood(m, filled) + integral - unused + (latent - observation) * stand_in
 
     def log_predictive(self, family: Family, x: Rows, power: ArrayLike = 1.0) -> Float[Array, "n k"]:
-        """The Student-t of the seen columns: same degrees of freedom, their block of the scatter."""
+        """The Student-t of the seen columns (power 1): same degrees of freedom, their block of the scatter."""
         assert isinstance(family, NormalWishart)
         d = x.shape[-1]
         seen, filled = _split(x)
         both = outer(seen, seen)[:, None] > 0
-        scatter = jnp.where(both, family.scatter[None], jnp.eye(d)[None, None])
+        # Both halves, so that the derivative is a symmetric matrix, too.
+        scatter = jnp.where(both, symmetrise(family.scatter)[None], jnp.eye(d)[None, None])
         factor = cholesky(scatter)
         centred = seen[:, None] * (filled[:, None] - family.location[None])
-        return _student(
-            family.dof[None] + 1.0 - d,
-            family.pseudo_count[None],
-            quadratic_form(factor, centred),
-            log_det(factor),
-            seen,
-        )
+        distance, count = quadratic_form(factor, centred), family.pseudo_count[None]
+        if isinstance(power, float) and power == 1.0:
+            return _student(family.dof[None] + 1.0 - d, count, distance, log_det(factor), seen)
+        # The precision of the seen columns by itself is Wishart with fewer degrees of freedom.
+        columns = jnp.sum(seen, axis=-1)[:, None]
+        dof = family.dof[None] - d + columns
+        inside = jnp.arange(d)[None, None] < columns[..., None]
+        halves = jnp.where(inside, 0.5 * (dof[..., None] - jnp.arange(d)[None, None]), 1.0)
+        grown = jnp.sum(jnp.where(inside, log_gamma(halves + 0.5 * power) - log_gamma(halves), 0.0), axis=-1)
+        return grown + _powered(power, 0.5 * (dof + power), count, distance, log_det(factor), columns)
 
 
 class SphericalWithMissing(SphericalGaussian):
@@ -141,7 +145,25 @@ class SphericalWithMissing(SphericalGaussian):
         centred = seen[:, None] * (filled[:, None] - family.location[None])
         distance = jnp.sum(jnp.square(centred), axis=-1) / family.scatter[None]
         width = jnp.sum(seen, axis=-1)[:, None] * jnp.log(family.scatter)[None]
-        return _student(family.dof[None], family.pseudo_count[None], distance, width, seen)
+        dof, count = family.dof[None], family.pseudo_count[None]
+        if isinstance(power, float) and power == 1.0:
+            return _student(dof, count, distance, width, seen)
+        columns = jnp.sum(seen, axis=-1)[:, None]
+        after = 0.5 * (dof + power * columns)
+        grown = log_gamma(after) - log_gamma(jnp.broadcast_to(0.5 * dof, after.shape))
+        return grown + _powered(power, after, count, distance, width, columns)
+
+
+def _powered(
+    power: ArrayLike, half_dof: Array, count: Array, distance: Array, log_width: Array, columns: Float[Array, "n 1"]
+) -> Float[Array, "n k"]:
+    """log E[N(x_seen | μ, Λ)^power], but for the gamma functions; `half_dof` is that of the precision afterwards."""
+    power = jnp.asarray(power)
+    return (
+        -half_dof * jnp.log1p(distance * count * power / (count + power))
+        - 0.5 * columns * (power * jnp.log(jnp.pi) + jnp.log1p(power / count))
+        - 0.5 * power * log_width
+    )
 
 
 def _student(dof: Any, count: Any, distance: Array, log_width: Array, seen: Rows) -> Float[Array, "n k"]:

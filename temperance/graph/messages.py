@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from ..families import Family
 from ..models._data import Data
-from ..models._factors import Factors, LinearFactor, LinearTerms
+from ..models._factors import Factors, LinearTerms, written_out
 from .analysis import coupling
 from .elimination import LARGEST
 from .tables import Table
@@ -47,15 +47,11 @@ def obstacle(model: GraphModel) -> str:
 
 
 def factors(model: GraphModel, data: Data) -> Factors:
-    zero = {name: jax.tree.map(jnp.zeros_like, p.natural) for name, p in model.prior.items() if isinstance(p, Family)}
+    def log_terms(m: Any, row: Any) -> Float[Array, " c"]:
+        return _each_configuration(model, m, jax.tree.map(lambda leaf: leaf[None], row))
 
-    def one(row: Any) -> LinearFactor:
-        def logs(m: Any) -> Float[Array, " c"]:
-            return _each_configuration(model, m, jax.tree.map(lambda leaf: leaf[None], row))
-
-        return LinearFactor(jax.jacrev(logs)(zero), logs(zero))
-
-    return Factors(jax.vmap(one)(data.values), data.weights > 0, LinearTerms())
+    prior = {name: p for name, p in model.prior.items() if isinstance(p, Family)}
+    return Factors(written_out(log_terms, prior, data.values), data.weights > 0, LinearTerms())
 
 
 def _each_configuration(model: GraphModel, m: Any, x: Any) -> Float[Array, " c"]:

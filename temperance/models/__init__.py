@@ -4,6 +4,10 @@ import typing as _typing
 
 from .._lazy import lazy as _lazy
 from ._data import Data as Data
+from ._factors import Factored as Factored
+from ._factors import Factors as Factors
+from ._factors import LinearTerms as LinearTerms
+from ._factors import written_out as written_out
 from ._model import Conditional as Conditional
 from ._model import Each as Each
 from ._model import Model as Model
@@ -44,4 +48,5 @@ _names, __getattr__ = _lazy(
         "topics.lda": ("LDA",),
     },
 )
-__all__ = sorted([*_names, "Conditional", "Data", "Each", "Model", "Posterior", "Powers", "Way"])
+_contract = "Conditional Data Each Factored Factors LinearTerms Model Posterior Powers Way written_out"
+__all__ = sorted([*_names, *_contract.split()])

@@ -20,7 +20,7 @@ from ..families import Pair
 from ._data import Data
 from ._factors import Factored, Factors
 from ._model import Means, Model, Posterior, Powers
-from .mixture.factors import Factor, weight_terms
+from .mixture.factors import Factor, SeenTerms, weight_terms
 from .mixture.starts import Start
 
 
@@ -279,16 +279,23 @@ class Enumerable(Factored):
     ) -> Float[Array, "n k"]:
         """E log p(x, z = k | θ) for every component."""
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether a datum adds the same T(x) to whichever component it belongs to, as above: message passing can then
+        refresh its factors one after the other."""
+        return not self.pair.has_latents
+
+    @property
+    def linear_factors(self) -> bool:
+        return not self.pair.has_latents
+
     def factors(self, data: Data) -> Factors:
         # Messages are differences of large sums: whatever the data's precision, this is float64.
         values = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), data.values)
+        if self.pair.has_latents:
+            return Factors(values, data.weights > 0, SeenTerms(weight_terms(self), self.pair))
         each = Factor(self.pair.statistics(values), self.pair.log_base(values))
         return Factors(each, data.weights > 0, weight_terms(self))
-
-    def no_factors(self) -> str:
-        if self.pair.has_latents:
-            return "it cannot integrate over further latents, such as missing columns or scales"
-        return super().no_factors()
 
     @abstractmethod
     def starting_labels(self, key: Key[Array, ""], data: Data) -> Any:

@@ -14,6 +14,7 @@ number (its scale) for each configuration that other factors share.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -52,8 +53,8 @@ class Terms(eqx.Module):
         """⟨T_c, mean⟩ + log h_c: what α → 0 needs."""
 
     @abstractmethod
-    def message(self, factor: Any, r: Float[Array, "*c"]) -> Natural:
-        """Σ_c r_c T_c."""
+    def message(self, mean: Natural, factor: Any, r: Float[Array, "*c"]) -> Natural:
+        """Σ_c r_c T_c: the derivative of `expected` at the mean, weighted."""
 
 
 class Factors(eqx.Module):
@@ -71,6 +72,11 @@ class Factored(Model):
 
     @abstractmethod
     def factors(self, data: Data) -> Factors: ...
+
+    @property
+    def linear_factors(self) -> bool:
+        """Whether the factors are of the form above, so that products of several can be integrated, too."""
+        return True
 
     def no_factors(self) -> str:
         """Why message passing cannot treat this model, as the end of a sentence; empty where it can."""
@@ -111,8 +117,18 @@ class LinearTerms(Terms):
         parts = [_rows(factor.statistics[name].dot(mean[name].expand(0))) for name in mean]
         return sum(parts, start=factor.log_base)
 
-    def message(self, factor: LinearFactor, r: Float[Array, " c"]) -> Natural:
+    def message(self, mean: Natural, factor: LinearFactor, r: Float[Array, " c"]) -> Natural:
         return {name: weighted(vectors, r) for name, vectors in factor.statistics.items()}
+
+
+def written_out(log_terms: Callable[[Natural, Any], Float[Array, " c"]], prior: Blocks, rows: Any) -> LinearFactor:
+    """T_c and log h_c of every row, from the affine function of the statistics that they define."""
+    zero = {name: jax.tree.map(jnp.zeros_like, family.natural) for name, family in prior.items()}
+
+    def one(row: Any) -> LinearFactor:
+        return LinearFactor(jax.jacrev(lambda m: log_terms(m, row))(zero), log_terms(zero, row))
+
+    return jax.vmap(one)(rows)
 
 
 # ---- arithmetic of blocks -----------------------------------------------------------------------------------

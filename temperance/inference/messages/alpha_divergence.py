@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 import equinox as eqx
 import jax
@@ -32,13 +32,15 @@ from ...models._factors import (
 )
 from .._method import Info, Method, Result, Run, state_of
 from ..streamed import Streamed
-from .corrections import corrected_log_evidence
+from .corrections import corrected, orders
+from .corrections_together import orders as orders_together
 from .filtering import Filtering
 from .scalar_sites import ScalarPassing
 from .start import wrong_prior
 from .sweep import Passed, Sites, empty_sites, factor_order, factors_of, one_pass
 from .together import Together
 
+PASSES, PASSES_TOGETHER = 100, 1000  # at most, unless told: one factor after the other, and all at once
 LEAST_ALPHA = 1e-4  # below this, differences of log normalisers divided by α are rounding errors
 
 
@@ -59,7 +61,8 @@ class MessagePassing(Method):
 
     `alpha` is 1 for expectation propagation, 0 for variational Bayes; above 1 the projection may not exist, which
     is checked. A factor whose cavity is improper is skipped; a run that skipped one in its last pass has not
-    converged. `damping` (0 to 1) is the share of the old message kept in each update, by default none for mixtures and
+    converged. There are at most `max_passes`, by default 100 for mixtures and 1000 where all factors are refreshed at
+    once. `damping` (0 to 1) is the share of the old message kept in each update, by default none for mixtures and
     one half for chains and graphs, whose factors are refreshed all at once. `schedule` is "random", a new
     order of the factors for each pass, or "sequential". At α = 0 the first `warm_passes` are at α = 1, so that no
     component is pruned by the first datum. With `trace` the history has ln s after every single update. One pass
@@ -68,7 +71,7 @@ class MessagePassing(Method):
 
     alpha: float = 1.0
     restarts: int = 1
-    max_passes: int = 100
+    max_passes: int | None = None
     tol: float = 1e-5
     damping: float | None = None
     schedule: str = "random"
@@ -80,7 +83,7 @@ class MessagePassing(Method):
     checks: ClassVar[Checks] = {
         "alpha": number("a number 0, or from 1e-4 up", lambda alpha: alpha == 0 or alpha >= LEAST_ALPHA),
         "restarts": whole(1),
-        "max_passes": whole(1),
+        "max_passes": optional(whole(1)),
         "tol": number("a number at least 0", lambda tol: tol >= 0),
         "damping": optional(number("a number at least 0 and below 1", lambda kept: 0 <= kept < 1)),
         "schedule": choice("random", "sequential"),
@@ -92,13 +95,17 @@ class MessagePassing(Method):
         return "EP" if self.alpha == 1 else f"message passing (α = {self.alpha:g})"
 
     @property
+    def passes(self) -> int:
+        return PASSES if self.max_passes is None else self.max_passes
+
+    @property
     def _warm(self) -> int:
         """Passes at α = 1 before those at α."""
-        return min(self.warm_passes, self.max_passes) if self.alpha == 0 else 0
+        return min(self.warm_passes, self.passes) if self.alpha == 0 else 0
 
     @property
     def max_iter(self) -> int:
-        return self.max_passes - self._warm
+        return self.passes - self._warm
 
     def prepare(self, model: Model) -> Model:
         return model if isinstance(model, Sited) else require_factors(self.name, model)
@@ -108,9 +115,10 @@ class MessagePassing(Method):
         return self.max_passes == 1
 
     def complete(self, model: Model, data: Any) -> Any:
-        if not isinstance(model, Enumerable) and (isinstance(data, Streamed) or self.trace):
+        if not one_by_one(model) and (isinstance(data, Streamed) or self.trace):
             raise UnsupportedMethod(
-                f"streams and trace=True are for mixtures, whose factors {self.name} refreshes one after the other; "
+                f"streams and trace=True are for mixtures without missing values or a shared covariance, whose factors "
+                f"{self.name} refreshes one after the other; "
                 f"for this {type(model).__name__} give the data as an array and leave out the trace, or use tp.SVI()"
             )
         if isinstance(data, Streamed):
@@ -119,10 +127,11 @@ class MessagePassing(Method):
         require_whole(self.name, data)
         if isinstance(model, Sited):
             damping = self.damping or 0.0
-            return ScalarPassing(self.alpha, self.restarts, self.max_passes, self.tol, damping, self.schedule)
-        if not isinstance(model, Enumerable):
+            return ScalarPassing(self.alpha, self.restarts, self.passes, self.tol, damping, self.schedule)
+        if not one_by_one(model):
             kept = 0.5 if self.damping is None else self.damping
-            return Together(self.alpha, self.restarts, self.max_passes, kept, self.warm_passes)
+            passes = PASSES_TOGETHER if self.max_passes is None else self.max_passes
+            return Together(self.alpha, self.restarts, passes, kept, self.warm_passes)
         # What compiles must not depend on the budget: the warm passes are what is left of them.
         return dataclasses.replace(self, warm_passes=self._warm)
 
@@ -173,13 +182,16 @@ class MessagePassing(Method):
 
     def corrected_log_evidence(self, model: Model, data: Data, q: Posterior, details: Mapping[str, Any]) -> float:
         """`Fit.corrected_log_evidence`."""
-        if not isinstance(model, Enumerable):
-            raise UnsupportedMethod(
-                f"the correction is for mixtures, not for this {type(model).__name__}; see tp.AIS()"
-            )
         if "sites" not in details:
             raise UnsupportedMethod("the correction needs the message of every datum, which a stream does not keep")
-        return corrected_log_evidence(model, data, q.blocks, details["sites"])
+        if one_by_one(model):
+            return corrected(orders(model, data, q.blocks, details["sites"]))
+        if not isinstance(model, Factored) or not model.linear_factors:
+            raise UnsupportedMethod(
+                f"the correction needs factors that are finite sums of conjugate terms, which this "
+                f"{type(model).__name__} has not; see tp.AIS()"
+            )
+        return corrected(orders_together(self.alpha, model, data, q.blocks, details["sites"]))
 
 
 def put_together(model: Enumerable, state: Approximation, passed: Passed) -> Approximation:
@@ -265,10 +277,15 @@ def _not_converged(method: MessagePassing, skipped: int, change: float) -> str:
     if method.max_passes == 1:
         return "one pass is assumed-density filtering, not iterated to convergence: ln s depends on the order"
     return (
-        f"no restart converged in {method.max_passes} passes (in the last one q moved by {change:.2g} and {skipped} "
+        f"no restart converged in {method.passes} passes (in the last one q moved by {change:.2g} and {skipped} "
         "factors were skipped), so ln s is not that of a fixed point: try damping=0.5, more restarts, fewer "
         "components or tp.EP(double_loop=True)"
     )
+
+
+def one_by_one(model: Model) -> TypeGuard[Enumerable]:
+    """Whether the model is a mixture whose factors are refreshed one after the other."""
+    return isinstance(model, Enumerable) and model.one_by_one
 
 
 def require_factors(name: str, model: Model) -> Factored:

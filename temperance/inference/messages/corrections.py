@@ -24,9 +24,9 @@ from ...models.mixture.factors import Factor, WeightTerms, weights_of
 from .sweep import Sites, factors_of
 
 
-def corrected_log_evidence(model: Enumerable, data: Data, blocks: Blocks, sites: Sites) -> float:
-    """ln s with the correction; a sentence where it does not exist."""
-    log_s, first, second, missing = (np.asarray(part) for part in _orders(model, data, blocks, sites))
+def corrected(found: tuple[Array, Array, Array, Array]) -> float:
+    """ln s with the correction, from what `orders` finds; a sentence where it does not exist."""
+    log_s, first, second, missing = (np.asarray(part) for part in found)
     if missing:
         raise NumericalFailure(
             f"the correction does not exist: for {int(missing)} pairs of data q without both is improper; "
@@ -41,7 +41,7 @@ def corrected_log_evidence(model: Enumerable, data: Data, blocks: Blocks, sites:
 
 
 @eqx.filter_jit
-def _orders(
+def orders(
     model: Enumerable, data: Data, blocks: Blocks, sites: Sites
 ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""], Int[Array, ""]]:
     """(ln s, Σ ln c_n, Σ_{m<n} E[ε_m ε_n], pairs whose expectation does not exist)."""

@@ -79,7 +79,7 @@ class DoubleLoop(MessagePassing):
 
     @property
     def _warm(self) -> int:
-        return min(self.warm_passes, self.max_passes)
+        return min(self.warm_passes, self.passes)
 
     def step(self, key: Key[Array, ""], model: Model, state: Approximation, data: Data) -> tuple[Approximation, Info]:
         assert isinstance(model, Enumerable)

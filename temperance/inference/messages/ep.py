@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 from ..._arguments import FLAG, Checks
 from ...errors import InvalidParameter, UnsupportedMethod
 from ...models import Model
-from ...models._answers import Enumerable
-from .alpha_divergence import MessagePassing
+from .alpha_divergence import MessagePassing, one_by_one
 from .double_loop import DoubleLoop
 
 
@@ -44,13 +43,14 @@ class EP(MessagePassing):
     def complete(self, model: Model, data: Any) -> Any:
         if not self.double_loop:
             return super().complete(model, data)
-        if not isinstance(model, Enumerable):
+        if not one_by_one(model):
             raise UnsupportedMethod(
-                f"the double loop is for mixtures, not for this {type(model).__name__}; use tp.EP() with more damping"
+                f"the double loop is for mixtures without missing values or a shared covariance, not for this "
+                f"{type(model).__name__}; use tp.EP() with more damping"
             )
         loop = DoubleLoop(
             restarts=self.restarts,
-            max_passes=self.max_passes,
+            max_passes=self.passes,
             tol=self.tol,
             schedule=self.schedule,
             warm_passes=self.warm_passes,

@@ -129,9 +129,10 @@ def _bridge(alpha: float, cavity: Blocks, blocks: Blocks) -> Blocks:
 
 def _variational_step(alpha: float, terms: Terms, cavity: Blocks, blocks: Blocks, factor: Any) -> tuple[Blocks, _Seen]:
     """α = 0: the E and the M step of one datum (2.28–2.34)."""
-    log_terms = terms.expected({name: family.mean() for name, family in blocks.items()}, factor)
+    mean = {name: family.mean() for name, family in blocks.items()}
+    log_terms = terms.expected(mean, factor)
     r = jax.nn.softmax(log_terms)
-    messages = terms.message(factor, r)
+    messages = terms.message(mean, factor, r)
     target = {name: family + messages[name] for name, family in cavity.items()}
     return target, _Seen(jnp.asarray(True), jnp.zeros(()), log_terms)
 

@@ -164,7 +164,7 @@ def look(alpha: float, factors: Factors, prior: Blocks, blocks: Blocks, messages
         mean = {name: family.mean() for name, family in blocks.items()}
         tables = jax.vmap(lambda factor: terms.expected(mean, factor))(factors.each)
         chain = chained(tables, factors)
-        fresh = jax.vmap(terms.message)(factors.each, chain.pairs)
+        fresh = jax.vmap(lambda factor, r: terms.message(mean, factor, r))(factors.each, chain.pairs)
         taken = [jnp.sum(messages[name].dot(mean[name].expand(0))) for name in mean]
         log_s = chain.log_sum + whole - log_normaliser(prior) - sum(taken, start=jnp.zeros(()))
     else:

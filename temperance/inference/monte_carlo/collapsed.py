@@ -22,7 +22,6 @@ from ...models import Data, Model
 from ...models._answers import Enumerable
 from .._method import Info
 from .gibbs import Gibbs
-from .pinned import has_latents
 
 
 class Labels(NamedTuple):
@@ -49,7 +48,7 @@ class CollapsedGibbs(Gibbs):
     def prepare(self, model: Model) -> Model:
         model = super().prepare(model)
         plain = isinstance(model, Enumerable) and isinstance(model.prior.get("weights"), Dirichlet)
-        if not plain or has_latents(model.pair):  # type: ignore[attr-defined]
+        if not plain or not model.one_by_one:  # type: ignore[attr-defined]
             raise UnsupportedMethod(
                 f"collapsed Gibbs needs a mixture with Dirichlet weights and no missing values, not this "
                 f"{type(model).__name__}; use tp.Gibbs"

@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from ...errors import InvalidParameter, UnsupportedMethod
-from ...families import Pair
 from ...families._family import Family
 from ...models import Data, Model
 from ...models._answers import Enumerable
@@ -42,7 +41,7 @@ class Pinned(eqx.Module):
 
 def pin(model: Model, data: Data, index: tuple[int, ...]) -> Pinned:
     """Pin the data at `index`."""
-    if not isinstance(model, Enumerable) or has_latents(model.pair):
+    if not isinstance(model, Enumerable) or not model.one_by_one:
         raise UnsupportedMethod(
             f"only mixtures of fully observed data can be tempered from a few data points, not {type(model).__name__}"
         )
@@ -80,7 +79,3 @@ def _enumerate(
         return posterior, value
 
     return jax.vmap(one)(everyone)
-
-
-def has_latents(pair: Pair) -> bool:
-    return pair.has_latents

@@ -69,7 +69,7 @@ class StepTerms(Terms):
         seen = factor.statistics.expand(0).dot(mean["emissions"]) + factor.log_base
         return _entry(factor.first, mean["initial"].log, mean["transitions"].log) + seen[None]
 
-    def message(self, factor: StepFactor, r: Float[Array, "k k"]) -> Natural:
+    def message(self, mean: Natural, factor: StepFactor, r: Float[Array, "k k"]) -> Natural:
         moves, enters = _shares(factor.first, r)
         return {
             "initial": DirichletVector(enters),

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
-from ...families import Dirichlet, DirichletVector, Family
+from ...families import Dirichlet, DirichletVector, Family, Pair
 from ...numerics.linalg import total
 from ...numerics.special import digamma, log_gamma
 from .._factors import Blocks, Natural, Terms, Tilted, sum_all, weighted
@@ -77,7 +77,7 @@ class WeightTerms(Terms):
         likelihood = factor.statistics.expand(0).dot(mean["components"])
         return self.expected_weights(weights_of(mean)) + likelihood + factor.log_base
 
-    def message(self, factor: Factor, r: Float[Array, " k"]) -> Natural:
+    def message(self, mean: Natural, factor: Factor, r: Float[Array, " k"]) -> Natural:
         return {"components": factor.statistics.expand(0) * r} | self.weights_message(r)
 
     @abstractmethod
@@ -188,6 +188,52 @@ class DirichletWeights(WeightTerms):
 
     def weights_message(self, r: Float[Array, " k"]) -> Natural:
         return {"weights": DirichletVector(r)}
+
+
+class SeenTilted(Tilted):
+    """The same where log ∫ exp⟨η, t⟩ p(x_seen | θ)^α is known: its derivative in η is the mean of the components."""
+
+    value: Float[Array, ""]
+    log_terms: Float[Array, " k"]
+    terms: WeightTerms
+    weights: Any
+    without: Any  # the means of the components at η̂
+    gained: Any  # and what a datum of its own adds to that of each
+
+    def match(self, r: Float[Array, " k"], guess: Blocks) -> Blocks:
+        blocks = {"components": guess["components"].match(self.without + self.gained * r)}
+        name = weights_name(guess)
+        if name is not None:
+            blocks[name] = guess[name].match(self.terms.mixed_mean(self.weights, r))
+        return blocks
+
+
+class SeenTerms(Terms):
+    """The factors of a mixture in whose rows columns are missing: p(x_seen | θ_k) is no member of the family, but its
+    integral against one is known. A factor is a row of the data. α → 0 is variational Bayes with a q of the missing
+    columns of its own."""
+
+    weights: WeightTerms
+    pair: Pair
+
+    def tilt(self, blocks: Blocks, factor: Float[Array, " d"], power: float) -> SeenTilted:
+        components, weights = blocks["components"], weights_of(blocks)
+        chosen, parts = self.weights.raised(weights, power)
+
+        def seen(natural: Any) -> Float[Array, " k"]:
+            return self.pair.log_predictive(components.with_natural(natural), factor[None], power)[0]
+
+        log_seen, back = jax.vjp(seen, components.natural)
+        value, mean = components.value_and_mean()
+        whole = total(value) + (0.0 if weights is None else sum_all(weights.log_normaliser()))
+        return SeenTilted(whole, chosen + log_seen, self.weights, parts, mean, back(jnp.ones_like(log_seen))[0])
+
+    def expected(self, mean: Natural, factor: Float[Array, " d"]) -> Float[Array, " k"]:
+        seen = self.pair.tempered_log_likelihood(mean["components"], factor[None], 1.0, 1.0, None)[0]
+        return self.weights.expected_weights(weights_of(mean)) + seen
+
+    def message(self, mean: Natural, factor: Float[Array, " d"], r: Float[Array, " k"]) -> Natural:
+        return jax.vjp(lambda mean: self.expected(mean, factor), mean)[1](r)[0]
 
 
 def weight_terms(model: Enumerable) -> WeightTerms:

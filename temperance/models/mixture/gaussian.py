@@ -1,4 +1,4 @@
-"""Gaussian mixtures: full, diagonal, spherical or known covariance."""
+"""Gaussian mixtures: full, diagonal, spherical, tied or known covariance."""
 
 from __future__ import annotations
 
@@ -22,20 +22,25 @@ from ...numerics.linalg import cholesky, outer, symmetrise, transpose, transpose
 from ...numerics.special import safe_log
 from .._about import Symmetry, one_set
 from .._data import Data
+from .._factors import Factors, LinearTerms, exact_prior, written_out
 from .._model import Means, Posterior, Powers, column
 from .dirichlet_process import DirichletProcessMixture
 from .finite import Mixture
 from .starts import match_start
 
-_FORMS = {"full": "gaussian", "diag": "diagonal", "diagonal": "diagonal", "spherical": "spherical"}
+_FORMS = {"full": "gaussian", "diag": "diagonal", "diagonal": "diagonal", "spherical": "spherical", "tied": "gaussian"}
 
 
 class GaussianMixture(Mixture):
-    """A mixture of Gaussians with unknown means, and covariances that are "full", "diag" or "spherical"; or a
-    known covariance matrix shared by all components, given as an array.
+    """A mixture of Gaussians with unknown means, and covariances that are "full", "diag" or "spherical"; one unknown
+    covariance shared by all components ("tied"); or a known one, given as an array.
 
     `dim` is only checked against the data. See `Mixture` for the other arguments.
     """
+
+    def __new__(cls, n_components: int, dim: int | None = None, **options: Any) -> GaussianMixture:
+        tied = cls is GaussianMixture and isinstance(options.get("covariance"), str) and options["covariance"] == "tied"
+        return super().__new__(TiedGaussianMixture if tied else cls)
 
     def __init__(
         self,
@@ -133,21 +138,44 @@ class TiedMixture(Mixture):
     def _described(self, components: Family) -> dict[str, Any]:
         return describe(self.each(components))
 
+    # ---- message passing ------------------------------------------------------------------------------------
+
+    @property
+    def one_by_one(self) -> bool:
+        return False  # a datum adds something else to the shared block for each of its labels
+
+    def factors(self, data: Data) -> Factors:
+        def log_terms(m: Means, row: Array) -> Float[Array, " k"]:
+            return self.log_joint_z(m, row[None])[0]
+
+        rows = data.values.astype(jnp.float64)
+        return Factors(written_out(log_terms, exact_prior(self), rows), data.weights > 0, LinearTerms())
+
     # ---- data in, answers out -----------------------------------------------------------------------------
 
     def _complete(self, x: np.ndarray, weights: np.ndarray | None = None) -> Self:
         given = self.component_prior
+        mean, deviation = column_moments(x, weights)
+        shift = jnp.asarray(mean)
         if isinstance(given, NormalWishart) and given.batch_shape == ():
             given = _spread(given, self.n_components)
-        if self.missing or not isinstance(given, MatrixNormalWishart):
-            raise InvalidParameter("components that share a precision need a prior, and data without missing values")
-        self._match_width(given, x)
-        shift = jnp.asarray(column_moments(x, weights)[0])
+        if self.missing or not isinstance(given, MatrixNormalWishart | None):
+            raise InvalidParameter(
+                "components that share a covariance need data without missing values, and a prior that is one "
+                f"tp.NormalWishart, got {'missing values' if self.missing else type(given).__name__}"
+            )
+        if given is None:
+            usual = self.pair.default_prior(np.stack([-deviation, deviation]), self.n_components)[0]
+            assert isinstance(usual, NormalWishart)
+            components = _spread(usual, self.n_components)
+        else:
+            self._match_width(given, x)
+            components = _translate(given, -shift)
         start = match_start(self.start, x)
         return eqx.tree_at(
             lambda model: (model.prior, model.shift, model.start),
             self,
-            (self.prior | {"components": _translate(given, -shift)}, shift, start),
+            (self.prior | {"components": components}, shift, start),
             is_leaf=lambda leaf: leaf is None,
         )
 
@@ -168,6 +196,10 @@ class TiedMixture(Mixture):
         width = components.natural.cross.shape[-2]
         if x.shape[1] != width:
             raise InvalidData(f"data has {x.shape[1]} columns, but the model is for {width}")
+
+
+class TiedGaussianMixture(TiedMixture, GaussianMixture):
+    """`GaussianMixture(k, covariance="tied")`."""
 
 
 class TiedProcessMixture(TiedMixture, DirichletProcessMixture):

@@ -90,6 +90,9 @@ class StudentMixture(Mixture):
         # With the scale integrated out, ν is coupled to the mean and the precision of its component.
         return tuple(name for name in self.prior if name != "degrees"), ("degrees",)
 
+    def no_factors(self) -> str:
+        return "the scale of each datum has no conjugate integral together with the precision"
+
     def log_joint_z(
         self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
     ) -> Float[Array, "n k"]:

@@ -27,7 +27,7 @@ def chain(moves: Any = MOVES, **options: Any) -> tp.HMM:
 
 
 def fitted(alpha: float, model: tp.HMM, x: Any) -> tp.Fit:
-    return tp.fit(model, x, tp.MessagePassing(alpha, max_passes=400), seed=1, progress=False)
+    return tp.fit(model, x, tp.MessagePassing(alpha), seed=1, progress=False)
 
 
 @pytest.mark.parametrize(("moves", "x"), [([[1.0]], STEPS), (MOVES, STEPS[:1])], ids=["K = 1", "T = 1"])
@@ -110,8 +110,22 @@ def test_the_derivative_in_the_prior_is_a_difference_of_means() -> None:
 def test_what_is_not_built_is_said() -> None:
     with pytest.raises(UnsupportedMethod, match="double loop"):
         tp.fit(chain(), STEPS, tp.EP(double_loop=True))
-    with pytest.raises(UnsupportedMethod, match="correction"):
-        _ = fitted(1.0, chain(), STEPS).corrected_log_evidence
+
+
+@pytest.mark.parametrize("kind", ["two steps", "two sequences", "a step that is missing"])
+def test_two_steps_are_exact_with_the_correction(kind: str) -> None:
+    x: Any = {"two steps": STEPS[1:3], "two sequences": [STEPS[1:2], STEPS[2:3]],
+              "a step that is missing": np.array([[1.0], [np.nan], [0.0]])}[kind]  # fmt: skip
+    fit = fitted(1.0, chain_apart(missing="marginalise"), x)
+    assert abs(fit.log_evidence - told_apart(x)) > 1e-6
+    if kind != "a step that is missing":  # three factors, so that only most of the error is gone
+        assert fit.corrected_log_evidence == pytest.approx(told_apart(x), abs=1e-8)
+    assert abs(fit.corrected_log_evidence - told_apart(x)) < 0.2 * abs(fit.log_evidence - told_apart(x))
+
+
+def test_the_correction_helps_on_a_chain() -> None:
+    exact, fit = told_apart(STEPS), fitted(1.0, chain_apart(), STEPS)
+    assert abs(fit.corrected_log_evidence - exact) < 0.5 * abs(fit.log_evidence - exact)
 
 
 def test_no_evidence_without_convergence() -> None:

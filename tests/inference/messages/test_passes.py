@@ -310,9 +310,9 @@ def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
             "this LinearRegression declares none",
         ),
         (
-            lambda: tp.fit(tp.GaussianMixture(2, missing="marginalise"), [[0.0, np.nan], [1.0, 2.0]], tp.EP()),
+            lambda: tp.fit(tp.StudentMixture(2), TINY, tp.EP()),
             UnsupportedMethod,
-            "missing columns",
+            "the scale of each datum",
         ),
         (
             lambda: tp.fit(tp.GaussianMixture(2, weights="point"), TINY, tp.EP()),
