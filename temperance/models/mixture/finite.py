@@ -228,6 +228,10 @@ class Mixture(Clustering, Predicting, Enumerable):
 
     # ---- data in, answers out -----------------------------------------------------------------------------
 
+    @property
+    def takes_gaps(self) -> bool:
+        return self.missing or isinstance(self.pair, ColumnsPair)
+
     def as_table(self, data: Any) -> Table | None:
         return self.pair.table(data) if isinstance(self.pair, ColumnsPair) else None
 
