@@ -18,21 +18,21 @@ from . import inputs
 from .options import Reading
 from .output import as_json, person
 
+_SIZES, _MORE, _LARGEST = 6, 4, 30  # numbers of groups: tried at first, added at a time, tried at most
 _BORDER = 0.8  # a row whose group is less probable than this is near a border
 _TELLING = 0.5  # standard deviations (or a difference of probabilities of half as much) that are worth a word
 
 
-def find_groups(source: str, reading: Reading, largest: int, seed: int, out: Path | None, format: str) -> None:
+def find_groups(source: str, reading: Reading, largest: int | None, seed: int, out: Path | None, format: str) -> None:
     """Print the schema, compare sizes, describe the groups, and write groups.csv, report.html and fit.tp."""
     data = inputs.columns(source, reading)
     table: tp.Table = data.values
     if person(format):
         typer.echo("\n".join(data.notes) + "\n")
-    sizes = range(1, min(largest, len(table)) + 1)
-    hill = tp.compare([tp.ClassMixture(k) for k in sizes], table, tp.VB(restarts=10), seed)
+    hill, extended = compare_sizes(table, largest, seed)
     found = hill.best_fit.membership(table)
     shares = np.array([values for name, values in found.items() if name.startswith("probability of ")]).T
-    sentences = [*describe(hill, table, shares), *warnings(hill)]
+    sentences = [*describe(hill, table, shares), *extended, *warnings(hill)]
     folder = out or Path(f"{Path(data.name).stem}-groups")
     folder.mkdir(parents=True, exist_ok=True)
     write_groups(folder / "groups.csv", table, found)
@@ -41,8 +41,25 @@ def find_groups(source: str, reading: Reading, largest: int, seed: int, out: Pat
     if person(format):
         typer.echo("\n".join([*sentences, f"groups.csv, report.html and fit.tp are in {folder}"]))
     else:
-        record = {"groups": shares.shape[1], "sizes": shares.mean(axis=0), "sentences": sentences}
+        who = hill.best_fit.profiles()
+        sizes = [{"group": g, "share": s, "low": a, "high": b}
+                 for g, s, a, b in zip(who.labels, who.share, who.low, who.high, strict=True)]  # fmt: skip
+        record = {"groups": shares.shape[1], "sizes": sizes, "sentences": sentences}
         typer.echo(as_json({"schema": data.notes, **record, "out": str(folder)}))
+
+
+def compare_sizes(table: tp.Table, largest: int | None, seed: int) -> tuple[tp.Comparison, list[str]]:
+    """1 to `largest` groups; unless that was given, more of them while the largest number wins and all are in use."""
+    top, hill = min(largest or _SIZES, len(table)), None
+    while True:
+        models = [tp.ClassMixture(k) for k in range(1, top + 1)]
+        hill = tp.compare(models, table, tp.VB(restarts=10), seed, resume=hill)
+        most = min(top + _MORE, _LARGEST, len(table))
+        if largest is not None or hill.best != top or len(hill.best_fit.order) < top or most == top:
+            break
+        top = most
+    more = f"{_SIZES} groups, the largest number tried at first, were better than fewer: 1 to {top} were compared."
+    return hill, [more] if top > _SIZES and largest is None else []
 
 
 def describe(hill: tp.Comparison, table: tp.Table, shares: np.ndarray) -> list[str]:
@@ -52,10 +69,12 @@ def describe(hill: tp.Comparison, table: tp.Table, shares: np.ndarray) -> list[s
     lines = [f"{count} {noun} (probability {percent(probability)} among 1 to {hill.models[-1]})."]
     if count == 1:
         return [*lines, "The rows are best described without dividing them."]
+    who = hill.best_fit.profiles()
     for group, weights in enumerate(shares.T):
         told = [word for column in table.schema.used if (word := _word(column, table[column.name], weights))]
         said = ", ".join(told) if told else "near the average in every column"
-        lines.append(f"Group {CLASS.label(group)}, {weights.mean():.0%}: {said}")
+        size = f"{who.share[group]:.0%} ({who.low[group]:.0%} to {who.high[group]:.0%})"
+        lines.append(f"Group {CLASS.label(group)}, {size}: {said}")
     near = int((shares.max(axis=1) < _BORDER).sum())
     certain = f"{near} of {len(shares)} rows are" if near != 1 else f"1 of {len(shares)} rows is"
     return [*lines, f"{certain} near a border: the probability of the group is below {_BORDER:.0%}."]
