@@ -120,7 +120,7 @@ def groups(
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
     out: Annotated[
-        Path | None, typer.Option(help="The folder for groups.csv, report.html and fit.tp (default: NAME-groups).")
+        Path | None, typer.Option(help="The folder for groups.csv, sizes.csv, report.html and fit.tp (NAME-groups).")
     ] = None,
     format: Format = "auto",
 ) -> None:

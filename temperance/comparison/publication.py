@@ -144,8 +144,9 @@ def _maximum(fit: Fit, restarts: int) -> tuple[float, np.ndarray] | None:
 
     model: Any = require(fit.model, Profiling)
     q, size = fit._families(), fit.data.size
-    if small_mixture.suits(model, fit.data):
-        return small_likelihood.maximum_likelihood(model, fit.data, q, restarts)
+    if small_likelihood.suits(model, fit.data):
+        few = small_mixture.suits(model, fit.data, restarts)
+        return small_likelihood.maximum_likelihood(model, fit.data, q, restarts if few else 0)
     try:
         best = _fit(model, fit.data, EM(prior=False, restarts=restarts), fit.seed, False)
     except NumericalFailure:

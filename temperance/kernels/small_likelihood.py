@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 import numpy as np
 
+from ..families import Dirichlet
 from ..families.translate import REAL
 from ..models._blocks import Posterior
 from ..numerics.keys import hashes, make_key, split
 from .small_columns import Columns
-from .small_mixture import Flat, _pack, _starting_shares, flat
+from .small_mixture import Flat, _form, _pack, _starting_shares, flat
 
 if TYPE_CHECKING:
     from ..models import Data
     from ..models.mixture.finite import Mixture
 
+_NUMBERS = 2**18  # in the table
 _COPIES = 1e8
 _RACE, _LONGEST, _KEPT = 60, 3000, 4  # steps of all starts, steps of the best ones, and how many these are
 _CLOSE = 1e-10  # relative change of the log likelihood at which a run ends
@@ -35,8 +37,16 @@ class Maximum(NamedTuple):
     shares: np.ndarray
 
 
+def suits(model: Mixture, data: Data) -> bool:
+    """Whether the sweep in NumPy is known for this model and quick enough for these data."""
+    plain = model.known is not None or type(model.prior.get("weights")) is Dirichlet
+    small = data.size * data.values.shape[1] <= _NUMBERS
+    return small and plain and not (data.is_spread or model.missing or model.single) and _form(model) is not None
+
+
 def maximum_likelihood(model: Mixture, data: Data, q: Posterior, restarts: int = 20, seed: int = 0) -> Maximum | None:
-    """EM from a posterior and from as many random starts; None where every run ends at a class without extent."""
+    """EM from a posterior and from as many random starts; None where every run ends at a class without extent. Many
+    data need no random starts: the posterior is then where the likelihood is."""
     problem = flat(model, data)
     _, mean = problem.value_and_mean(_pack([np.asarray(leaf)[None] for leaf in jax.tree.leaves(q.blocks)]))
     with np.errstate(all="ignore"):

@@ -51,7 +51,10 @@ def test_groups_of_a_european_survey(tmp_path, capsys):
     again = ["predict", str(folder / "fit.tp"), str(tmp_path / "survey.csv"), "--format", "json"]
     assert main(again) == 0 and len(json.loads(capsys.readouterr().out)) == 120
     assert tp.load(folder / "fit.tp").model.n_components == 2
-    assert "<html" in (folder / "report.html").read_text("utf-8")
+    page = (folder / "report.html").read_text("utf-8")
+    assert "For a paper" in page and "aBIC" in page
+    with (folder / "sizes.csv").open() as file:
+        assert [row["classes"] for row in csv.DictReader(file)] == ["1", "2", "3"]
 
 
 def test_a_kind_that_does_not_exist_is_told_in_a_sentence(tmp_path, capsys):

@@ -65,7 +65,7 @@ def test_two_gaussians_of_old_faithful_as_mclust_publishes_them(engine, monkeypa
     """Scrucca et al. (2016), R Journal 8: VVV with two components has log likelihood −1130.264, 11 parameters, BIC
     2322.192 (there with the sign changed)."""
     if engine == "compiled":
-        monkeypatch.setattr("temperance.kernels.small_mixture.suits", lambda *_: False)
+        monkeypatch.setattr("temperance.kernels.small_likelihood.suits", lambda *_: False)
     hill = tp.compare([tp.GaussianMixture(2)], tp.datasets.load("faithful"), VB)
     (row,) = hill.publication(restarts=5).rows
     assert row["parameters"] == 11
