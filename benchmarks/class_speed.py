@@ -50,8 +50,7 @@ def stepmix(table: dict[str, np.ndarray], iterations: int) -> None:
     }
     columns, descriptor = get_mixed_descriptor(
         frame,
-        gaussian_diag=named["real"],
-        count=named["count"],
+        gaussian_diag=named["real"] + named["count"],  # it has no counts
         binary=named["binary"],
         categorical=named["category"],
     )

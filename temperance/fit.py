@@ -36,6 +36,7 @@ from .models._answers import (
     Imputing,
     Labelled,
     Predicting,
+    Profiling,
     Reconstructing,
     Regressing,
     Sequential,
@@ -50,6 +51,7 @@ from .summary import card, summarise
 
 if TYPE_CHECKING:
     from .diagnostics.loo import LOO
+    from .models.mixture.profiles import Profiles
     from .models.topics.by import TopicsBy
 
 _ENGINES = ("auto", "plain")
@@ -125,6 +127,15 @@ class Fit:
         from .report.membership import membership
 
         return membership(self, x_new)
+
+    def profiles(self, level: float = 0.95) -> Profiles:
+        """What distinguishes the components (or classes): the share of each, and for every column its mean, rate or
+        probabilities within each, with intervals of this `level`; `.to_frame()` is a pandas frame."""
+        names = tuple(column.name for column in self.schema.used) if self.schema is not None else ()
+        found = require(self.model, Profiling).profiles(self._families(), self.data, level, names)
+        if found is None:
+            raise UnsupportedMethod(f"{self.method.name} has no intervals for {type(self.model).__name__}; tp.VB() has")
+        return found
 
     @property
     def components(self) -> np.ndarray:

@@ -115,10 +115,12 @@ def compare(
 def groups(
     source: Source,
     reading: Reading,
-    most: Annotated[int, typer.Option(min=1, help="The largest number of groups to try.")] = 6,
+    most: Annotated[
+        int | None, typer.Option(min=1, help="The largest number of groups to try (6, and more while that wins).")
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
     out: Annotated[
-        Path | None, typer.Option(help="The folder for groups.csv, report.html and fit.tp (default: NAME-groups).")
+        Path | None, typer.Option(help="The folder for groups.csv, sizes.csv, report.html and fit.tp (NAME-groups).")
     ] = None,
     format: Format = "auto",
 ) -> None:

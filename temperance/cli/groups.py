@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,31 +19,56 @@ from . import inputs
 from .options import Reading
 from .output import as_json, person
 
+_SIZES, _MORE, _LARGEST = 6, 4, 30  # numbers of groups: tried at first, added at a time, tried at most
+_PATIENCE = 10.0  # seconds after which no more groups are tried
 _BORDER = 0.8  # a row whose group is less probable than this is near a border
+_WORDS = 5  # columns that describe a group
 _TELLING = 0.5  # standard deviations (or a difference of probabilities of half as much) that are worth a word
 
 
-def find_groups(source: str, reading: Reading, largest: int, seed: int, out: Path | None, format: str) -> None:
-    """Print the schema, compare sizes, describe the groups, and write groups.csv, report.html and fit.tp."""
+def find_groups(source: str, reading: Reading, largest: int | None, seed: int, out: Path | None, format: str) -> None:
+    """Print the schema, compare sizes, describe the groups, and write groups.csv, sizes.csv, report.html and fit.tp."""
     data = inputs.columns(source, reading)
     table: tp.Table = data.values
     if person(format):
         typer.echo("\n".join(data.notes) + "\n")
-    sizes = range(1, min(largest, len(table)) + 1)
-    hill = tp.compare([tp.ClassMixture(k) for k in sizes], table, tp.VB(restarts=10), seed)
+    hill, extended = compare_sizes(table, largest, seed)
     found = hill.best_fit.membership(table)
     shares = np.array([values for name, values in found.items() if name.startswith("probability of ")]).T
-    sentences = [*describe(hill, table, shares), *warnings(hill)]
+    heeded = [said for said in warnings(hill) if not (extended and "largest that was tried" in said)]
+    sentences = [*describe(hill, table, shares), *extended, *heeded]
+    criteria = hill.publication()
     folder = out or Path(f"{Path(data.name).stem}-groups")
     folder.mkdir(parents=True, exist_ok=True)
     write_groups(folder / "groups.csv", table, found)
     hill.best_fit.save(folder / "fit.tp")
-    tp.report(hill, folder / "report.html", title=f"{data.name}: groups", names=data.columns)
+    (folder / "sizes.csv").write_text(criteria.to_csv(), "utf-8")
+    tp.report(hill, folder / "report.html", title=f"{data.name}: groups", names=data.columns, also=[criteria])
     if person(format):
-        typer.echo("\n".join([*sentences, f"groups.csv, report.html and fit.tp are in {folder}"]))
+        typer.echo("\n".join([*sentences, f"groups.csv, sizes.csv, report.html and fit.tp are in {folder}"]))
     else:
-        record = {"groups": shares.shape[1], "sizes": shares.mean(axis=0), "sentences": sentences}
+        who = hill.best_fit.profiles()
+        sizes = [{"group": g, "share": s, "low": a, "high": b}
+                 for g, s, a, b in zip(who.labels, who.share, who.low, who.high, strict=True)]  # fmt: skip
+        record = {"groups": shares.shape[1], "sizes": sizes, "sentences": sentences}
         typer.echo(as_json({"schema": data.notes, **record, "out": str(folder)}))
+
+
+def compare_sizes(table: tp.Table, largest: int | None, seed: int) -> tuple[tp.Comparison, list[str]]:
+    """1 to `largest` groups; unless that was given, more of them while the largest number wins, all are in use and
+    there is patience left."""
+    top, hill, began = min(largest or _SIZES, len(table)), None, time.monotonic()
+    while True:
+        models = [tp.ClassMixture(k) for k in range(1, top + 1)]
+        hill = tp.compare(models, table, tp.VB(restarts=10), seed, resume=hill)
+        most = min(top + _MORE, _LARGEST, len(table))
+        if largest is not None or hill.best != top or len(hill.best_fit.order) < top or most == top:
+            break
+        if time.monotonic() - began > _PATIENCE:
+            return hill, [f"More groups than {top} may be better still: see with --most {2 * top}."]
+        top = most
+    more = f"{_SIZES} groups, the largest number tried at first, were better than fewer: 1 to {top} were compared."
+    return hill, [more] if top > _SIZES and largest is None else []
 
 
 def describe(hill: tp.Comparison, table: tp.Table, shares: np.ndarray) -> list[str]:
@@ -52,33 +78,50 @@ def describe(hill: tp.Comparison, table: tp.Table, shares: np.ndarray) -> list[s
     lines = [f"{count} {noun} (probability {percent(probability)} among 1 to {hill.models[-1]})."]
     if count == 1:
         return [*lines, "The rows are best described without dividing them."]
+    who = hill.best_fit.profiles()
     for group, weights in enumerate(shares.T):
-        told = [word for column in table.schema.used if (word := _word(column, table[column.name], weights))]
-        said = ", ".join(told) if told else "near the average in every column"
-        lines.append(f"Group {CLASS.label(group)}, {weights.mean():.0%}: {said}")
+        told = [found for column in table.schema.used if (found := _word(column, table[column.name], weights))]
+        most = sorted(sorted(told, reverse=True)[:_WORDS], key=told.index)
+        more = f" and {len(told) - len(most)} more" if len(told) > len(most) else ""
+        said = ", ".join(word for _, word in most) + more if told else "near the average in every column"
+        share, low, high = (_share(values[group]) for values in (who.share, who.low, who.high))
+        size = f"{share} ({low} to {high})"
+        lines.append(f"Group {CLASS.label(group)}, {size}: {said}")
     near = int((shares.max(axis=1) < _BORDER).sum())
     certain = f"{near} of {len(shares)} rows are" if near != 1 else f"1 of {len(shares)} rows is"
     return [*lines, f"{certain} near a border: the probability of the group is below {_BORDER:.0%}."]
 
 
-def _word(column: Column, values: np.ndarray, weights: np.ndarray) -> str:
-    """How a group differs from all rows in one column; nothing where it hardly does."""
+def _share(value: float) -> str:
+    return f"{value:.0%}" if value >= 0.095 else f"{value:.1%}"
+
+
+def _number(value: float) -> str:
+    """Three digits, and no power of ten where a plain number is as short."""
+    return f"{value:.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"
+
+
+def _word(column: Column, values: np.ndarray, weights: np.ndarray) -> tuple[float, str] | None:
+    """How a group differs from all rows in one column, by how many standard deviations; None where it hardly does."""
     seen = ~np.isnan(values)
     values, weights = values[seen], weights[seen]
     if weights.sum() < 0.5:
-        return ""
+        return None
     if column.kind in ("category", "binary"):
         places = values[:, None] == np.arange(len(column.levels))
         here, there = weights @ places / weights.sum(), places.mean(axis=0)
         most = int(np.argmax(here - there))
-        if column.kind == "binary" and here[most] - there[most] > _TELLING / 4:
-            return f"{column.name} {column.levels[most]} ({here[most]:.0%})"
-        return f"{column.name} {column.levels[most]} ({here[most]:.0%})" if here[most] - there[most] > 0.15 else ""
-    here = weights @ values / weights.sum()
-    if abs(here - values.mean()) < _TELLING * values.std():
-        return ""
-    shown = column.levels[round(here)] if column.levels else f"{here:.3g}"
-    return f"{'high' if here > values.mean() else 'low'} {column.name} (mean {shown})"
+        apart = float(here[most] - there[most])
+        if apart < (_TELLING / 4 if column.kind == "binary" else 0.15):
+            return None
+        spread = np.sqrt(there[most] * (1 - there[most]))
+        return apart / spread, f"{column.name} {column.levels[most]} ({here[most]:.0%})"
+    here = float(weights @ values / weights.sum())
+    apart = (here - values.mean()) / max(values.std(), 1e-300)
+    if abs(apart) < _TELLING:
+        return None
+    shown = column.levels[round(here)] if column.levels else _number(here)
+    return abs(apart), f"{'high' if apart > 0 else 'low'} {column.name} (mean {shown})"
 
 
 def write_groups(path: Path, table: tp.Table, found: dict[str, list[Any]]) -> None:

@@ -10,7 +10,10 @@ import numpy as np
 
 import temperance as tp
 
-from ..data.load import Table, documents_of, load_corpus, load_table
+from ..data import load
+from ..data.load import documents_of, load_corpus, load_table
+from ..data.numbers import like, with_schema
+from ..data.tables import Table
 from ..data.text_sources import open_texts
 from ..errors import InvalidData, InvalidParameter
 from .options import Problem, Reading
@@ -28,10 +31,6 @@ class Input:
     columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     missing: str | None = None  # how the model is to treat empty cells
-
-    @property
-    def width(self) -> int:
-        return self.values.shape[1]
 
 
 def read(problem: Problem, reading: Reading) -> Input:
@@ -77,14 +76,22 @@ def new_documents(source: str, reading: Reading, texts: bool) -> Any:
 def table(
     source: str, reading: Reading, target: str | None = None, paired: bool = False, notes: tuple[str, ...] = ()
 ) -> Input:
-    """A table; with `paired` the inputs and the column to predict from them."""
-    found = load_table(source, columns=reading.columns, array=reading.array, delimiter=reading.delimiter)
-    notes += tuple(f"left out the text column {name!r}" for name in found.left_out)
+    """A table of numbers; with `paired` the inputs and the column to predict from them."""
+    found = load_table(source, array=reading.array, delimiter=reading.delimiter)
+    read = with_schema(found, reading.columns)
+    notes += tuple(f"left out  {column}" for column in read.schema.left_out)
+    notes += tuple(f"question  {question}" for question in read.schema.questions)
     if paired:
-        return _pair(found, target, reading.missing, notes)
-    found, left_out = _holes(found, reading.missing)
+        return _pair(found, read, target, reading.missing, notes)
+    read, left_out = _holes(read, reading.missing)
     holes = "marginalise" if reading.missing == "marginalise" else None
-    return Input(found.values, found.name, found.columns, (*notes, *left_out), holes)
+    return Input(read, read.name, read.columns, (*notes, *left_out), holes)
+
+
+def new_rows(source: str, reading: Reading, schema: Any) -> Table:
+    """Rows for a model of numbers that was fitted to columns with these names, where they had any."""
+    found = load_table(source, array=reading.array, delimiter=reading.delimiter)
+    return with_schema(found, reading.columns) if schema is None else like(found, schema)
 
 
 def models(problem: Problem, data: Input, sizes: list[int]) -> dict[Any, Any]:
@@ -100,19 +107,22 @@ def models(problem: Problem, data: Input, sizes: list[int]) -> dict[Any, Any]:
     return {size: problem.entry.make(size, **flags) for size in sizes}
 
 
-def _pair(table: Table, target: str | None, missing: str, notes: tuple[str, ...]) -> Input:
+def _pair(found: load.Table, table: Table, target: str | None, missing: str, notes: tuple[str, ...]) -> Input:
     if target is None:
         raise InvalidParameter("--target must name the column to predict")
-    table, note = _holes(table, "drop" if missing == "drop" else "error")
-    y = table.choose(target)
-    rest = [name for name in table.columns if name not in y.columns]
-    if len(y.columns) != 1 or not rest:
+    goal = found.choose(target).columns
+    rest = [name for name in table.columns if name not in goal]
+    if len(goal) != 1 or not rest:
         raise InvalidParameter(f"--target must name one column and leave at least one other, got {target!r}")
-    return Input((table.choose(rest).values, y.values[:, 0]), table.name, tuple(rest), (*notes, *note))
+    if goal[0] not in table.columns:
+        raise InvalidData(f"--target must name a column that varies from row to row, got {table.schema[goal[0]]}")
+    table, note = _holes(table, "drop" if missing == "drop" else "error")
+    inputs = table.choose([name for name in table.schema.names if name != goal[0]])
+    return Input((inputs, table[goal[0]]), table.name, tuple(rest), (*notes, *note))
 
 
 def _holes(table: Table, missing: str) -> tuple[Table, list[str]]:
-    holes = np.isnan(table.values)
+    holes = np.isnan(table.matrix())
     if not holes.any() or missing == "marginalise":
         return table, []
     if missing == "error":
@@ -124,7 +134,7 @@ def _holes(table: Table, missing: str) -> tuple[Table, list[str]]:
     kept = ~holes.any(axis=1)
     if not kept.any():
         raise InvalidData(f"every row of {table.name} has an empty cell, so --missing drop leaves nothing")
-    return table._replace(values=table.values[kept]), [f"left out {int((~kept).sum())} rows with empty cells"]
+    return table.rows(kept), [f"left out  {int((~kept).sum())} rows with empty cells"]
 
 
 def component_prior(values: dict[str, Any], source: Input, covariance: str) -> Any:
@@ -133,12 +143,13 @@ def component_prior(values: dict[str, Any], source: Input, covariance: str) -> A
     given = {key: value for key, value in values.items() if key != "concentration"}
     if not given:
         return None
-    d = source.width
-    mean = np.asarray(given.get("mean", np.nanmean(source.values, axis=0)), dtype=np.float64)
+    rows = source.values.matrix()
+    d = rows.shape[1]
+    mean = np.asarray(given.get("mean", np.nanmean(rows, axis=0)), dtype=np.float64)
     if mean.ndim > 1 or (mean.ndim == 1 and len(mean) not in (1, d)):
         raise InvalidParameter(f"--mean must be one number or {d} of them, got {mean.size}")
     mean = np.broadcast_to(mean, (d,))
-    variances = np.nanvar(source.values, axis=0)
+    variances = np.nanvar(rows, axis=0)
     scatter = np.asarray(given.get("scatter", variances.mean() if covariance == "spherical" else variances))
     forms = {"spherical": 1, "diag": 2}.get(covariance, 3)
     if scatter.shape not in ((), (1,), (d,), (d, d))[: forms + 1]:

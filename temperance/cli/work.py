@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
 
 import temperance as tp
@@ -27,17 +28,18 @@ def fit_one(
     checkpoint: Path | None,
 ) -> None:  # fmt: skip
     """Fit one model by one method, and show the result."""
+    say_first(data, output)
     model = inputs.models(problem, data, [size])[size]
     method = budget.method(by, problem.entry)
     result = tp.fit(model, data.values, method, seed=budget.seed, checkpoint=checkpoint)
     title = f"{data.name}: {sized(size, 'components')}"
-    notes = list(dict.fromkeys([*data.notes, *result.notes, *write_result(result, output, "fit", title, data)]))
+    notes = list(dict.fromkeys([*result.notes, *write_result(result, output, "fit", title, data)]))
     if person(output.format):
         typer.echo("\n".join(fit_sentences(result)))
         show_fit_table(result.table())
         typer.echo("\n".join(f"note: {note}" for note in notes))
     else:
-        typer.echo(as_json(_fit_record(result, problem, size, by, notes)))
+        typer.echo(as_json(_fit_record(result, problem, size, by, [*data.notes, *notes])))
     if result.interrupted:
         if checkpoint is not None:
             typer.echo(f"temperance: interrupted; the same command goes on from {checkpoint}", err=True)
@@ -50,19 +52,26 @@ def compare_sizes(
     output: Output, workers: int, resume: Path | None,
 ) -> None:  # fmt: skip
     """Fit every size by every method, and show the conclusion."""
+    say_first(data, output)
     models = inputs.models(problem, data, sizes)
     before = None if resume is None else tp.load(resume)
     if before is not None and not isinstance(before, tp.Comparison):
         raise InvalidParameter(f"--resume must be a saved comparison, but {resume} holds a fit")
     methods = {name: budget.method(entry, problem.entry) for name, entry in by.items()}
     result = tp.compare(models, data.values, methods, budget.seed, workers=workers, resume=before)
-    notes = [*data.notes, *write_result(result, output, "comparison", data.name, data)]
+    notes = write_result(result, output, "comparison", data.name, data)
     if person(output.format):
         show_comparison(result, notes)
     else:
-        typer.echo(as_json(_comparison_record(result, notes)))
+        typer.echo(as_json(_comparison_record(result, [*data.notes, *notes])))
     if not result.complete:
         _interrupted(output.out, "what was done; go on with --resume")
+
+
+def say_first(data: inputs.Input, output: Output) -> None:
+    """Which columns and rows were left out, before anything is fitted; programs find it in the notes."""
+    if data.notes and person(output.format):
+        typer.echo("\n".join(data.notes) + "\n")
 
 
 def predict_rows(saved: Path, source: str, reading: Reading, out: Path | None, format: str) -> None:
@@ -137,6 +146,7 @@ def _comparison_record(result: tp.Comparison, notes: list[str]) -> dict[str, Any
 
 
 def _predictions(result: Any, source: str, reading: Reading) -> dict[str, list[Any]]:
+    """Columns with a value for every row, in order; empty where a row has gaps that the model cannot integrate out."""
     fitted: tp.Fit = result.best_fit if isinstance(result, tp.Comparison) else result
     entry = registry.entry_of(fitted.model)
     kind, part = (entry.data, entry.part) if entry is not None else ("table", "component")
@@ -145,20 +155,30 @@ def _predictions(result: Any, source: str, reading: Reading) -> dict[str, list[A
 
         shares = shares_of_new(fitted, source, reading)
         return {f"{part} {k + 1}": shares[:, k].tolist() for k in range(shares.shape[1])}
-    table: Any
+    table: tp.Table
     if kind == "columns":
         table = inputs.columns(source, reading, fitted.schema).values
     else:
-        table = inputs.table(source, reading).values
+        table = inputs.new_rows(source, reading, fitted.schema)
+    named = {"id": table.ids.tolist()} if any(column.kind == "id" for column in table.schema) else {}
+    kept = np.ones(len(table), bool) if fitted.model.takes_gaps else ~np.isnan(table.matrix()).any(axis=1)
+    answers = _answers(result, fitted, table.rows(kept), kind) if kept.any() else {}
+    places = np.where(kept, np.cumsum(kept) - 1, -1).tolist()
+    spread = {name: [values[at] if at >= 0 else None for at in places] for name, values in answers.items()}
+    return {"row": list(range(1, len(table) + 1))} | named | spread
+
+
+def _answers(result: Any, fitted: tp.Fit, table: tp.Table, kind: str) -> dict[str, list[Any]]:
+    """What a result says of rows without gaps, or of all that its model takes."""
+    from ..models._answers import Clustering
+
     if kind == "inputs and targets":
         found = fitted.predict(table)
         return {"mean": found.mean.tolist(), "variance": found.variance.tolist()}
-    from ..models._answers import Clustering
-
     rows: dict[str, list[Any]] = {"log_density": result.log_predictive(table).tolist()}
     if isinstance(fitted.model, Clustering):
-        return fitted.membership(table) | rows
-    return {"row": list(range(1, len(rows["log_density"]) + 1))} | rows
+        rows = fitted.membership(table) | rows
+    return {name: values for name, values in rows.items() if name not in ("row", "id")}
 
 
 def _command() -> str:

@@ -25,6 +25,7 @@ from .names import Label, size_of
 
 if TYPE_CHECKING:
     from ..diagnostics.loo import LOO
+    from .publication import Publication
 
 NOT_REACHED = "not reached: the comparison was interrupted"
 _SIMULATED = 4000  # evidences, drawn by their standard errors
@@ -244,6 +245,13 @@ class Comparison:
         import pandas as pd
 
         return pd.DataFrame(self.rows())
+
+    def publication(self, restarts: int = 20) -> Publication:
+        """The table that people publish about classes: for every size the log evidence, the largest log likelihood
+        (from so many `restarts` of EM), AIC, BIC, aBIC, ICL, entropy, sizes and stability; see its `to_latex()`."""
+        from .publication import publication
+
+        return publication(self, restarts)
 
     def plot(self, axes: Any = None) -> Any:
         """The Ockham hill; returns Matplotlib axes."""

@@ -23,7 +23,7 @@ from .gate import check_sparse
 from .memory import require_memory
 from .npy import parse_npy
 from .npz import BROKEN_ARCHIVE, is_sparse, parse_npz, sparse_matrix
-from .recognise import Raw, recognise
+from .recognise import Raw, from_cells, recognise
 from .text import DELIMITERS, LOOK, Dialect, decode, find_decimal, find_delimiter, rows, split_line
 from .text_sources import looks_like_texts, open_texts
 
@@ -37,6 +37,8 @@ class Table(NamedTuple):
     columns: tuple[str, ...]
     left_out: tuple[str, ...] = ()  # columns of text
     name: str = "data"
+    texts: tuple[Raw, ...] = ()  # those columns, as they were found
+    written: bool = False  # read from a csv or parquet file, in which columns may be ids or constants
 
     def choose(self, columns: str | Sequence[str] | None) -> Table:
         """Some of the columns, by name, number (from 1) or range of numbers such as "2:4"."""
@@ -44,7 +46,9 @@ class Table(NamedTuple):
             return self
         asked = columns.split(",") if isinstance(columns, str) else list(columns)
         chosen = [index for item in asked for index in self._find(item.strip())]
-        return self._replace(values=self.values[:, chosen], columns=tuple(self.columns[i] for i in chosen), left_out=())
+        return self._replace(
+            values=self.values[:, chosen], columns=tuple(self.columns[i] for i in chosen), left_out=(), texts=()
+        )
 
     def _find(self, item: str) -> list[int]:
         if item in self.columns:
@@ -297,7 +301,9 @@ def _parquet(content: bytes, name: str) -> Table:
     if not numeric:
         raise InvalidData(f"no column of {name} holds numbers")
     columns = [table[column].cast(arrow.float64()).to_numpy(zero_copy_only=False) for column in numeric]
-    return Table(np.stack(columns, axis=1), tuple(numeric), tuple(text), name)
+    words = [[None if cell is None else str(cell) for cell in table[column].to_pylist()] for column in text]
+    raws = tuple(Raw(column, cells=cells) for column, cells in zip(text, words, strict=True))
+    return Table(np.stack(columns, axis=1), tuple(numeric), tuple(text), name, raws, written=True)
 
 
 def _read_csv(content: bytes, name: str, delimiter: str) -> Table:
@@ -315,7 +321,7 @@ def _read_csv(content: bytes, name: str, delimiter: str) -> Table:
         values = np.loadtxt(lines[where:], delimiter=None if between == " " else between, ndmin=2, comments=None,
                             quotechar='"')  # fmt: skip
         if values.shape[1] == len(first) and len(values):
-            return Table(values, _names(first, named), (), name)
+            return Table(values, _names(first, named), (), name, written=True)
     except (ValueError, UserWarning):
         pass
     return _careful_csv(text, between, name)
@@ -350,7 +356,8 @@ def _careful_csv(text: str, between: str, name: str) -> Table:
             raise InvalidData(
                 f"line {number} of {name} has {len(row)} cells where the first line has {len(first)}{hint}"
             )
-    numeric, left_out, values = [], [], []
+    numeric, values = [], []
+    texts: list[Raw] = []
     for column, entries in zip(_names(first, named), zip(*cells, strict=True), strict=True):
         numbers = dialect.numbers(entries)
         wrong = [index for index, number in enumerate(numbers) if number is None]
@@ -361,7 +368,8 @@ def _careful_csv(text: str, between: str, name: str) -> Table:
             found = f"{entries[wrong[0]][:40]!r} in row {wrong[0] + 1}"
             raise InvalidData(f"column {column!r} of {name} holds numbers, but {found}{hint}")
         else:
-            left_out.append(column)
+            texts.append(from_cells(column, entries, dialect, frozenset(), first=not numeric and not texts))
     if not numeric:
         raise InvalidData(f"no column of {name} holds numbers: the first cell is {cells[0][0][:40]!r}{hint}")
-    return Table(np.array(values, dtype=np.float64).T.copy(), tuple(numeric), tuple(left_out), name)
+    left_out = tuple(raw.name for raw in texts)
+    return Table(np.array(values, dtype=np.float64).T.copy(), tuple(numeric), left_out, name, tuple(texts), True)

@@ -47,15 +47,21 @@ class Table:
 
     @property
     def ids(self) -> np.ndarray:
-        """What names each row: the first column of ids, or the number of the row from 1."""
-        found = next((column.name for column in self.schema if column.kind == "id"), None)
-        return self.values[found] if found is not None else np.arange(1, len(self) + 1)
+        """What names each row: the first column of ids (one that counts the rows only if there is no other), or the
+        number of the row from 1."""
+        found = [self.values[column.name] for column in self.schema if column.kind == "id"]
+        counts = {str(first + row) for first in (0, 1) for row in range(len(self))}
+        return next((ids for ids in found if not counts.issuperset(ids)), [*found, np.arange(1, len(self) + 1)][0])
 
     def choose(self, names: Sequence[str]) -> Table:
         """Only these columns, in this order."""
         columns = tuple(self.schema[name] for name in names)
         chosen = Schema(columns, self.schema.notes)
         return Table(chosen, {column.name: self.values[column.name] for column in columns}, self.name)
+
+    def rows(self, chosen: np.ndarray) -> Table:
+        """Some of the rows, by a mask or by their places."""
+        return dataclasses.replace(self, values={name: values[chosen] for name, values in self.values.items()})
 
     def words(self) -> dict[str, np.ndarray]:
         """The columns as they were written: levels by their names."""

@@ -49,6 +49,10 @@ class Columns(NamedTuple):
     def fields(self) -> int:
         return sum(_FIELDS.get(name, 1) for name in self._factors)
 
+    def first(self, factor: str) -> int:
+        """The place of the first field of a factor."""
+        return sum(_FIELDS.get(name, 1) for name in self._factors if name < factor)
+
     def value_and_mean(self, *leaves: np.ndarray) -> tuple[Any, Leaves]:
         from .small_mixture import _columns
 

@@ -75,6 +75,11 @@ class Spoken(Module):
         """What the members of these axes are called, where it is not 0, 1, 2, …"""
         return {}
 
+    @property
+    def takes_gaps(self) -> bool:
+        """Whether data may have missing values, which are integrated out."""
+        return False
+
     def as_table(self, data: Any) -> Table | None:
         """The data as a table with a schema, for models of tables of mixed columns; None for others."""
         return None

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
@@ -108,6 +109,16 @@ class Clustering(Labelled, Alignable):
         (counts,) = self.held(q, data)
         order = np.argsort(-counts, kind="stable")
         return order[counts[order] >= 0.5]
+
+
+class Profiling(Clustering):
+    """Parts that are told apart by what is expected of each column."""
+
+    lack = "has no columns whose means differ between its parts"
+
+    @abstractmethod
+    def profiles(self, q: Posterior, data: Data, level: float, names: Sequence[str] = ()) -> Any:
+        """The shares of the parts that hold data and what is expected within each, with intervals."""
 
 
 @eqx.filter_jit

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..comparison.comparison import Comparison
+    from ..comparison.publication import Publication
     from ..comparison.topic_sizes import TopicSizes
     from ..fit import Fit
     from ..models.topics.by import TopicsBy
@@ -22,11 +23,11 @@ def report(
     title: str | None = None,
     code: str | None = None,
     names: Sequence[str] | None = None,
-    also: Sequence[TopicsBy | TopicSizes | Typical] = (),
+    also: Sequence[TopicsBy | TopicSizes | Typical | Publication] = (),
 ) -> Path:
     """Write one self-contained HTML page about a fit or a comparison to `path`; it opens offline.
 
-    `also` are results to be shown with it: `tp.topic_sizes(...)`, `fit.topics_by(...)`. `title`
+    `also` are results to be shown with it: `tp.topic_sizes(...)`, `fit.topics_by(...)`, `hill.publication()`. `title`
     heads the page, `code` is the program (or command) that made the result, shown at its end, and `names`
     are those of the data's columns.
     """

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..comparison.publication import Publication
 from ..comparison.topic_sizes import TopicSizes
 from ..errors import InvalidParameter
 from ..fit import Fit
@@ -15,7 +16,7 @@ from ..models._answers import Topical, require
 from ..models.topics.by import TopicsBy
 from ..models.topics.report import NAMING
 from . import plots_topics as plots
-from ._pieces import escaped, figure, section
+from ._pieces import escaped, figure, html_table, section
 from ._topic_script import SCRIPT
 
 _WORDS = 30  # of a topic at each end of the slider
@@ -40,11 +41,20 @@ def also_parts(also: Sequence[Any]) -> list[str]:
             found.append(_by(result))
         elif isinstance(result, Typical):
             found.append(_typical(result))
+        elif isinstance(result, Publication):
+            found.append(_criteria(result))
         else:
-            raise InvalidParameter(
-                f"also must hold results of tp.topic_sizes or fit.topics_by, got {type(result).__name__}"
-            )
+            known = "tp.topic_sizes, fit.topics_by or hill.publication()"
+            raise InvalidParameter(f"also must hold results of {known}, got {type(result).__name__}")
     return found
+
+
+def _criteria(found: Publication) -> str:
+    head, *rows = found.cells()
+    cells = [list(zip(found.columns, row, strict=True)) for row in rows]
+    marked = [next(iter(row.values())) == found.best for row in found.rows]
+    table = html_table(head, cells, "What is published about each number of classes", marked)
+    return section("For a paper", [table, f"<p>{escaped(found.note)}</p>"])
 
 
 def _sizes(found: TopicSizes) -> str:

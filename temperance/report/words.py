@@ -137,7 +137,12 @@ def warnings(comparison: Comparison) -> list[str]:
             f"{join([_who(comparison, cell) for cell in slow])} had not fully converged when the budget was spent."
         )
     ends = (comparison.models[0], comparison.models[-1])
-    if len(comparison.models) > 2 and comparison.size_name.endswith("s") and comparison.best == max(ends, key=_number):
+    counted = len(comparison.models) > 2 and comparison.size_name.endswith("s")
+    if (
+        counted
+        and comparison.best == max(ends, key=_number)
+        and in_words(comparison) == sized(comparison.best, comparison.size_name)
+    ):
         sentences.append(f"The best number of {comparison.size_name} is the largest that was tried: try more of them.")
     notes = {note: None for cell in cells if cell.fit is not None for note in cell.fit.notes}
     return [_capital(sentence) for sentence in sentences] + [

@@ -2,8 +2,11 @@
 
 import csv
 import json
+import re
 
 import numpy as np
+import pytest
+from scipy.stats import beta
 
 import temperance as tp
 from temperance.cli import main
@@ -34,6 +37,8 @@ def test_groups_of_a_european_survey(tmp_path, capsys):
     assert shown.startswith("left out  id: id")
     assert "2 groups (probability" in shown
     assert "Group A, " in shown and "smokes yes" in shown and "high age" in shown
+    low, high = (float(end) / 100 for end in re.search(r"Group B, \d+% \((\d+)% to (\d+)%\)", shown).groups())
+    assert low < old.mean() < high and high - low < 0.25
     with (folder / "groups.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["row"] for row in rows] == [str(i) for i in range(1, 121)]
@@ -46,10 +51,38 @@ def test_groups_of_a_european_survey(tmp_path, capsys):
     again = ["predict", str(folder / "fit.tp"), str(tmp_path / "survey.csv"), "--format", "json"]
     assert main(again) == 0 and len(json.loads(capsys.readouterr().out)) == 120
     assert tp.load(folder / "fit.tp").model.n_components == 2
-    assert "<html" in (folder / "report.html").read_text("utf-8")
+    page = (folder / "report.html").read_text("utf-8")
+    assert "For a paper" in page and "aBIC" in page
+    with (folder / "sizes.csv").open() as file:
+        assert [row["classes"] for row in csv.DictReader(file)] == ["1", "2", "3"]
 
 
 def test_a_kind_that_does_not_exist_is_told_in_a_sentence(tmp_path, capsys):
     survey(tmp_path / "survey.csv")
     assert main(["groups", str(tmp_path / "survey.csv"), "--as", "age"]) == 2
     assert "--as must be like income=positive" in capsys.readouterr().err
+
+
+def test_more_groups_are_tried_where_the_largest_number_wins(tmp_path, capsys):
+    """Nine groups far apart: the range of six is extended, and that is said; with --most it is not."""
+    z = np.repeat(np.arange(9), 12)
+    points = RNG.normal(np.stack([10 * (z % 3), 10 * (z // 3)], axis=1), 0.5)
+    np.savetxt(tmp_path / "nine.csv", points, delimiter=",", header="a,b", comments="")
+    command = ["groups", str(tmp_path / "nine.csv"), "--out", str(tmp_path / "found"), "--format", "text"]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "9 groups (probability" in shown and "1 to 10 were compared" in shown
+    assert main([*command, "--most", "4"]) == 0
+    shown = capsys.readouterr().out
+    assert "4 groups (probability" in shown and "is the largest that was tried" in shown
+
+
+def test_shares_of_known_classes_are_within_their_intervals():
+    """With classes that are far apart the weights are Beta with the counts added to one each."""
+    z = np.repeat([0, 1], [15, 45])
+    fit = tp.fit(tp.ClassMixture(2), {"x": RNG.normal(1000.0 * z, 1.0)}, tp.VB(restarts=3))
+    found = fit.profiles(0.9)
+    np.testing.assert_allclose(found.share, [46 / 62, 16 / 62], rtol=1e-6)
+    np.testing.assert_allclose([found.low[0], found.high[0]], beta.ppf([0.05, 0.95], 46, 16), rtol=1e-6)
+    assert [row["class"] for row in found.rows()[:2]] == ["A", "B"]
+    assert found.to_frame().loc[2, "estimate"] == pytest.approx(1000.0, abs=1.0)

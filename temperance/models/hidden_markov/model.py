@@ -142,6 +142,10 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
         return False
 
     @property
+    def takes_gaps(self) -> bool:
+        return self.mixture.missing
+
+    @property
     def words(self) -> Words:
         return STATE._replace(article="an")
 

@@ -107,6 +107,10 @@ class FactorAnalysis(Alignable, Loading, Reconstructing, Imputing, Predicting, M
         self.prior = {}
 
     @property
+    def takes_gaps(self) -> bool:
+        return self.missing
+
+    @property
     def words(self) -> Words:
         return FACTOR
 

@@ -113,6 +113,10 @@ class StateSpace(Alignable, Decomposing, Sequential, Imputing, Predicting, Model
     # ---- the model ----------------------------------------------------------------------------------------
 
     @property
+    def takes_gaps(self) -> bool:
+        return self.missing
+
+    @property
     def words(self) -> Words:
         return STATE
 

@@ -12,10 +12,10 @@ missing (NaN) add nothing, which is exact.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -29,7 +29,10 @@ from ...data.tables import Table, read_table
 from ...errors import InvalidData, InvalidParameter
 from ...families import (
     Bernoulli,
+    Beta,
     Categorical,
+    Dirichlet,
+    Gamma,
     GaussianWithMissing,
     Independent,
     IndependentPair,
@@ -43,9 +46,7 @@ from ...families import (
 )
 from ...families.describe import describe
 from ...families.translate import REAL
-
-if TYPE_CHECKING:
-    from .profiles import Item
+from .profiles import Item, marginal, profile
 
 
 @cache
@@ -150,12 +151,10 @@ class ColumnsPair(ProductPair):
 
     def profile(self, components: Any, level: float = 0.95) -> list[Item] | None:
         """The columns in their order, with what is expected within each class; None without intervals (after EM)."""
-        from .profiles import profile
-
         assert self.schema is not None
         if not isinstance(components, Product):
             return None
-        found, names = profile(layout(self.schema), components, level), self.schema.names
+        found, names = profile(layout(self.schema), components.factors, level), self.schema.names
         return None if found is None else sorted(found, key=lambda item: names.index(item.column))
 
     def described(self, components: Any) -> dict[str, Any]:
@@ -266,3 +265,24 @@ def _numbers_prior(x: np.ndarray, size: int, columns: int, independent: bool) ->
         dof=np.full(size, d + 2.0),
         scatter=np.broadcast_to(np.diag(scatter), (size, d, d)),
     )
+
+
+_KINDS: dict[Any, str] = {
+    Gamma: "count",
+    Beta: "binary",
+    Dirichlet: "category",
+}  # of columns with this family; others hold numbers
+
+
+def profile_of(pair: Pair, components: Any, level: float, names: Sequence[str] = ()) -> list[Item] | None:
+    """What is expected of each column within each component, of a table or of a matrix whose columns have `names`."""
+    if isinstance(pair, ColumnsPair):
+        return pair.profile(components, level)
+    family = components.inner if isinstance(components, Independent) else components
+    known = marginal(family)
+    if known is None:
+        return None
+    kind, shape = _KINDS.get(type(family), "real"), known.estimate.shape
+    levels = tuple(map(str, range(shape[2]))) if len(shape) == 3 else ()
+    called = names if len(names) == shape[1] else [f"column {i + 1}" for i in range(shape[1])]
+    return profile({"all": tuple(Column(name, kind, levels=levels) for name in called)}, {"all": family}, level)

@@ -7,6 +7,7 @@ The local sum over z is exact, so the whole model is one line of `log_evidence`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import equinox as eqx
@@ -27,19 +28,21 @@ from ...numerics.latents import sum_out
 from ...numerics.place import on_device
 from ...numerics.special import log_mix, safe_log
 from .._about import COMPONENT, Symmetry, Words, one_set
-from .._answers import Clustering, Enumerable, Predicting, compiled_occupancy
+from .._answers import Enumerable, Predicting, Profiling
 from .._blocks import Heat, gaussian_heat
 from .._data import Data, make_data, over_blocks
 from .._model import Conditional, Means, Posterior, Powers, column
 from .._normaliser import Normaliser
 from .._tempering import Heated
-from .columns import ColumnsPair
+from .columns import ColumnsPair, profile_of
 from .heat import GAUSSIAN, heated_mixture, mixture_normaliser, one_pair, pair_volume, seen_numbers
 from .likelihoods import as_pair, axes_of, log_known_weights, pair_log_base, require_conjugate, stack_prior
+from .occupancy import occupancy
+from .profiles import Profiles, profiles
 from .starts import Start, as_start, kind_of_restart, label_messages, match_start, start_labels
 
 
-class Mixture(Clustering, Predicting, Enumerable):
+class Mixture(Profiling, Predicting, Enumerable):
     """A mixture of `n_components` distributions of one kind.
 
     `likelihood` is a name ("gaussian", "diagonal", "spherical", "poisson", "bernoulli", "categorical", "multinomial",
@@ -228,6 +231,10 @@ class Mixture(Clustering, Predicting, Enumerable):
 
     # ---- data in, answers out -----------------------------------------------------------------------------
 
+    @property
+    def takes_gaps(self) -> bool:
+        return self.missing or isinstance(self.pair, ColumnsPair)
+
     def as_table(self, data: Any) -> Table | None:
         return self.pair.table(data) if isinstance(self.pair, ColumnsPair) else None
 
@@ -406,6 +413,13 @@ class Mixture(Clustering, Predicting, Enumerable):
         }
         return table | {name: [value[k] for k in order] for name, value in columns.items()}
 
+    def profiles(self, q: Posterior, data: Data, level: float, names: Sequence[str] = ()) -> Profiles | None:
+        """What distinguishes the components that hold data, with intervals; None where the posterior has none."""
+        components, order = self.to_user(q.blocks)["components"], self.order(q, data)
+        items = profile_of(self.pair, components, level, names)
+        weights = np.exp(np.asarray(self.mean_log_weights(q)))
+        return None if items is None else profiles(self.words, order, weights, q.blocks.get("weights"), items, level)
+
     def _described(self, components: Family) -> dict[str, Any]:
         """Columns of the table: readable numbers of each component."""
         return self.pair.described(components) if isinstance(self.pair, ColumnsPair) else describe(components)
@@ -432,17 +446,3 @@ class Mixture(Clustering, Predicting, Enumerable):
         children = {name: p for name, p in self.prior.items() if isinstance(p, Conditional)}
         m = {name: family.mean() for name, family in families.items()} if children else {}
         return families | {name: p.family(p.natural(m)) for name, p in children.items()}
-
-
-def occupancy(model: Mixture, q: Posterior, data: Data) -> np.ndarray:
-    """`Mixture.occupancy`, without a compilation where the data are few."""
-    if type(model).__name__ in ("Mixture", "GaussianMixture", "ClassMixture"):
-        from ...kernels import small_mixture
-
-        def shapes(blocks: Any) -> tuple[Any, list[tuple[int, ...]]]:
-            return jax.tree.structure(blocks), [leaf.shape for leaf in jax.tree.leaves(blocks)]
-
-        # Other methods have posteriors of other families; those of a damaged file may not fit the prior.
-        if shapes(q.blocks) == shapes(model.prior) and small_mixture.suits(model, data):
-            return small_mixture.occupancy(model, q, data)
-    return np.asarray(compiled_occupancy(model, q, data))

@@ -1,15 +1,20 @@
-"""What distinguishes classes: the expected value of each column within each class, with credible intervals."""
+"""What distinguishes classes: the expected value of each column within each class, with credible intervals.
+
+SciPy's distributions are imported where they are used: a fit that nobody asks for intervals does without them.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from functools import singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from ...data.schema import Column
-from ...families import Beta, Dirichlet, Gamma, Independent, NormalGamma, NormalWishart, Product
+from ...families import Beta, Dirichlet, Gamma, Independent, NormalGamma, NormalWishart
+from .._about import Words
 
 
 class Item(NamedTuple):
@@ -29,6 +34,56 @@ class Item(NamedTuple):
     @property
     def name(self) -> str:
         return f"{self.column} = {self.level}" if self.level else self.column
+
+    def at(self, places: np.ndarray) -> Item:
+        """The same for some of the classes."""
+        spread = None if self.spread is None else self.spread[places]
+        return Item(
+            self.column, self.level, self.what, self.estimate[places], self.low[places], self.high[places], spread
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Profiles:
+    """The components (or classes) that hold data, the largest first: their shares and what is expected within each."""
+
+    part: str  # "class" or "component"
+    labels: tuple[int | str, ...]
+    share: np.ndarray  # (k,)
+    low: np.ndarray  # of the shares; NaN where the weights have no posterior
+    high: np.ndarray
+    items: tuple[Item, ...]
+    level: float = 0.95
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary for each component and item; the first ones are the shares."""
+        share = Item("share", "", "share", self.share, self.low, self.high)
+        return [
+            {"column": item.column, "level": item.level, "what": item.what, self.part: label,
+             "estimate": float(item.estimate[k]), "low": float(item.low[k]), "high": float(item.high[k])}
+            for item in (share, *self.items)
+            for k, label in enumerate(self.labels)
+        ]  # fmt: skip
+
+    def to_frame(self) -> Any:
+        """`rows()` as a pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
+
+
+def profiles(
+    words: Words, order: np.ndarray, shares: np.ndarray, weights: Any, items: list[Item], level: float
+) -> Profiles:
+    """Profiles of the components at these places, with intervals of their shares from the posterior of the weights."""
+    low = high = np.full(len(shares), np.nan)
+    if isinstance(weights, Dirichlet) and len(shares) > 1:
+        law = marginal(weights).law  # type: ignore[union-attr]
+        low, high = law.ppf((1.0 - level) / 2.0), law.ppf((1.0 + level) / 2.0)
+    labels = tuple(words.label(place) for place in range(len(order)))
+    return Profiles(
+        words.part, labels, shares[order], low[order], high[order], tuple(item.at(order) for item in items), level
+    )
 
 
 class Marginal(NamedTuple):
@@ -52,6 +107,8 @@ def _(family: Independent) -> Marginal | None:
 
 @marginal.register
 def _(family: NormalGamma) -> Marginal:
+    from scipy import stats
+
     location, count, dof, scatter = (
         np.asarray(v) for v in (family.location, family.pseudo_count, family.dof, family.scatter)
     )
@@ -60,6 +117,8 @@ def _(family: NormalGamma) -> Marginal:
 
 @marginal.register
 def _(family: NormalWishart) -> Marginal:
+    from scipy import stats
+
     location, scatter = np.asarray(family.location), np.diagonal(np.asarray(family.scatter), axis1=-2, axis2=-1)
     count, dof = (np.asarray(v)[..., None] for v in (family.pseudo_count, family.dof))
     degrees = dof - location.shape[-1] + 1.0
@@ -68,29 +127,37 @@ def _(family: NormalWishart) -> Marginal:
 
 @marginal.register
 def _(family: Gamma) -> Marginal:
+    from scipy import stats
+
     shape, rate = np.asarray(family.shape), np.asarray(family.rate)
     return Marginal(shape / rate, stats.gamma(shape, scale=1.0 / rate))
 
 
 @marginal.register
 def _(family: Beta) -> Marginal:
+    from scipy import stats
+
     a, b = np.asarray(family.a), np.asarray(family.b)
     return Marginal(a / (a + b), stats.beta(a, b))
 
 
 @marginal.register
 def _(family: Dirichlet) -> Marginal:
+    from scipy import stats
+
     a = np.asarray(family.concentration)
     rest = a.sum(axis=-1, keepdims=True) - a
     return Marginal(a / (a + rest), stats.beta(a, rest))
 
 
-def profile(columns: dict[str, tuple[Column, ...]], components: Product, level: float = 0.95) -> list[Item] | None:
+def profile(
+    columns: dict[str, tuple[Column, ...]], factors: Mapping[str, Any], level: float = 0.95
+) -> list[Item] | None:
     """The items of all columns, factor by factor; None where a factor has no intervals."""
     found: list[Item] = []
     tail = (1.0 - level) / 2.0
     for name, group in columns.items():
-        known = marginal(components.factors[name])
+        known = marginal(factors[name])
         if known is None:
             return None
         limits = known.law.ppf(tail), known.law.ppf(1.0 - tail)

@@ -1,0 +1,97 @@
+"""Maximum likelihood of small mixtures in NumPy: the sweep of `small_mixture.py` in the limit of many copies
+of the data.
+
+With s copies and no prior the posterior closes in on the maximum-likelihood estimate, and E t(θ) = ∇A(sη) → t(θ̂): one
+sweep of VB is then one step of EM. The error of a log likelihood is about (number of parameters) / (2s).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import numpy as np
+
+from ..families import Dirichlet
+from ..families.translate import REAL
+from ..models._blocks import Posterior
+from ..numerics.keys import hashes, make_key, split
+from .small_columns import Columns
+from .small_mixture import Flat, _form, _pack, _starting_shares, flat
+
+if TYPE_CHECKING:
+    from ..models import Data
+    from ..models.mixture.finite import Mixture
+
+_NUMBERS = 2**18  # in the table
+_COPIES = 1e8
+_RACE, _LONGEST, _KEPT = 60, 3000, 4  # steps of all starts, steps of the best ones, and how many these are
+_CLOSE = 1e-10  # relative change of the log likelihood at which a run ends
+_NARROW = 1e-4  # of a column's variance: towards classes narrower than this the likelihood has no maximum
+
+
+class Maximum(NamedTuple):
+    """The highest log likelihood that was found, and the probability of each component for each datum, (n, k)."""
+
+    log_likelihood: float
+    shares: np.ndarray
+
+
+def suits(model: Mixture, data: Data) -> bool:
+    """Whether the sweep in NumPy is known for this model and quick enough for these data."""
+    plain = model.known is not None or type(model.prior.get("weights")) is Dirichlet
+    small = data.size * data.values.shape[1] <= _NUMBERS
+    return small and plain and not (data.is_spread or model.missing or model.single) and _form(model) is not None
+
+
+def maximum_likelihood(model: Mixture, data: Data, q: Posterior, restarts: int = 20, seed: int = 0) -> Maximum | None:
+    """EM from a posterior and from as many random starts; None where every run ends at a class without extent. Many
+    data need no random starts: the posterior is then where the likelihood is."""
+    problem = flat(model, data)
+    _, mean = problem.value_and_mean(_pack([np.asarray(leaf)[None] for leaf in jax.tree.leaves(q.blocks)]))
+    with np.errstate(all="ignore"):
+        own = hashes(np.asarray(jax.random.key_data(split(make_key(seed), restarts))), [0])[:, 0]
+        half = restarts // 2
+        starts = [_starting_shares(problem, own[:half], "kmeans++"), _starting_shares(problem, own[half:], "random")]
+        shares = np.concatenate([problem.shares(mean)[0], *(start * problem.weights for start in starts)])
+        shares, value = _climb(problem, shares, _RACE)
+        best = np.argsort(-np.where(np.isfinite(value), value, -np.inf), kind="stable")[:_KEPT]
+        shares, value = _climb(problem, shares[best], _LONGEST)
+    if not np.isfinite(value).any():
+        return None
+    top = int(np.nanargmax(value))
+    seen = np.where(problem.weights > 0, problem.weights, 1.0)
+    return Maximum(float(value[top]), (shares[top] / seen).T)
+
+
+def _climb(problem: Flat, shares: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted responsibilities (r, k, n) after so many steps of EM, or fewer, and the log likelihood of each run."""
+    before = np.full(len(shares), -np.inf)
+    for _ in range(steps):
+        eta = shares @ problem.features
+        _, mean = problem.value_and_mean(_COPIES * eta)
+        shares, value = problem.shares(mean)
+        value = np.where(_narrow(problem, eta), np.nan, value)
+        shares[~np.isfinite(value)] = 0.0
+        if not (value - before > _CLOSE * np.abs(value)).any():
+            break
+        before = value
+    return shares, value
+
+
+def _narrow(problem: Flat, eta: np.ndarray) -> np.ndarray:
+    """Which runs have a class that has all but collapsed in a column of numbers."""
+    form, leaves = problem.form, problem.unpack(eta)
+    if isinstance(form, Columns):
+        if REAL not in form.pair.factors:
+            return np.zeros(len(eta), bool)
+        leaves = leaves[form.first(REAL) :]
+    first, count, second = leaves[:3]
+    if second.ndim > first.ndim:  # full covariances
+        second = np.diagonal(second, axis1=-2, axis2=-1)
+    elif second.ndim < first.ndim:  # one variance for all columns
+        first = np.sqrt(np.square(first).sum(axis=-1))
+    count = count if count.ndim == first.ndim else count[..., None]
+    within = second / count - np.square(first / count)
+    whole = second.sum(axis=1) / count.sum(axis=1) - np.square(first.sum(axis=1) / count.sum(axis=1))
+    return (within < _NARROW * whole[:, None]).any(axis=tuple(range(1, within.ndim)))
