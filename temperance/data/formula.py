@@ -137,6 +137,9 @@ class Covariate:
     centre: float = 0.0
     scale: float = 1.0
     dated: bool = False  # numbers are years since 1970
+    usual: str | float = 0.0  # the mean, or the most frequent level
+    low: float = 0.0  # of numbers
+    high: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,7 +201,8 @@ def complete_design(formula: Formula, columns: Any) -> Design:
     for name in formula.names:
         levels, dated = kinds[name]
         if levels:
-            covariates.append(Covariate(name, levels))
+            common = int(np.bincount(values[name].astype(np.int64)).argmax())
+            covariates.append(Covariate(name, levels, usual=levels[common]))
             continue
         # A number may be centred only if every term that has it is there without it, too.
         present = {frozenset(term) for term in formula.terms}
@@ -206,7 +210,8 @@ def complete_design(formula: Formula, columns: Any) -> Design:
         spread = float(np.std(values[name]))
         if not spread > 0:
             raise InvalidData(f"the column {name!r} is the same in every row: it has no effect to find")
-        covariates.append(Covariate(name, (), float(np.mean(values[name])) if centred else 0.0, spread, dated))
+        mean, low, high = (float(part(values[name])) for part in (np.mean, np.min, np.max))
+        covariates.append(Covariate(name, (), mean if centred else 0.0, spread, dated, mean, low, high))
     by_name = {covariate.name: covariate for covariate in covariates}
     names = [label for term in formula.terms for label in _labels(formula, term, by_name)]
     if len(names) > _MOST:
@@ -316,6 +321,8 @@ def _is_dated(name: str, cells: list[Any]) -> bool:
 
 
 def _days(name: str, cells: list[Any]) -> np.ndarray:
+    if all(_is_number(cell) for cell in cells):  # years since 1970
+        return 365.25 * np.array(cells, dtype=np.float64)
     return np.asarray(read_table({name: cells}, kinds={name: "date"})[name], dtype=np.float64)
 
 

@@ -20,6 +20,12 @@ def require_distributions(model: Model, method: str) -> Model:
             f"{method} draws every block, but {points[0]!r} of this {type(model).__name__} is a point estimate; "
             "give it a prior distribution, or use tp.VB or tp.EM"
         )
+    stuck = [name for name in model.curved if name not in model.proposed]
+    if stuck:
+        raise UnsupportedMethod(
+            f"{method} cannot draw {stuck[0]!r} of {type(model).__name__}, whose conditional is no known distribution; "
+            "use tp.VB()"
+        )
     return model
 
 
