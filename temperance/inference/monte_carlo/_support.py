@@ -20,10 +20,10 @@ def require_distributions(model: Model, method: str) -> Model:
             f"{method} draws every block, but {points[0]!r} of this {type(model).__name__} is a point estimate; "
             "give it a prior distribution, or use tp.VB or tp.EM"
         )
-    stuck = [name for name in model.curved if name not in model.proposed]
-    if stuck:
+    if model.unconjugate and model.local_groups:  # proposals are accepted by the likelihood, which has no such blocks
+        name = next(iter(model.unconjugate))
         raise UnsupportedMethod(
-            f"{method} cannot draw {stuck[0]!r} of {type(model).__name__}, whose conditional is no known distribution; "
+            f"{method} cannot draw {name!r} of {type(model).__name__}, whose conditional is no known distribution; "
             "use tp.VB()"
         )
     return model

@@ -86,8 +86,8 @@ class StructuralTopics(LDA, Explaining):
         return (("topics",), ("coefficients",))
 
     @property
-    def curved(self) -> tuple[str, ...]:
-        return ("coefficients",)
+    def unconjugate(self) -> dict[str, bool]:
+        return {"coefficients": True}
 
     def local_prior(self, x: Documents) -> dict[str, Any]:
         return {"proportions": Regressed(("coefficients",), self._design(x))}
