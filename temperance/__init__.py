@@ -70,10 +70,12 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .models.mixture.gaussian import GaussianMixture as GaussianMixture
     from .models.mixture.student import StudentMixture as StudentMixture
     from .models.topics.by import TopicsBy as TopicsBy
+    from .models.topics.effects import Effects as Effects
     from .models.topics.lda import LDA as LDA
     from .models.topics.report import Completion as Completion
     from .models.topics.report import document_completion as document_completion
     from .models.topics.report import perplexity as perplexity
+    from .models.topics.structural import StructuralTopics as StructuralTopics
     from .report import plots as plot  # noqa: F401
     from .report import report as report
 

@@ -33,6 +33,7 @@ from .models._answers import (
     Clustering,
     Decoding,
     Decomposing,
+    Explaining,
     Imputing,
     Labelled,
     Predicting,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from .diagnostics.loo import LOO
     from .models.mixture.profiles import Profiles
     from .models.topics.by import TopicsBy
+    from .models.topics.effects import Effects
 
 _ENGINES = ("auto", "plain")
 
@@ -175,6 +177,11 @@ class Fit:
         model = require(self.model, Topical)
         corpus = model.new_corpus(documents) if documents is not None else model.fitted_documents(self.data)
         return model.shares_by(self._families(), corpus, group_values(values, len(corpus)), level)
+
+    def effects(self, **options: Any) -> Effects:
+        """What covariates do to the shares of topics, with intervals at the `level` (0.95), for tp.StructuralTopics:
+        `draws` (400) of a sampler that starts at the fit, after `warmup` (200), on at most `documents` (20,000)."""
+        return require(self.model, Explaining).effects(self._families(), self.data, **options)
 
     def transform(self, x_new: Any) -> np.ndarray:
         """The expected local variables of each datum, such as the topic proportions of a document."""

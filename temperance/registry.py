@@ -154,6 +154,10 @@ _MODELS = (
         ("vb", "annealed", "vt", "lvt", "cvb0", *_LATENT), estimator="LatentDirichletAllocation", aliases=("lda",),
     ),
     ModelEntry(
+        "StructuralTopics", "", "models.topics.structural", "topics whose shares depend on covariates by a formula",
+        "corpus", "topic",
+    ),
+    ModelEntry(
         "FactorialMixture", "factorial-mixture", "models.factorial",
         "sums of factors that are on or off, in noise", "table", "factor", ("vb", "annealed", "lvt", "em", *_LATENT),
         estimator="FactorialMixture", aliases=("factors",),
@@ -291,6 +295,7 @@ _OTHERS = {
     "data.features": ("Polynomial",),
     "models.linear.answers": ("Prediction",),
     "models.topics.by": ("TopicsBy",),
+    "models.topics.effects": ("Effects",),
     "models.topics.report": ("Completion", "document_completion", "perplexity"),
     "report": ("report",),
 }  # fmt: skip

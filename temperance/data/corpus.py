@@ -7,7 +7,7 @@ may be memory-mapped (see `corpus_store.py`): `take` reads no more than the rows
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ class Corpus:
     unknown: int = 0  # tokens left out because they are not in the vocabulary
     tokeniser: Tokeniser | None = None  # how the texts were read, for new ones
     report: tuple[str, ...] = ()  # what was read and what was left out, a sentence each
+    covariates: Any = None  # columns with a value for each document, or a matrix with a row for each
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -60,12 +61,15 @@ class Corpus:
             starts = np.array(self.starts[first : max(first, last) + 1], dtype=np.int64)
             here = slice(starts[0], starts[-1])
             words, counts = np.array(self.words[here]), np.array(self.counts[here])
-            return dataclasses.replace(self, starts=starts - starts[0], words=words, counts=counts)
+            beside = _rows_of(self.covariates, rows)
+            return dataclasses.replace(self, starts=starts - starts[0], words=words, counts=counts, covariates=beside)
         rows = np.arange(len(self))[rows] if isinstance(rows, slice) else np.asarray(rows)
         sizes = np.asarray(self.starts[rows + 1] - self.starts[rows])
         starts = np.concatenate([[0], np.cumsum(sizes)])
         entries = np.repeat(np.asarray(self.starts[rows]) - starts[:-1], sizes) + np.arange(starts[-1])
-        return dataclasses.replace(self, starts=starts, words=self.words[entries], counts=self.counts[entries])
+        words, counts = self.words[entries], self.counts[entries]
+        beside = _rows_of(self.covariates, rows)
+        return dataclasses.replace(self, starts=starts, words=words, counts=counts, covariates=beside)
 
     def take_ranges(self, ranges: Sequence[tuple[int, int]]) -> Corpus:
         """The documents from one number to before another, range after range: copied in runs, not one by one."""
@@ -75,7 +79,24 @@ class Corpus:
         words, counts = (
             np.concatenate([part[first:last] for first, last in bounds]) for part in (self.words, self.counts)
         )
-        return dataclasses.replace(self, starts=starts, words=words, counts=counts)
+        beside = self.covariates
+        if beside is not None:
+            beside = _rows_of(beside, np.concatenate([np.arange(first, last) for first, last in ranges]))
+        return dataclasses.replace(self, starts=starts, words=words, counts=counts, covariates=beside)
+
+    def with_covariates(self, columns: Any) -> Corpus:
+        """The same documents with columns of a table (a frame, or a dictionary of lists) beside them."""
+        from .tables import Table
+
+        table = columns.words() if isinstance(columns, Table) else columns
+        if not hasattr(table, "__getitem__") or not (isinstance(table, Mapping) or hasattr(table, "columns")):
+            raise InvalidData(f"covariates must be a frame or a dictionary of columns, got {type(columns).__name__}")
+        names = list(table.keys() if isinstance(table, Mapping) else table.columns)
+        found = {str(name): _objects(table[name]) for name in names}
+        for name, values in found.items():
+            if len(values) != len(self):
+                raise InvalidData(f"the column {name!r} has {len(values):,} values for {len(self):,} documents")
+        return dataclasses.replace(self, covariates=found)
 
     def to_sparse(self) -> Any:
         """A SciPy CSR matrix, documents × words."""
@@ -148,6 +169,19 @@ class Corpus:
         kept = np.concatenate([[0], np.cumsum(here)])
         counts = counts[here].astype(self.counts.dtype)
         return dataclasses.replace(self, starts=kept[self.starts], words=self.words[here], counts=counts, unknown=0)
+
+
+def _objects(column: Any) -> np.ndarray:
+    cells = list(column.tolist() if hasattr(column, "tolist") else column)
+    values = np.empty(len(cells), dtype=object)
+    values[:] = cells
+    return values
+
+
+def _rows_of(covariates: Any, rows: Any) -> Any:
+    if isinstance(covariates, dict):
+        return {name: values[rows] for name, values in covariates.items()}
+    return None if covariates is None else covariates[rows]
 
 
 def as_corpus(

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ..models import LDA
 
 
+_LDA = ("LDA", "StructuralTopics")
+
+
 def on_host(model: LDA, data: Data, way: Way) -> bool:
     return model.on_host
 
@@ -33,9 +36,9 @@ def is_hot(model: LDA, data: Data, way: Way) -> bool:
     return way.heat is not None
 
 
-engine("LDA", name="documents in closed form (kernel)", when=on_host, by_euler=False)(walk_documents)
-engine("LDA", name="documents in closed form (xla)", when=on_device, by_euler=False)(walk_documents)
-engine("LDA", name="hot documents", when=is_hot, by_euler=False, always=True)(walk_documents)
+engine(*_LDA, name="documents in closed form (kernel)", when=on_host, by_euler=False)(walk_documents)
+engine(*_LDA, name="documents in closed form (xla)", when=on_device, by_euler=False)(walk_documents)
+engine(*_LDA, name="hot documents", when=is_hot, by_euler=False, always=True)(walk_documents)
 
 
 def takes_steps(model: Any) -> bool:

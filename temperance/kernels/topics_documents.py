@@ -75,7 +75,7 @@ def step_documents(
         np.empty(gamma.shape, np.int32),
         np.empty(n, np.int32),
     )
-    ascent = ascent._replace(prior=own(ascent.prior)[0])
+    ascent = ascent._replace(prior=np.atleast_2d(own(ascent.prior)[0]))
 
     def documents(start: int, stop: int) -> None:
         longest = int((rows.ends[start:stop] - rows.starts[start:stop]).max())
@@ -111,7 +111,7 @@ class _Powers(NamedTuple):
 
 @njit(**OPTIONS)
 def _documents(start, stop, rows, table, ascent, limits, levels, found):  # type: ignore[no-untyped-def]
-    kind, by, n_topics = table.values.dtype.type, _LINE // table.values.itemsize, len(ascent.prior)
+    kind, by, n_topics = table.values.dtype.type, _LINE // table.values.itemsize, ascent.prior.shape[1]
     longest, faint = limits
     topics, place = np.empty(n_topics, np.int32), np.empty(n_topics, np.int32)
     of_topics, of_words = np.empty((5, n_topics), table.values.dtype), np.empty((2, longest), table.values.dtype)
@@ -129,7 +129,7 @@ def _documents(start, stop, rows, table, ascent, limits, levels, found):  # type
         for i in range(padded):
             x.counts[i] = rows.counts[first + i] if i < size else 0.0
             length += x.counts[i]
-        _enter(x, table, powers, ascent.prior, found.gamma[d])
+        _enter(x, table, powers, ascent.prior[min(d, len(ascent.prior) - 1)], found.gamma[d])
         if levels is not None:
             _raise(x, table, words, powers, levels)
         negligible = kind(max(faint * length, 1e-2 * ascent.tolerance))  # far below what an update could change

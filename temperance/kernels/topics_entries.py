@@ -46,7 +46,7 @@ def own(*arrays: np.ndarray) -> list[np.ndarray]:
 class Ascent(NamedTuple):
     """At most `steps` updates of each document's γ, until their mean change is below `tolerance`."""
 
-    prior: np.ndarray  # α, (topics,)
+    prior: np.ndarray  # α, (topics,), or where it differs (documents, topics)
     steps: int
     tolerance: float
 

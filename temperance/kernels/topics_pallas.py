@@ -42,7 +42,7 @@ def fused_step(
     table: Float[Array, "v k"],
     words: Int[Array, "n width"],
     counts: Float[Array, "n width"],
-    prior: Float[Array, " k"],
+    prior: Float[Array, "*n k"],
     gamma: Float[Array, "n k"],
     latent: Float[Array, " n"],
     steps: ArrayLike,
@@ -65,7 +65,9 @@ def fused_step(
         (_whole, jnp.ones(n, kind) if own is None else own.astype(kind)),
         (_mine, jnp.pad(words, ((0, 0), tile.more))),
         (_mine, jnp.pad(counts, ((0, 0), tile.more))),
-        (_whole, jnp.pad(prior.astype(kind), tile.spare, constant_values=1.0)),
+        (_whole, jnp.pad(prior.astype(kind), tile.spare, constant_values=1.0))
+        if prior.ndim == 1
+        else (_mine, jnp.pad(prior.astype(kind), ((0, 0), tile.spare), constant_values=1.0)),
         (_mine, jnp.pad(gamma.astype(kind), ((0, 0), tile.spare), constant_values=1.0)),
         (_whole, jnp.pad(table, ((0, 0), tile.spare))),
     )

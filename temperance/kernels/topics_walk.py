@@ -43,7 +43,8 @@ def walk_documents(
     for first in range(0, len(gamma), _ROWS):
         part = slice(first, first + _ROWS)
         rows = rows_of(part)
-        found = step_documents(table, rows, ascent, gamma[part], True, respond is not None)
+        here = ascent._replace(prior=ascent.prior[part]) if ascent.prior.ndim == 2 else ascent
+        found = step_documents(table, rows, here, gamma[part], True, respond is not None)
         evidence[part] = found.evidence
         fresh = rows.observation if respond is None else respond(part, found.observed, gamma[part])
         x = by_word(rows, table, found, rows.weights * fresh)

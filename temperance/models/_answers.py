@@ -233,6 +233,16 @@ class Topical(Answer):
         """The documents that the model was fitted to, as `transform` takes them."""
 
 
+class Explaining(Answer):
+    """Effects of covariates on the latents of each datum."""
+
+    lack = "has no covariates; tp.StructuralTopics has"
+
+    @abstractmethod
+    def effects(self, q: Posterior, data: Data, **options: Any) -> Any:
+        """Coefficients with intervals."""
+
+
 class Drawable(Answer):
     """A model that was written as a graph."""
 

@@ -41,6 +41,7 @@ METHODS = {
 
 _MIXTURES_ONLY = {"EP", "MessagePassing", "CollapsedGibbs"}
 _SUMMED_OUT = {"ImportanceSampling", "VariationalKernel", "Laplace"}
+_PATHS = {"ParallelTempering", "AIS", "SMC"}
 # What is refused, each in one sentence that says what to use instead.
 REFUSED = {
     "GaussianMixture": {"VT", "CVB0"},
@@ -50,6 +51,7 @@ REFUSED = {
     "StudentMixture": {"VT", "LVT", "CVB0", "Laplace", "VariationalKernel", *_MIXTURES_ONLY},
     "HMM": {"LVT", "CVB0", "CollapsedGibbs"},
     "LDA": {*_MIXTURES_ONLY, *_SUMMED_OUT},
+    "StructuralTopics": {"CVB0", "VT", "Gibbs", *_PATHS, *_MIXTURES_ONLY, *_SUMMED_OUT},
     "FactorialMixture": {"CVB0", *_MIXTURES_ONLY, *_SUMMED_OUT},
     "LinearRegression": {"VT", "LVT", "CVB0", "EM", *_MIXTURES_ONLY},  # EM without a prior
     "LogisticRegression": {"VT", "LVT", "CVB0", "EM", "CollapsedGibbs"},
@@ -60,10 +62,12 @@ REFUSED = {
     "Graph": {"VT", "LVT", "CVB0", "CollapsedGibbs"},
 }
 # Draws of these have no predictive density to compare; their joint distribution is tested (test_geweke.py). The
-# likelihood of a mixture with more Gaussians than the data need has no maximum. Importance sampling of a graph proposes
+# likelihood of a mixture with more Gaussians than the data need has no maximum, nor that of coefficients that a few
+# documents do not settle. Importance sampling of a graph proposes
 # one order of the labels, and its estimate lacks the others, as its notes say.
 WITHOUT_TRUTH = {
     ("LDA", "Gibbs"),
+    ("StructuralTopics", "EM"),
     ("FactorialMixture", "Gibbs"),
     ("StateSpace", "Gibbs"),
     ("StateSpace", "VariationalKernel"),
@@ -99,6 +103,7 @@ COVERING = {
     "StudentMixture": ("VB", "Gibbs", "EM"),
     "HMM": ("VB", "AIS", "EM"),
     "LDA": ("SVI", "VT", "LVT", "CVB0", "AIS", "EM"),
+    "StructuralTopics": ("VB", "SVI"),
     "FactorialMixture": ("VB", "ParallelTempering", "SMC", "EM"),
     "LinearRegression": ("SVI", "ImportanceSampling", "Laplace"),
     "LogisticRegression": ("VB", "EP", "AIS", "Laplace"),

@@ -96,7 +96,8 @@ def test_the_default_suite_covers_all() -> None:
     assert public(tp.models.Model) | {"Graph"} == set(PROBLEMS) == set(COVERING)
     assert public(inspect.getmro(tp.VB)[1]) == set(METHODS)
     for model, methods in COVERING.items():
-        assert len({METHODS[name].kind for name in methods}) >= 3, model
+        there = {METHODS[method].kind for name, method in CELLS if name == model}
+        assert len({METHODS[name].kind for name in methods}) >= min(3, len(there)), model
     for name in set(METHODS) - {"CVB0"}:  # which is for topics
         assert sum(name in methods for methods in COVERING.values()) >= 2, name
 

@@ -138,7 +138,8 @@ def log_beta(concentration: np.ndarray) -> np.ndarray:
     return gammaln(concentration).sum(axis=-1) - gammaln(concentration.sum(axis=-1))
 
 
-def topics(tokens: list[list[int]]) -> float:
+def topics(tokens: list[list[int]], alpha: np.ndarray = ALPHA) -> float:
+    """α is that of all documents, or (documents, topics)."""
     document = np.repeat(np.arange(len(tokens)), [len(words) for words in tokens])
     words = np.concatenate(tokens)
     logs = []
@@ -146,8 +147,22 @@ def topics(tokens: list[list[int]]) -> float:
         of_document, of_word = np.zeros((len(tokens), 2)), np.zeros((2, 3))
         np.add.at(of_document, (document, z), 1)
         np.add.at(of_word, (z, words), 1)
-        value = (log_beta(ALPHA + of_document) - log_beta(ALPHA)).sum()
+        value = (log_beta(alpha + of_document) - log_beta(alpha)).sum()
         logs.append(value + (log_beta(ETA + of_word) - log_beta(np.full(3, ETA))).sum())
+    return float(logsumexp(logs))
+
+
+SLOPES = {"x": [0.5, -1.0, 2.0]}
+
+
+def structural(data: tuple[list[list[int]], dict[str, list[float]]]) -> float:
+    """log α_dk = λ_k x_d / sd(x), λ_k ~ N(0, 1): by Gauss and Hermite over both λ."""
+    tokens, columns = data
+    nodes, weights = np.polynomial.hermite_e.hermegauss(16)
+    x = np.array(columns["x"]) / np.std(columns["x"])
+    log_weights = np.log(weights / weights.sum())
+    pairs = itertools.product(range(len(nodes)), repeat=2)
+    logs = [log_weights[[i, j]].sum() + topics(tokens, np.exp(np.outer(x, nodes[[i, j]]))) for i, j in pairs]
     return float(logsumexp(logs))
 
 
@@ -283,6 +298,9 @@ PROBLEMS: dict[str, Problem] = {
     ),
     "LDA": Problem(
         lambda: tp.LDA(2, document_prior=ALPHA, topic_prior=ETA), TOKENS, topics, 3.0
+    ),
+    "StructuralTopics": Problem(
+        lambda: tp.StructuralTopics(2, "~ 0 + x", topic_prior=ETA), (TOKENS, SLOPES), structural, 4.5
     ),
     "FactorialMixture": Problem(
         lambda: tp.FactorialMixture(2, **FACTORS), ACTIVE, activations, 1.5

@@ -20,6 +20,12 @@ def require_distributions(model: Model, method: str) -> Model:
             f"{method} draws every block, but {points[0]!r} of this {type(model).__name__} is a point estimate; "
             "give it a prior distribution, or use tp.VB or tp.EM"
         )
+    if model.unconjugate and model.local_groups:  # proposals are accepted by the likelihood, which has no such blocks
+        name = next(iter(model.unconjugate))
+        raise UnsupportedMethod(
+            f"{method} cannot draw {name!r} of {type(model).__name__}, whose conditional is no known distribution; "
+            "use tp.VB()"
+        )
     return model
 
 

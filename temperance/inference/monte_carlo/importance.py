@@ -68,12 +68,13 @@ class ImportanceSampling(Method):
         return -(-self.draws // BATCH)
 
     def prepare(self, model: Model) -> Model:
+        require_distributions(model, self.name)
         if model.local_groups:
             raise UnsupportedMethod(
                 f"importance sampling needs the latents of {type(model).__name__} to be summed out, and they are not; "
                 "use tp.AIS or tp.ParallelTempering"
             )
-        return require_distributions(model, self.name)
+        return model
 
     def complete(self, model: Model, data: Data) -> Self:
         posteriors, bounds, lower = self._fitted(model, data)

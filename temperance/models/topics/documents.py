@@ -52,6 +52,7 @@ class Documents(eqx.Module):
     counts: Float[Array, "n width"] | None  # padded with counts of zero at their ends; or both
     width: int = eqx.field(static=True)
     keep: Keep = eqx.field(static=True, default=Keep(None))
+    design: Float[Array, "n p"] | None = None  # coded covariates, where the proportions depend on any
 
     def padded(self) -> tuple[Int[Array, "n width"], Float[Array, "n width"]]:
         """Words and counts, brought from the host if need be."""

@@ -25,7 +25,7 @@ from ...data.grouping import Grouping
 from ...data.memory import require_memory
 from ...data.tokenise import Tokeniser
 from ...errors import InvalidData, InvalidParameter
-from ...families.concentration import Concentration
+from ...families.concentration import Concentration, ConcentrationVector
 from ...families.dirichlet import Dirichlet, DirichletVector
 from ...families.point import Point
 from ...numerics.engines import default_engine
@@ -34,32 +34,16 @@ from .._about import TOPIC, Symmetry, Words, one_set
 from .._answers import Predicting, Topical, Transforming
 from .._blocks import Heat
 from .._data import Data, Stochastic, bucket, make_data
-from .._model import Conditional, Means, Posterior, Powers, Walked
+from .._model import Means, Posterior, Powers, Walked
 from .._normaliser import Normaliser
 from .by import TopicsBy, shares_by
 from .documents import Collapsible, Documents, as_documents, corpus_of, given_documents
 from .heat import topic_heat, topics_normaliser, with_costs
+from .priors import Symmetric
 from .report import NAMING, mean_topics, proportions, top_words
 from .walk import Local, document_terms, local_step, mean_energy
 
 _LEARNED = ("document_prior", "topic_prior")
-
-
-class Symmetric(Conditional):
-    """p(θ | α) = Dirichlet(α), with α a learned block; `shape` is that of all the θ."""
-
-    parents: tuple[str, ...] = eqx.field(static=True)
-    shape: tuple[int, ...] = eqx.field(static=True)
-
-    def natural(self, m: Means) -> DirichletVector:
-        alpha = m[self.parents[0]].concentration
-        return DirichletVector(jnp.broadcast_to((alpha - 1.0)[None], self.shape))
-
-    def log_normaliser(self, m: Means) -> Float[Array, " n"]:
-        return jnp.broadcast_to(-m[self.parents[0]].minus_log_normaliser, self.shape[:1])
-
-    def family(self, natural: DirichletVector) -> Dirichlet:
-        return Dirichlet.from_natural(natural)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -189,11 +173,11 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
 
     def initial_local(self, m: Means, x: Documents) -> dict[str, Any]:
         """Each token shared equally by all topics."""
-        gamma = self.concentration(m)[None] + x.lengths[:, None] / self.n_topics
+        gamma = jnp.atleast_2d(self.concentration(m, x)) + x.lengths[:, None] / self.n_topics
         return {"proportions": Dirichlet.from_natural(DirichletVector(gamma - 1.0))}
 
-    def concentration(self, m: Means) -> Float[Array, " k"]:
-        """α, given or learned."""
+    def concentration(self, m: Means, x: Documents | None = None) -> Float[Array, "*n k"]:
+        """α, given or learned: the same for all documents, or a row for each of x."""
         return m["document_prior"].concentration if "document_prior" in m else self.alpha
 
     def log_evidence(
@@ -209,6 +193,12 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         fixed = jax.lax.stop_gradient(logits)
         drawn = jax.random.multinomial(key, counts, jax.nn.softmax(fixed, axis=-1))
         return jax.lax.stop_gradient(value) + jnp.sum(drawn * (logits - fixed), axis=(1, 2))
+
+    def document_part(self, m: Means, x: Documents, weights: Array, found: Local) -> tuple[Array, Means]:
+        """The bound of each document after its local step, and messages to the blocks its proportions depend on."""
+        value, log_theta = document_terms(found, self.concentration(m))
+        learned = {"document_prior": ConcentrationVector(weights @ log_theta, jnp.sum(weights))}
+        return value, learned if "document_prior" in m else {}
 
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Documents:
         """n documents of `length` tokens; with draws of "proportions", documents that have these."""
@@ -226,9 +216,13 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         assert self.n_words is not None
         noise = 1.0 + 0.1 * jnp.clip(jax.random.normal(key, (self.n_topics, self.n_words)), -5.0, 5.0)
         blocks: dict[str, Any] = {"topics": Dirichlet.from_natural(DirichletVector(noise - 1.0))}
-        blocks |= {name: self.prior[name] for name in _LEARNED if name in self.prior}
+        blocks |= self.starting_priors()
         m = {name: blocks[name].mean() for name in blocks if name != "topics"}
         return Posterior(blocks, self.initial_local(m, data.values))
+
+    def starting_priors(self) -> dict[str, Any]:
+        """Where blocks that α or η depends on start."""
+        return {name: self.prior[name] for name in _LEARNED if name in self.prior}
 
     @property
     def words(self) -> Words:
@@ -316,7 +310,7 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         if self._engine() == "host" and self.engine == "auto" and _is_small(corpus, width, self.n_topics):
             # Padded documents are answered for before the kernels would have been compiled. Few widths, few programs.
             model, width = model._with(engine="device"), -(-bucket(width) // 8) * 8
-        documents = as_documents(corpus, model.on_host, width)
+        documents = model.documents(corpus, model.on_host, width)
         # What stays in a processor's cache; an accelerator wants one large block.
         room = 2**26 if jax.default_backend() == "cpu" else 2**33
         block = max(16, room // (width * self.n_topics * 8))
@@ -352,22 +346,25 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         # Widths are powers of two: few shapes, few compilations.
         width = 1 << (int(corpus.entries.max(initial=1)) - 1).bit_length()
         host = self._engine() == "host"
-        return as_documents(corpus, host, width, padded=not host)
+        return self.documents(corpus, host, width, not host)
+
+    def documents(self, corpus: Corpus, host: bool, width: int, padded: bool | None = None) -> Documents:
+        return as_documents(corpus, host, width, padded)
 
     def log_predictive(self, q: Posterior, x: Documents) -> Float[Array, " n"]:
         """A lower bound on log p(document | mean topics): exact sums over its proportions do not exist."""
         lam: Array = q.blocks["topics"].concentration  # type: ignore[attr-defined]
         log_beta = jnp.log(lam) - jnp.log(jnp.sum(lam, axis=1, keepdims=True))
-        found, alpha = self.infer(q.blocks, x, log_beta)
-        return document_terms(found, alpha)[0]
+        found, m = self.infer(q.blocks, x, log_beta)
+        return self.document_part(m, x, jnp.ones_like(x.lengths), found)[0]
 
-    def infer(self, blocks: dict[str, Any], x: Documents, log_beta: Float[Array, "k v"]) -> tuple[Local, Array]:
-        """The proportions of new documents to convergence, and α."""
-        m = {name: blocks[name].mean() for name in blocks if name == "document_prior"}
-        alpha, weights = self.concentration(m), jnp.ones(x.lengths.shape[0])
+    def infer(self, blocks: dict[str, Any], x: Documents, log_beta: Float[Array, "k v"]) -> tuple[Local, Means]:
+        """The proportions of new documents to convergence, and what they depend on."""
+        m = {name: blocks[name].mean() for name in blocks if name != "topics"}
+        alpha, weights = self.concentration(m, x), jnp.ones(x.lengths.shape[0])
         gamma = self.initial_local(m, x)["proportions"].concentration
         engine = "device" if self._engine() == "autodiff" else self._engine()
-        return local_step(log_beta, x, weights, alpha, gamma, (1.0, 1.0), 200, 1e-4, engine), alpha
+        return local_step(log_beta, x, weights, alpha, gamma, (1.0, 1.0), 200, 1e-4, engine), m
 
     def topics(self, q: Posterior, n_words: int = 10, relevance: float = 1.0) -> list[list[tuple[str | int, float]]]:
         """The most telling words of each topic with their probabilities; with `relevance` 1 the most probable."""

@@ -121,7 +121,7 @@ def _collapsed_proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.nd
 
 def document_prior(model: LDA, q: Posterior) -> Float[np.ndarray, " k"]:
     """α as it is given, or as it was learned."""
-    return np.array(model.concentration({name: q.blocks[name].mean() for name in q.blocks if name == "document_prior"}))
+    return np.array(model.concentration({name: q.blocks[name].mean() for name in q.blocks if name != "topics"}))
 
 
 def collapsed_counts(by_word: np.ndarray, alpha: np.ndarray, corpus: Any) -> Float[np.ndarray, "n k"]:

@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float
 
-from ...families.concentration import ConcentrationVector
 from ...families.dirichlet import Dirichlet, DirichletVector
 from ...numerics.special import digamma, log_gamma
 from .._blocks import Means, Walked, Way, join_powers, power_rows
@@ -56,7 +55,7 @@ def local_step(
     log_topics: Float[Array, "k v"],
     x: Documents,
     weights: Float[Array, " n"],
-    prior: Float[Array, " k"],
+    prior: Float[Array, "*n k"],
     gamma: Float[Array, "n k"],
     powers: tuple[ArrayLike, ArrayLike],
     steps: ArrayLike,
@@ -67,7 +66,8 @@ def local_step(
 ) -> Local:
     """At most `steps` updates of each document's γ, until their mean change is below `tolerance`.
 
-    With `heat` documents then find a power of their own, which the messages have.
+    `prior` is α, the same for all documents or a row for each. With `heat` documents then find a power of their own,
+    which the messages have.
     """
     observation, latent = (jnp.asarray(power, jnp.float64) for power in powers)
     latent = jnp.broadcast_to(latent, weights.shape)
@@ -83,7 +83,7 @@ def device_local_step(
     log_topics: Float[Array, "k v"],
     x: Documents,
     each: tuple[Array, Array, Array],
-    prior: Float[Array, " k"],
+    prior: Float[Array, "*n k"],
     gamma: Float[Array, "n k"],
     steps: ArrayLike,
     tolerance: ArrayLike,
@@ -126,7 +126,7 @@ def device_local_step(
     if heat is not None:
         assert level is not None
         observed = jnp.sum(whole_counts * (level.astype(jnp.float64) + shift[words]), axis=1)
-        powers = heat.respond(observed, (gamma - prior[None]) / latent[:, None], power)
+        powers = heat.respond(observed, (gamma - jnp.atleast_2d(prior)) / latent[:, None], power)
     ratios = (weights * powers).astype(kind)[:, None] * counts / norm
     if fused:
         own_powers = None if one_power else (levels, power)
@@ -144,7 +144,7 @@ def device_local_step(
 def _ascend(
     block: Float[Array, "n width k"],
     counts: Float[Array, "n width"],
-    prior: Float[Array, " k"],
+    prior: Float[Array, "*n k"],
     gamma: Float[Array, "n k"],
     latent: Float[Array, " n"],
     steps: ArrayLike,
@@ -171,7 +171,7 @@ def _ascend(
         count, gamma, done = carry
         share, _ = shares(gamma)
         expected = share * jnp.einsum("nlk,nl->nk", block, counts / norms(share), precision="highest")
-        fresh = prior[None] + latent[:, None] * expected.astype(jnp.float64)
+        fresh = jnp.atleast_2d(prior) + latent[:, None] * expected.astype(jnp.float64)
         settled = jnp.mean(jnp.abs(fresh - gamma), axis=1) <= tolerance
         return count + 1, jnp.where(done[:, None], gamma, fresh), done | settled
 
@@ -242,7 +242,7 @@ def _call_kernel(given: tuple[Array, ...], heat: Heat | None, documents: tuple[A
     def respond(part: slice, here: np.ndarray, fresh: np.ndarray) -> np.ndarray:
         observed[part] = here
         if hot:
-            counts = (fresh - prior) / latent[part, None]
+            counts = (fresh - (prior[part] if prior.ndim == 2 else prior)) / latent[part, None]
             powers[part] = respond_on_host(grid, costs, here, counts)
         return powers[part]
 
@@ -306,8 +306,7 @@ def walk_documents(model: LDA, m: Means, data: Data, way: Way, local: dict[str, 
     """`Model.walk`. With `way.heat` documents find powers of their own, which the messages have."""
     engine = "host" if model.on_host else "device"
     local = local or model.initial_local(m, data.values)
-    alpha, powers = model.concentration(m), way.powers
-    heat = None
+    powers, heat = way.powers, None
     if way.heat is not None:
         assert way.heat.costs is not None
         heat = Heat(way.heat.powers, way.heat.costs, jnp.asarray(way.heat.hot))
@@ -315,23 +314,22 @@ def walk_documents(model: LDA, m: Means, data: Data, way: Way, local: dict[str, 
     def block(part: Any, _: Array) -> tuple[Any, Any]:
         x, weights, own, gamma = part
         found = local_step(
-            m["topics"].log, x, weights, alpha, gamma, join_powers(powers, own), way.local_steps, model.local_tol,
-            engine, model.single, heat,
+            m["topics"].log, x, weights, model.concentration(m, x), gamma, join_powers(powers, own), way.local_steps,
+            model.local_tol, engine, model.single, heat,
         )  # fmt: skip
-        value, log_theta = document_terms(found, alpha)
-        sums = jnp.sum(weights * value), found.messages, weights @ log_theta, jnp.sum(weights)
+        value, messages = model.document_part(m, x, weights, found)
+        sums = jnp.sum(weights * value), {"topics": DirichletVector(found.messages)} | messages
         return sums, (found.gamma, None if heat is None else (found.observed, found.powers))
 
     rows = (data.values, data.weights, power_rows(powers), local["proportions"].concentration)
     sums, (gamma, own) = over_blocks(block, rows, *(() if engine == "host" else data.cuts))
-    value, topics, log_theta, total = sums
-    messages = jax.tree.map(jnp.zeros_like, m) | {"topics": DirichletVector(topics)}
-    if "document_prior" in m:
-        messages["document_prior"] = ConcentrationVector(log_theta, total)
+    value, found = sums
+    messages = jax.tree.map(jnp.zeros_like, m) | found
     proportions = {"proportions": Dirichlet.from_natural(DirichletVector(gamma - 1.0))}
     walked = Walked(value, messages, None, proportions)
     if not way.energy:
         return walked
+    alpha = jnp.atleast_2d(model.concentration(m, data.values))
     documents = _document_energies(alpha, proportions["proportions"], powers.observation, data)
     if own is not None:
         observed, found_powers = own
@@ -342,7 +340,7 @@ def walk_documents(model: LDA, m: Means, data: Data, way: Way, local: dict[str, 
 
 def _document_energies(alpha: Array, proportions: Dirichlet, power: Any, data: Data) -> Float[Array, " n"]:
     """Σ_k N_dk E log θ_dk, with the counts that the concentrations tell of: exact once the local steps converged."""
-    counts = proportions.concentration - alpha[None]
+    counts = proportions.concentration - alpha
     return jnp.sum(counts * proportions.mean().log, axis=1) / jnp.broadcast_to(power, data.weights.shape)
 
 

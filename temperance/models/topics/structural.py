@@ -1,0 +1,210 @@
+"""Structural topics: how much a document is about a topic depends on its covariates (Dirichlet-multinomial regression).
+
+    λ_k ~ N(μ, S)   α_dk = exp(x_d · λ_k)   θ_d ~ Dirichlet(α_d)   z_dn ~ θ_d   w_dn ~ β_{z_dn}
+
+(Mimno & McCallum, 2008). x_d is a row of the design matrix of a formula. The posterior of the coefficients λ_k is a
+Normal block, that of θ_d a Dirichlet distribution, as in LDA, whose engines serve. With a_dk = x_d · λ_k ~ N under q,
+
+    E log p(θ_d | λ) ≥ Σ_k (E e^a_dk − 1) E log θ_dk − Σ_k E log Γ(e^a_dk) + log Γ(Σ_k E e^a_dk),
+
+because log Γ is convex: E log Γ(Σ α) ≥ log Γ(E Σ α). The other expectations are exact (e^a is log-normal; E log Γ(e^a)
+is an integral over one number, by quadrature). So the bound is a true one, and formulas can be compared by it. A
+logistic-normal prior of θ_d would need a covariance of topics in each document, and q(θ_d) of a form of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from ..._arguments import number
+from ...data import Corpus
+from ...data.formula import Design, Formula, complete_design, parse_formula
+from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
+from ...families._family import Family
+from ...families.dirichlet import Dirichlet, DirichletVector
+from ...families.normal import Normal, NormalVector
+from ...numerics.special import digamma
+from .._about import Symmetry, one_set
+from .._answers import Explaining
+from .._blocks import prior_terms
+from .._data import Data
+from .._model import Means, Posterior
+from .._normaliser import Normaliser
+from .documents import Documents, corpus_of
+from .effects import Effects, topic_effects
+from .lda import LDA
+from .priors import Regressed
+from .walk import Local
+
+_INTERCEPT = 2.0  # prior standard deviation of the intercepts
+_START = 1e-2  # variance of coefficients where a search starts
+
+
+class StructuralTopics(LDA, Explaining):
+    """`n_topics` topics whose shares in a document depend on its covariates by a formula such as "~ party * year".
+
+    The data are a pair of documents (whatever `tp.LDA` takes) and a frame or dictionary of columns, or a corpus with
+    covariates (`corpus.with_covariates(columns)`). Coefficients are those of log α: their prior is
+    N(log `document_prior`, 2²) for the intercept and N(0, `spread`²) for the others, numbers in units of their spread;
+    the other arguments are those of `tp.LDA`.
+    """
+
+    formula: Formula = eqx.field(static=True)
+    coding: Design | None = eqx.field(static=True)
+    spread: float = eqx.field(static=True)
+
+    def __init__(self, n_topics: int, formula: str, n_words: int | None = None, *, spread: float = 1.0, **options: Any):
+        if options.get("learn"):
+            raise InvalidParameter("learn is for tp.LDA: the coefficients of tp.StructuralTopics are always learned")
+        number("a number above 0", lambda value: value > 0)("spread", spread)
+        self.formula, self.coding, self.spread = parse_formula(formula), None, float(spread)
+        super().__init__(n_topics, n_words, **options)
+
+    def _prior(self, n_words: int) -> dict[str, Any]:
+        prior = super()._prior(n_words)
+        if self.coding is None:
+            return prior
+        names = self.coding.names
+        sd = np.array([_INTERCEPT if name == "intercept" else self.spread for name in names])
+        mean = np.zeros((self.n_topics, len(names)))
+        mean[:, [name == "intercept" for name in names]] = np.log(np.asarray(self.alpha))[:, None]
+        precision = np.broadcast_to(np.diag(1.0 / sd**2), (self.n_topics, len(names), len(names)))
+        return prior | {"coefficients": Normal(mean, precision=precision)}
+
+    # ---- the model --------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        return (("topics",), ("coefficients",))
+
+    @property
+    def unconjugate(self) -> dict[str, bool]:
+        return {"coefficients": True}
+
+    def local_prior(self, x: Documents) -> dict[str, Any]:
+        return {"proportions": Regressed(("coefficients",), self._design(x))}
+
+    def concentration(self, m: Means, x: Documents | None = None) -> Float[Array, "*n k"]:
+        """E α of each document; without documents that of the average of those that were fitted."""
+        if x is not None:
+            return Regressed(("coefficients",), self._design(x)).expected(m)
+        return Regressed(("coefficients",), jnp.asarray(self._average())[None]).expected(m)[0]
+
+    def document_part(self, m: Means, x: Documents, weights: Array, found: Local) -> tuple[Array, Means]:
+        gamma, prior = found.gamma, self.local_prior(x)["proportions"]
+        log_theta = digamma(gamma) - digamma(jnp.sum(gamma, axis=1))[:, None]
+        theta = {"proportions": DirichletVector(log_theta)}
+
+        def total(coefficients: NormalVector) -> tuple[Array, Array]:
+            terms = prior_terms(prior, theta | {"coefficients": coefficients}, "proportions")
+            return jnp.sum(weights * terms), terms
+
+        (_, terms), message = jax.value_and_grad(total, has_aux=True)(m["coefficients"])
+        entropy = Dirichlet.from_natural(DirichletVector(gamma - 1.0)).entropy()
+        return found.evidence + terms + entropy, {"coefficients": message}
+
+    def starting_priors(self) -> dict[str, Any]:
+        """Coefficients close to the mean of their prior."""
+        p = self.prior["coefficients"]
+        precision = jnp.broadcast_to(jnp.eye(p.location.shape[-1]) / _START, p.precision.shape)
+        return {"coefficients": p.with_natural(NormalVector(p.location / _START, precision))}
+
+    def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Documents:
+        """Documents with the average covariates: the model does not describe these."""
+        design = jnp.broadcast_to(jnp.asarray(self._average())[None], (n, len(self._coding().names)))
+        key_theta, key_rest = jax.random.split(key)
+        theta = draws.get("proportions")
+        if theta is None:
+            theta = jax.random.dirichlet(key_theta, jnp.exp(design @ draws["coefficients"].T))
+        return dataclasses.replace(super().simulate(key_rest, draws | {"proportions": theta}, n), design=design)
+
+    @property
+    def symmetry(self) -> Symmetry | None:
+        axes = {"topics": (0,), "coefficients": (0,), "proportions": (1,)}
+        known = {"topics": self.eta if self.eta.ndim == 2 else None, "coefficients": self.alpha}
+        return one_set(self.n_topics, axes, known, compared=("topics",))
+
+    # ---- data in, answers out ---------------------------------------------------------------------------
+
+    def new_corpus(self, data: Any) -> Corpus:
+        """Documents with their covariates, if any are given."""
+        if isinstance(data, tuple) and len(data) == 2 and _are_columns(data[1]):
+            return super().new_corpus(data[0]).with_covariates(data[1])
+        return super().new_corpus(data)
+
+    def complete(self, corpus: Any) -> Self:
+        if corpus.covariates is None:
+            raise InvalidData(
+                "the documents have no covariates: give a pair of documents and a frame or dictionary of columns, "
+                "or corpus.with_covariates(columns)"
+            )
+        known = self if self.coding is not None else self._with(coding=complete_design(self.formula, corpus.covariates))
+        return super(StructuralTopics, known).complete(corpus)
+
+    def documents(self, corpus: Corpus, host: bool, width: int, padded: bool | None = None) -> Documents:
+        """Documents without covariates are taken for average ones."""
+        given = corpus.covariates
+        if given is None:
+            given = np.broadcast_to(self._average(), (len(corpus), len(self._coding().names)))
+        design = given if isinstance(given, np.ndarray) else self._coding().matrix(given)
+        documents = super().documents(corpus, host, width, padded)
+        return dataclasses.replace(documents, design=np.ascontiguousarray(design))  # type: ignore[arg-type]
+
+    def fitted_documents(self, data: Data) -> Corpus:
+        corpus = corpus_of(data, self.n_words or 1)
+        return dataclasses.replace(corpus, covariates=np.asarray(data.values.design)[: data.size])
+
+    def as_collapsed(self) -> Self:
+        raise UnsupportedMethod("CVB0 is for tp.LDA, not for StructuralTopics; use tp.VB() or tp.SVI()")
+
+    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        raise UnsupportedMethod("tp.VT is for tp.LDA, not for StructuralTopics; use tp.Annealed or tp.VB")
+
+    def effects(self, q: Posterior, data: Data, **options: Any) -> Effects:
+        return topic_effects(self, q, data, **options)
+
+    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
+        """Coefficients of the columns as they were given."""
+        q, to_user = blocks["coefficients"], jnp.asarray(self._coding().to_user)
+        if not isinstance(q, Normal):
+            return blocks
+        return blocks | {"coefficients": Normal(q.location @ to_user.T, to_user @ q.covariance @ to_user.T)}
+
+    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
+        return draws | {"coefficients": draws["coefficients"] @ jnp.asarray(self._coding().to_user).T}
+
+    @property
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        return super().axes | {"coefficients": ("topic", "coefficient")}
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        return dict(super().labels) | ({} if self.coding is None else {"coefficient": self.coding.names})
+
+    def _coding(self) -> Design:
+        assert self.coding is not None, "prepare completes the model"
+        return self.coding
+
+    def _design(self, x: Documents) -> Float[Array, "n p"]:
+        assert x.design is not None
+        return x.design
+
+    def _average(self) -> np.ndarray:
+        """The row of a document with every number at its mean and every category at its most frequent level."""
+        coding = self._coding()
+        return coding.matrix({covariate.name: [covariate.usual] for covariate in coding.covariates} or [()])[0]
+
+
+def _are_columns(value: Any) -> bool:
+    """A frame, or a dictionary of columns (and not one from words to their numbers)."""
+    if isinstance(value, Mapping):
+        return not any(isinstance(column, int | np.integer) for column in value.values())
+    return hasattr(value, "columns") and not hasattr(value, "tocsr")
