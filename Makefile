@@ -5,7 +5,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet
 
-.PHONY: demo test test-slow test-plain docs bench lint format clean
+.PHONY: demo test test-slow test-plain test-oldest test-newest package docs bench lint format clean
 
 demo: $(VENV)/.run
 	$(VENV)/bin/temperance demo
@@ -20,6 +20,35 @@ test-slow: $(VENV)/.dev
 # The same tests without a compiled kernel: every answer follows from the models' own functions, only slower.
 test-plain: $(VENV)/.dev
 	TEMPERANCE_ENGINE=plain $(PY) -m pytest --numprocesses auto --dist worksteal
+
+# Environments of their own, made anew each time: `make test-oldest TESTS=tests/families` runs a part.
+TESTS ?= tests
+OWN = --numprocesses auto --dist worksteal $(TESTS)
+
+test-oldest:
+	$(PYTHON) -m venv --clear build/oldest
+	build/oldest/bin/python tests/lowest.py > build/lowest.txt
+	build/oldest/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[dev]' --constraint build/lowest.txt
+	build/oldest/bin/python -m pytest $(OWN)
+
+# The newest Python that is installed, if it is newer than 3.11; pip chooses the newest packages.
+NEWEST := $(firstword $(foreach minor,14 13 12,$(shell command -v python3.$(minor))))
+test-newest:
+	$(if $(NEWEST),@echo testing on $(NEWEST),@echo no Python newer than 3.11 is installed: testing the newest packages on $(PYTHON))
+	$(or $(NEWEST),$(PYTHON)) -m venv --clear build/newest
+	build/newest/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[dev]'
+	build/newest/bin/python -m pytest $(OWN)
+
+# The wheel is built from the source distribution, and the demo runs from it with nothing of the checkout at hand.
+package:
+	rm -rf dist
+	$(PYTHON) -m venv --clear build/builder
+	build/builder/bin/python -m pip --disable-pip-version-check install --quiet hatchling
+	build/builder/bin/python -m hatchling build --target sdist
+	build/builder/bin/python -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist dist/*.tar.gz
+	$(PYTHON) -m venv --clear build/installed
+	build/installed/bin/python -m pip --disable-pip-version-check install --quiet dist/*.whl
+	cd build && installed/bin/temperance --version && installed/bin/temperance demo --quick --out demo
 
 # Every example of the documentation runs as it stands, and every link leads somewhere.
 # The variable silences the theme's notice about its successor; --quiet would also silence --strict.

@@ -1,14 +1,56 @@
-"""What an installed copy holds."""
+"""What an installed copy holds, and what says where it comes from."""
 
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from temperance.datasets._describe import BUNDLED_TEXT
+from tests.lowest import lowest
+
 ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def value(file: str, key: str) -> str:
+    """What a line `key: value` of a YAML file says."""
+    (found,) = re.findall(rf"^ *{key}: *\"?([^\"\n$]+)\"?$", (ROOT / file).read_text("utf-8"), re.MULTILINE)
+    return found
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    assert value("CITATION.cff", "version") == value("conda/recipe.yaml", "version") == PROJECT["version"]
+    assert value("CITATION.cff", "license") == value("conda/recipe.yaml", "license") == PROJECT["license"]
+
+
+def test_the_recipe_asks_for_what_the_project_does() -> None:
+    run = (ROOT / "conda" / "recipe.yaml").read_text("utf-8").split("  run:\n")[1].split("\n\n")[0]
+    asked = sorted(
+        line.strip("- ").replace(" ", "").replace("matplotlib-base", "matplotlib") for line in run.split("\n")
+    )
+    assert asked == sorted([*PROJECT["dependencies"], f"python{PROJECT['requires-python']}"])
+
+
+def test_every_bundled_table_has_its_notice() -> None:
+    notice = (ROOT / "temperance" / "datasets" / "NOTICE.md").read_text("utf-8")
+    tables = {path.stem for path in (ROOT / "temperance" / "datasets").glob("*.csv")}
+    assert tables == set(re.findall(r"^\| `(\w+)\.csv`", notice, re.MULTILINE)) == set(BUNDLED_TEXT)
+    assert "temperance/datasets/NOTICE.md" in PROJECT["license-files"]
+
+
+def test_the_list_for_assistants_leads_somewhere() -> None:
+    pages = re.findall(r"^- \[.*?\]\((.*?)\): ", (ROOT / "docs" / "llms.txt").read_text("utf-8"), re.MULTILINE)
+    assert len(pages) > 10 and all((ROOT / "docs" / page).exists() for page in pages)
+
+
+def test_the_lowest_versions_are_those_that_are_asked_for() -> None:
+    assert lowest(["numpy>=2.0", "dask[distributed]>=2024.8"]) == ["numpy==2.0", "dask==2024.8"]
+    assert all("==" in constraint for constraint in lowest(PROJECT["dependencies"]))
 
 
 @pytest.mark.slow
@@ -16,9 +58,9 @@ def test_the_wheel_holds_code_data_and_types(tmp_path: Path) -> None:
     """An editable install reads the checkout, so only a built wheel shows a file that was not packaged."""
     tree = tmp_path / "tree"
     shutil.copytree(ROOT / "temperance", tree / "temperance", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "examples" / "papers", tree / "examples" / "papers")
     for file in ("pyproject.toml", "LICENSE", "README.md"):
-        if (ROOT / file).exists():
-            shutil.copy(ROOT / file, tree)
+        shutil.copy(ROOT / file, tree)
     pip = [
         sys.executable,
         "-m",
