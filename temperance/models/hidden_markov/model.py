@@ -68,9 +68,9 @@ _BURN_IN = 50
 class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
     """A hidden Markov model with `n_states` states.
 
-    `emission` says what is seen in a state: a name ("gaussian", "diagonal", "spherical", "poisson", "bernoulli",
-    "categorical", "multinomial") or a conjugate `Pair`; `prior` is its conjugate family, by default weakly informative
-    from the data's scale. `concentration` is the Dirichlet parameter of each row of the transition matrix (one number,
+    `emission` is the distribution of the data in a state: a name ("gaussian", "diagonal", "spherical", "poisson",
+    "bernoulli", "categorical", "multinomial") or a conjugate `Pair`; `prior` is its conjugate family, by default weakly
+    informative from the data's scale. `concentration` is the Dirichlet parameter of each row of the transition matrix (one number,
     or a matrix), `sticky` is added to its diagonal, `initial_concentration` is that of the first state. `missing`
     and `init` are those of `Mixture`; `init` may also be a draw to begin at, as `fit.posterior` names its blocks:
     {"initial": …, "transitions": …, "emissions": …}.
