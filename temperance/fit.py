@@ -87,8 +87,8 @@ class Fit:
 
     @property
     def corrected_log_evidence(self) -> float:
-        """The log evidence with a second-order correction, after message passing (`tp.EP()`); worked out when asked
-        for, in time that grows with the square of the number of data."""
+        """The log evidence with a second-order correction, after message passing (`tp.EP()`); computed on
+        demand, in time that grows with the square of the number of data."""
         if not hasattr(self.method, "corrected_log_evidence"):
             raise UnsupportedMethod(f"{self.method.name} has no correction to its evidence; tp.EP() has one")
         return self.method.corrected_log_evidence(self.model, self.data, self.state, self.details)
@@ -107,13 +107,13 @@ class Fit:
         return self.details.get("standard_error")
 
     def log_predictive(self, x_new: Any) -> np.ndarray:
-        """The log density of each new datum, averaged over the posterior; of Dask data a lazy array, block by block."""
+        """The log density of each new datum, averaged over the posterior; a lazy array for Dask data."""
         require(self.model, Predicting)
         return self._rowwise("log_predictive", x_new)
 
     def responsibilities(self, x_new: Any) -> np.ndarray:
         """The probability of each component for each datum, in the order of `posterior` (`membership` has the largest
-        first); of Dask data a lazy array, block by block."""
+        first); a lazy array for Dask data."""
         require(self.model, Labelled)
         return self._rowwise("responsibilities", x_new, self._with_labels())
 
@@ -146,7 +146,7 @@ class Fit:
 
     def topics(self, n_words: int = 10, relevance: float = 1.0) -> list[list[tuple[str | int, float]]]:
         """The words of each topic with their probabilities, for models such as LDA: the most probable ones, or with a
-        `relevance` below 1 rather those that other topics do not have (0.6 is usual)."""
+        `relevance` below 1 (0.6 is usual) those that distinguish it from other topics."""
         return require(self.model, Topical).topics(self._families(), n_words, relevance)
 
     def typical(self, topic: int, n: int = 5, documents: Any = None) -> list[tuple[int, float]]:
@@ -173,7 +173,7 @@ class Fit:
 
     def topics_by(self, values: Any, documents: Any = None, *, level: float = 0.95) -> TopicsBy:
         """The mean share of each topic, with intervals, among the documents (those that were fitted unless others are
-        given) with each of these `values`, one a document: categories, or numbers or dates, in intervals if many."""
+        given) with each of these `values`, one per document: categories, or numbers or dates, in intervals if many."""
         model = require(self.model, Topical)
         corpus = model.new_corpus(documents) if documents is not None else model.fitted_documents(self.data)
         return model.shares_by(self._families(), corpus, group_values(values, len(corpus)), level)
@@ -197,8 +197,8 @@ class Fit:
         return require(self.model, Imputing).impute(self.state, self._named(x_new))
 
     def smooth(self, x_new: Any = None) -> Any:
-        """What is known of the state at each step given its whole sequence, for models of sequences; of the data that
-        were fitted unless others are given."""
+        """The posterior of the state at each step given its whole sequence, for models of sequences; for the fitted
+        data unless others are given."""
         return require(self.model, Smoothing, "smooth").smooth(self._with_labels(), self._steps(x_new))
 
     def filter(self, x_new: Any = None) -> Any:
@@ -238,7 +238,7 @@ class Fit:
         return jax.tree.map(np.asarray, rows)
 
     def table(self) -> dict[str, list[Any]]:
-        """What was found, as columns of a table (one row a component, a weight, …)."""
+        """What was found, as columns of a table (one row per component, weight, …)."""
         return self.model.table(self._families(), self.data)
 
     @property
@@ -248,7 +248,7 @@ class Fit:
 
     def diagnose(self, seed: Any = 0, seconds: float = 60.0) -> Any:
         """Can this approximation be trusted? A sentence that begins with "trust it", "do not trust it because" or
-        "cannot tell within this budget", from importance weights and AIS in about so many `seconds`."""
+        "cannot tell within this budget", from importance weights and AIS within about `seconds`."""
         from .diagnostics.trust import diagnose
 
         return diagnose(self, seed, seconds)
@@ -318,11 +318,11 @@ def fit(
 ) -> Fit:
     """Fit `model` to `data` by `method` (default `tp.VB()`); see `Fit` for what comes back.
 
-    The same seed on the same machine gives the same bits. `weights` is one non-negative number a datum.
+    The same seed on the same machine gives the same bits. `weights` is one non-negative number per datum.
     `progress` shows a bar; by default only on a terminal. Data larger than memory are a `tp.Stream`. The state is
-    kept in the file `checkpoint` about every `every` seconds; the same call then goes on from there. `engine` is
-    "plain" (no compiled kernels, every sum derived by autodiff), or a Dask client on whose workers the data are walked
-    over: Dask collections, delayed parts, or a folder of shards.
+    saved in the file `checkpoint` about every `every` seconds, and the same call then continues from there. `engine` is
+    "plain" (no compiled kernels, every sum derived by autodiff), or a Dask client whose workers hold the data: Dask
+    collections, delayed parts, or a folder of shards.
     """
     from .inference.variational.coordinate import VB
 

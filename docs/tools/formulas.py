@@ -7,13 +7,23 @@ from typing import Any
 from latex2mathml.converter import convert
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
+LARGE = {r"\Big\{": r"\left\{", r"\Big\}": r"\right\}", r"\big\{": r"\left\{", r"\big\}": r"\right\}"}
+FUNCTION = re.compile(r"<mi>(log|exp|ln|min|max|cosh)</mi>")
+
+
+def mathml(latex: str, display: str) -> str:
+    """The converter leaves three things to correct: large braces, upright words, and the space around functions."""
+    for printed, known in LARGE.items():
+        latex = latex.replace(printed, known)
+    latex = re.sub(r"\\mathrm\{([^{}]+)\}", r"\\text{\1}", latex)
+    math = convert(latex, display=display)
+    return FUNCTION.sub(r'<mo lspace="0.17em" rspace="0.17em">\1</mo>', math)
 
 
 def on_page_content(content: str, **_: Any) -> str:
     def drawn(found: re.Match[str]) -> str:
         display = "block" if found.group(2) == "[" else "inline"
-        latex = html.unescape(found.group(3)).strip()
-        math = convert(latex, display=display)
+        math = mathml(html.unescape(found.group(3)).strip(), display)
         return f'<div class="formula" tabindex="0">{math}</div>' if display == "block" else math
 
     return FORMULA.sub(drawn, content)

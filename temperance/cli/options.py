@@ -121,7 +121,7 @@ class Budget:
     restarts: Annotated[int | None, typer.Option(min=1, help="Random starts (10; svi 1); the best is kept.")] = None
     draws: Annotated[int | None, typer.Option(min=20, help="Sweeps of a Monte Carlo method (2000).")] = None
     temperatures: Annotated[
-        str | None, typer.Option(help="Of annealed, one a sweep; of vt and lvt the grid, from 1 up: 1,2,5,10.")
+        str | None, typer.Option(help="annealed: one temperature per sweep; vt, lvt: the grid, from 1: 1,2,5,10.")
     ] = None
     length: Annotated[
         float | None, typer.Option(help="Sweeps (of topics: passes) of annealed, vt and lvt until T = 1.")

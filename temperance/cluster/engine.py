@@ -1,6 +1,6 @@
 """The client's side of a run: tasks for the partitions, a tree of sums, what to do when something is lost.
 
-A walk is one task a partition and a tree of additions; the statistics of the globals are sent once, as a task of
+A walk is one task per partition and a tree of additions; the statistics of the globals are sent once, as a task of
 their own. Every task can be carried out again from what the scheduler knows, so a worker that dies costs only what
 it held: Dask reads its partitions again, and works out their local blocks again along the chain of walks that made
 them. That chain is cut when the globals kept along it outweigh the local blocks: these then pass through the client

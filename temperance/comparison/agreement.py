@@ -14,9 +14,9 @@ from ..models import Posterior
 
 
 def bracket(*fits: Fit) -> tuple[float, float]:
-    """Where all that the fits of one model to the same data say of its log evidence agrees.
+    """The interval of the log evidence on which all these fits of one model to the same data agree.
 
-    A variational bound is a lower end without an upper one; a fit without bound or bracket says nothing. The upper
+    A variational bound is a lower end without an upper one; a fit without bound or bracket adds nothing. The upper
     side of `tp.AIS` is as good as the posterior draws it started from (`posterior=`). Fits that contradict each other
     have no bracket: an error names the two.
     """

@@ -101,12 +101,12 @@ class Comparison:
 
     @property
     def log_evidence(self) -> np.ndarray:
-        """What each method says of each model: `fit.log_evidence` of each; −∞ where there is no result."""
+        """`fit.log_evidence` of each model by each method; −∞ where there is no result."""
         return self._array("log_evidence")
 
     @property
     def label_correction(self) -> np.ndarray:
-        """log K!, or less, for methods that see one of the equivalent labellings of a solution: see `docs`."""
+        """log K!, or less, for methods that see one of the equivalent labellings of a solution."""
         return self._array("label_correction")
 
     @property

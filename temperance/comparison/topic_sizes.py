@@ -46,7 +46,7 @@ class TopicSizes:
         place = self.sizes.index(self.highest)
         said = (
             f"Of {', '.join(map(str, self.sizes))} topics, {self.highest} predict held-out words best "
-            f"({self.held_out[place]:.3f} nats a token)"
+            f"({self.held_out[place]:.3f} nats per token)"
         )
         if self.best != self.highest:
             gap = self.held_out[place] - self.held_out[self.sizes.index(self.best)]

@@ -23,7 +23,7 @@ class Corpus:
     """`len(corpus)` documents over `n_words` words; empty documents are kept."""
 
     starts: np.ndarray  # (documents + 1,) int64
-    words: np.ndarray  # (entries,) int32, each word at most once a document
+    words: np.ndarray  # (entries,) int32, each word at most once per document
     counts: np.ndarray  # (entries,) float32 for whole counts, float64 for fractional ones; all positive
     n_words: int
     vocabulary: tuple[str, ...] | None = None
@@ -105,7 +105,7 @@ class Corpus:
         return sparse.csr_matrix((self.counts, self.words, self.starts), shape=(len(self), self.n_words))
 
     def keep_words(self, keep: Any) -> Corpus:
-        """The same documents with only the words that `keep` (numbers, or one truth value a word) names."""
+        """The same documents with only the words that `keep` (numbers, or one truth value per word) names."""
         keep = np.asarray(keep)
         chosen = np.flatnonzero(keep) if keep.dtype == bool else keep
         number = np.full(self.n_words, -1, dtype=np.int32)

@@ -1,5 +1,5 @@
 """Files as users have them: csv, parquet, npy, npz, Matrix Market and corpora, from a path, standard input ("-") or
-the name of a data set. What a file is, its first bytes say; the name only decides between kinds of text."""
+the name of a data set. The format is detected from the first bytes; the name only decides between kinds of text."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from ..errors import InvalidData, InvalidParameter
 def coherence(
     topics: Sequence[Sequence[Any]], documents: Any, *, measure: str = "npmi", vocabulary: Any = None
 ) -> np.ndarray:
-    """One number a topic: the mean over pairs of its words, listed from the most probable (`fit.topics(10)`).
+    """One number per topic: the mean over pairs of its words, listed from the most probable (`fit.topics(10)`).
 
     With D(v) the number of documents that hold v, of N in all:
 

@@ -42,7 +42,7 @@ class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
         """Set the attributes of a fitted estimator."""
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the mixture; `sample_weight` is one non-negative number a row, and NaN is a value not seen."""
+        """Fit the mixture; `sample_weight` is one non-negative number per row, and NaN is a missing value."""
         return self._fit(X, sample_weight, reset=True)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:

@@ -120,7 +120,7 @@ class BayesianRidge(_Ridge):
         self.inference = inference
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the weights; `sample_weight` is one non-negative number a row."""
+        """Fit the weights; `sample_weight` is one non-negative number per row."""
         return self._regress(X, y, sample_weight)
 
 

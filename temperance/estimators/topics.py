@@ -73,7 +73,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self.inference = inference
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn the topics of the documents X, counts of words; `sample_weight` is one number a document."""
+        """Learn the topics of the documents X, counts of words; `sample_weight` is one number per document."""
         counts = self._counts(X, reset=True)
         if not counts.sum() > 0:
             self._learn_nothing(counts)

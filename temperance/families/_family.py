@@ -138,7 +138,7 @@ def _flatten(leaf: Array, kind: str, dual: bool = False) -> Array:
 
 
 class Family(Module):
-    """An exponential family with base measure 1; see the module's docstring."""
+    """An exponential family with base measure 1, stored by its natural parameters."""
 
     if TYPE_CHECKING:
 

@@ -2,7 +2,7 @@
 
 Exchangeable components and products of latents have a start at which nothing tells them apart and nothing ever will.
 So the values of each discrete latent that is summed out are drawn first: around k-means++ seeds of the data where it
-has one value a datum, else as random shares; and a Normal variable in a product of latents starts at a draw.
+has one value per datum, else as random shares; and a Normal variable in a product of latents starts at a draw.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ D = (αv/v′) |w|², let κ = (1−r)ν + rν′ and τ = (1−r)ν + rν′/(1
 
     location m + λu, λ = αrν′/(v′(1+D)τ);   E[Λ]⁻¹ = (S + (κ−τ)/(τ|w|²) uuᵀ)/κ;   log|E Λ| = d log κ + log τ/κ − log|S|,
 
-which needs one Cholesky factor a component and nothing else of order d³ (tests hold it equal to `projection.py`).
+which needs one Cholesky factor per component and nothing else of order d³ (tests hold it equal to `projection.py`).
 """
 
 from __future__ import annotations

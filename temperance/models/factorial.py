@@ -85,10 +85,10 @@ class FactorialMixture(Labelled, Decomposing, Predicting, Model):
     """`n_factors` images (or vectors), each present in a datum with its own probability, in Gaussian noise.
 
     `noise` is the variance of the noise, or a `Gamma` prior for its precision (default: weakly informative).
-    `probability` is that of a factor to be on: one number, one for each factor, or a `Beta` prior (default:
+    `probability` is the probability that a factor is on: a scalar, one value per factor, or a `Beta` prior (default:
     uniform). `factor_variance` is the prior variance of a factor's entries (default: the data's mean square);
     with unknown noise the conjugate prior scales it with the noise, and it holds at the noise's prior mean.
-    `init` is "data" (random data over the number of factors a datum is made of) or an array of factors.
+    `init` is "data" (random data divided by the expected number of active factors) or an array of factors.
     """
 
     prior: dict[str, Family | Conditional]

@@ -59,7 +59,7 @@ def _criteria(found: Publication) -> str:
 
 def _sizes(found: TopicSizes) -> str:
     values = zip(found.sizes, found.held_out, found.coherence, strict=True)
-    words = "; ".join(f"{size} topics: {score:.3f} nats a token, NPMI {npmi:.2f}" for size, score, npmi in values)
+    words = "; ".join(f"{size} topics: {score:.3f} nats per token, NPMI {npmi:.2f}" for size, score, npmi in values)
     caption = (
         f"Half of each of {found.documents:,} documents predicted from the other half, by fits without them in "
         f"{found.folds} folds (bars: standard errors of the difference from the best), and how often the ten leading "

@@ -29,7 +29,7 @@ class Annealed(Hot):
     """`method` (`tp.VB` or `tp.SVI`) begun at a high temperature and cooled to T = 1, where it runs as usual.
 
     `schedule` is "critical" (geometric, from just above the temperature at which the melted solution loses stability,
-    which is found first), "linear" or "geometric" (from `start`), or a row of temperatures. `length` is the number of
+    which is found first), "linear" or "geometric" (from `start`), or a list of temperatures. `length` is the number of
     passes over the data (sweeps of VB) until T = 1, by default 200 for VB and half of all passes for SVI. With
     `every="pass"` the temperature changes from pass to pass, otherwise from step to step.
     """

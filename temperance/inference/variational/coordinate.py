@@ -20,11 +20,11 @@ class VB(Method):
     """Coordinate ascent on the bound, from `restarts` random starts, of which the best is kept.
 
     A run stops when the bound's relative change, and what a geometric extrapolation says is still to come, are
-    below `tol`; `local_steps` is the number of passes over local blocks (for models that have them) a sweep.
+    below `tol`; `local_steps` is the number of passes over local blocks per sweep (for models that have them).
     For mixtures `moves` (True, or some of "delete", "merge" and "split") then tries to leave a bad optimum.
-    With `batches` the globals are updated after each of so many parts of the data, whose statistics are kept, so
-    that the bound is exact and never falls; local blocks are carried from sweep to sweep, or with `carry=False`
-    worked out afresh, which needs no memory for each datum.
+    With `batches` the globals are updated after each of that many parts of the data, whose statistics are stored, so
+    that the bound is exact and never falls; local blocks are kept from sweep to sweep, or with `carry=False`
+    computed afresh, which needs no memory per datum.
     """
 
     restarts: int = 1

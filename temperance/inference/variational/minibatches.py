@@ -20,7 +20,7 @@ class Plan(eqx.Module):
     round: Int[Array, ""]  # steps from one report to the next
     steps: Int[Array, ""]  # steps in all
     patience: Int[Array, ""]  # reports without progress on the held-out data before the end
-    tol: Float[Array, ""]  # the least progress that counts, in nats a datum
+    tol: Float[Array, ""]  # the least progress that counts, in nats per datum
 
 
 class Batches(Data):

@@ -21,7 +21,7 @@ from .stochastic import SVI
 
 _ABOVE = 1.1  # times the critical temperature: where a schedule begins
 _ROWS = 2000  # of the sample: with a quarter of a small corpus nothing is gained that all of it would gain
-_FEW = 20  # steps of SVI: over 7 to 14 of them heat cost topics 0.02 to 0.07 nats a token, from 35 it gained
+_FEW = 20  # steps of SVI: over 7 to 14 of them heat cost topics 0.02 to 0.07 nats per token, from 35 it gained
 _RESTARTS = 3  # at most
 _CLEAR = {2: 4.0, 3: 2.0}  # standard errors that so many starts gain by chance in one of twelve pilots (Student's t)
 _BEATEN = 0.25  # of what the best schedule gains: with less another one is out of the race

@@ -57,9 +57,9 @@ class SVI(Method):
     `step_size` is (delay, decay) for (delay + t)^(−decay), or a constant. A pass is a new permutation of the data,
     or with `replacement` rows are drawn independently. `held_out` is a share of the data, or other data, on which
     the predictive density is watched: the best posterior is kept, and the run ends when it has not gained `tol` nats
-    a datum for `patience` reports. A report (an entry of the history) is made every `report` steps, by default once
-    a pass; with `elbo` it holds the bound of all the data. `local_steps` is the number of passes over the local
-    blocks of a minibatch, which start afresh. What is left out is chosen by the model and the number of data.
+    per datum for `patience` reports. A report (an entry of the history) is made every `report` steps, by default once
+    per pass; with `elbo` it holds the bound of all the data. `local_steps` is the number of passes over the local
+    blocks of a minibatch, which start afresh. The model and the number of data choose what is not given.
     """
 
     batch_size: int | None = None

@@ -14,12 +14,13 @@ from .finite import Mixture
 
 
 class ClassMixture(Mixture):
-    """Classes of the rows of a table, in which every column has its own distribution (see `columns.py`).
+    """Classes of the rows of a table, in which every column has its own distribution.
 
     Data are a path, a frame, a dictionary of columns or a `tp.Table`. The kind of each column is recognised unless
-    `kinds` gives it ({"income": "positive"}). Missing values are integrated out. `covariance="full"` lets the numbers
-    vary together within a class. A `prior` is a `tp.Product` with the factors that `fit.model.prior["components"]`
-    shows. See `Mixture` for the other arguments.
+    `kinds` gives it ({"income": "positive"}): real columns are Gaussian, positive ones log-normal, counts Poisson,
+    binary ones Bernoulli, and categories categorical. Missing values are integrated out. `covariance="full"` lets the
+    numbers vary together within a class. A `prior` is a `tp.Product` with the factors that
+    `fit.model.prior["components"]` shows. See `Mixture` for the other arguments.
     """
 
     def __init__(

@@ -213,7 +213,7 @@ def _proportions(alpha: np.ndarray, drawn: Drawn) -> tuple[np.ndarray, np.ndarra
 
 
 def _log_dirichlet(variates: tuple[np.ndarray, np.ndarray], concentration: np.ndarray) -> np.ndarray:
-    """Logarithms of draws, one a row: a small concentration gives numbers that are too small for their own."""
+    """Logarithms of draws, one per row: a small concentration gives numbers that are too small for their own."""
     gamma, exponential = variates
     log_gamma = np.log(gamma) - exponential / concentration
     return log_gamma - logsumexp(log_gamma, axis=1, keepdims=True)

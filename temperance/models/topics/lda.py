@@ -70,9 +70,9 @@ class Vocabulary:
 class LDA(Topical, Transforming, Predicting, Collapsible):
     """`n_topics` topics over `n_words` words (by default those of the data).
 
-    `document_prior` is the concentration α of a document's proportions (one number or one a topic),
-    `topic_prior` that of a topic's words, η (one number, or one a word); both are 1/n_topics unless given.
-    Those named in `learn` are only where learning starts: α becomes one number a topic, η one for all words.
+    `document_prior` is the concentration α of a document's proportions (a scalar, or one value per topic),
+    `topic_prior` that of a topic's words, η (a scalar, or one value per word); both are 1/n_topics unless given.
+    Those named in `learn` are only where learning starts: α becomes one number per topic, η one for all words.
 
     The local step of a document ends after the method's number of iterations, or when its concentrations
     change by less than `local_tol` on average. `engine` says what carries it out: "host" (Numba, for the CPU),

@@ -92,7 +92,7 @@ def top_words(model: LDA, q: Posterior, n_words: int, relevance: float = 1.0) ->
 
 
 def mean_topics(q: Posterior) -> Float[np.ndarray, "k v"]:
-    """E[β], one row a topic."""
+    """E[β], one row per topic."""
     lam = np.asarray(q.blocks["topics"].concentration)  # type: ignore[attr-defined]
     return lam / lam.sum(axis=1, keepdims=True)
 

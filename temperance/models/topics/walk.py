@@ -151,7 +151,7 @@ def _ascend(
     tolerance: ArrayLike,
     floor: float,
 ) -> tuple[Array, Array, Array, Array]:
-    """γ, with its shares and norms as in `topics_pallas.Fused`: two products with the gathered topics an iteration,
+    """γ, with its shares and norms as in `topics_pallas.Fused`: two products with the gathered topics per iteration,
     with all digits of their kind (an accelerator would leave some out)."""
 
     def shares(gamma: Array) -> tuple[Array, Array]:
