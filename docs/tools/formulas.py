@@ -12,11 +12,12 @@ FUNCTION = re.compile(r"<mi>(log|exp|ln|min|max|cosh)</mi>")
 
 
 def mathml(latex: str, display: str) -> str:
-    """The converter leaves three things to correct: large braces, upright words, and the space around functions."""
+    """The converter leaves some things to correct: large braces, upright words, and the space around ~ and functions."""
     for printed, known in LARGE.items():
         latex = latex.replace(printed, known)
     latex = re.sub(r"\\mathrm\{([^{}]+)\}", r"\\text{\1}", latex)
     math = convert(latex, display=display)
+    math = math.replace("<mo>&#x0223C;</mo>", '<mo lspace="0.28em" rspace="0.28em">&#x0223C;</mo>')
     return FUNCTION.sub(r'<mo lspace="0.17em" rspace="0.17em">\1</mo>', math)
 
 

@@ -12,7 +12,11 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-CORPORA = ("New York Times\n1.7 M × 8,000", "arXiv\n0.64 M × 14,000", "Wikipedia\n3.6 M × 7,702")
+CORPORA = (
+    "simulated, as large as the\nNew York Times (1.7 M × 8,000)",
+    "simulated, as large as\narXiv (0.64 M × 14,000)",
+    "simulated, as large as\nWikipedia (3.6 M × 7,702)",
+)
 COMPLETION = {
     "SVI": (-6.097, -7.264, -6.361),
     "AVI, a tenth of a pass": (-6.252, -7.377, -6.129),
@@ -26,7 +30,7 @@ BETTER, WORSE, GREY = "#0072B2", "#D55E00", "#777777"
 
 def main(path: str = "docs/images/tempering-paper-sizes.png") -> None:
     plain, methods = COMPLETION["SVI"], [name for name in COMPLETION if name != "SVI"]
-    figure, panels = plt.subplots(1, 3, figsize=(9.6, 3.1), sharex=True, sharey=True, layout="constrained")
+    figure, panels = plt.subplots(1, 3, figsize=(9.6, 3.4), sharex=True, sharey=True, layout="constrained")
     for column, (panel, title) in enumerate(zip(panels, CORPORA, strict=True)):
         for row, name in enumerate(reversed(methods)):
             gain = COMPLETION[name][column] - plain[column]
@@ -44,13 +48,13 @@ def main(path: str = "docs/images/tempering-paper-sizes.png") -> None:
                 color=colour,
             )
         panel.axvline(0, color="#bbbbbb", linewidth=1)
-        panel.set_title(title, fontsize=10)
+        panel.set_title(title, fontsize=11)
         panel.spines[["top", "right", "left"]].set_visible(False)
         panel.tick_params(left=False)
     panels[0].set_yticks(range(len(methods)), list(reversed(methods)))
     panels[0].set_ylim(-0.6, len(methods) - 0.3)
     panels[0].set_xlim(-0.36, 0.64)
-    figure.supxlabel("gain over SVI, held-out nats per token (simulated corpora of these sizes, one seed)", fontsize=10)
+    figure.supxlabel("gain over SVI, held-out nats per token (documents × words; one seed)", fontsize=10)
     figure.savefig(path, dpi=160)
 
 
