@@ -12,13 +12,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from ..families import Gaussian, NormalWishart
 from ..families.dirichlet import DirichletVector
 from ..families.normal_wishart import NormalWishartVector
 from ..inference.messages.projection import LEAST_RATE, MOST_STEPS, TOLERANCE
-from ..models._factors import Blocks, Natural, Terms
+from ..models._factors import Blocks, Factors, Natural, Terms
 from ..models.mixture.factors import DirichletWeights, KnownWeights, weights_name
 from ..numerics.threads import in_threads
 from ._at_hand import at_hand
@@ -52,16 +52,14 @@ def has_kernel(alpha: float, gaussian: bool, terms: Terms, blocks: Blocks) -> bo
 def host_pass(
     alpha: float,
     damping: float,
-    x: Float[Array, "n d"],
-    log_base: Float[Array, " n"],
-    live: Bool[Array, " n"],
-    terms: Terms,
+    factors: Factors,
     natural: Natural,
     sites: Natural,
     scales: Float[Array, " n"],
     order: Int[Array, " n"],
 ) -> tuple[Natural, Natural, Float[Array, " n"], Int[Array, ""]]:
     """(natural parameters of q, of the sites, log scales, factors skipped) after one pass."""
+    x, terms = factors.each.statistics.first, factors.terms
     name = weights_name(natural)
     q, messages = _pack(natural, name), _pack(sites, name)
     log_weights = terms.log if isinstance(terms, KnownWeights) else jnp.zeros(q.shape[0])
@@ -70,31 +68,20 @@ def host_pass(
         return _call(alpha, damping, name is not None, *given)
 
     shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (q, messages, scales, jnp.zeros((), jnp.int64))]
-    q, messages, scales, skipped = jax.pure_callback(
-        call, shapes, x, log_base, live, order, log_weights, q, messages, scales, vmap_method="expand_dims"
-    )
+    given = (x, factors.each.log_base, factors.live, order, log_weights, q, messages, scales)
+    q, messages, scales, skipped = jax.pure_callback(call, shapes, *given, vmap_method="expand_dims")
     return _unpack(q, x.shape[1], name), _unpack(messages, x.shape[1], name), scales, skipped
 
 
-def _call(
-    alpha: float,
-    damping: float,
-    dirichlet: bool,
-    x: Any,
-    log_base: Any,
-    live: Any,
-    order: Any,
-    log_weights: Any,
-    q: Any,
-    sites: Any,
-    scales: Any,
-) -> tuple[np.ndarray, ...]:
+_RANKS = (2, 1, 1, 1, 1, 2, 3, 1)  # of x, log_base, live, order, log_weights, q, sites, scales
+
+
+def _call(alpha: float, damping: float, dirichlet: bool, *given: Any) -> tuple[np.ndarray, ...]:
+    """Passes side by side: every array has the batch axes (restarts, or data sets), of length one where it is the same
+    for all."""
     from .gaussian_messages_kernel import refresh
 
-    # Every argument has the batch axes (restarts, or data sets), of length one where it is the same for all.
-    given = {"x": (x, 2), "log_base": (log_base, 1), "live": (live, 1), "order": (order, 1)}
-    given |= {"log_weights": (log_weights, 1), "q": (q, 2), "sites": (sites, 3), "scales": (scales, 1)}
-    batch = np.broadcast_shapes(*(np.shape(a)[: np.ndim(a) - rank] for a, rank in given.values()))
+    batch = np.broadcast_shapes(*(np.shape(a)[: np.ndim(a) - rank] for a, rank in zip(given, _RANKS, strict=True)))
     count = int(np.prod(batch))
 
     def rows(values: Any, rank: int) -> np.ndarray:
@@ -102,7 +89,7 @@ def _call(
         event = values.shape[values.ndim - rank :]
         return np.array(np.broadcast_to(values, batch + event), order="C").reshape((count, *event))
 
-    x, log_base, live, order, log_weights, q, sites, scales = (rows(*one) for one in given.values())
+    x, log_base, live, order, log_weights, q, sites, scales = map(rows, given, _RANKS)
     skipped = np.zeros(count, dtype=np.int64)
     limits = np.array([TOLERANCE, MOST_STEPS, LEAST_RATE])
 

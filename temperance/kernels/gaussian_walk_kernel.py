@@ -104,7 +104,7 @@ def _walk(  # type: ignore[no-untyped-def]
                     add_outer(
                         weights, c * wide + begin * TALL, products, 0, logits, c * stride + row, stride, end - begin
                     )
-        value[0] += _respond(logits, stride, k, used, scale, top, total, shares, counts)
+        value[0] += _respond(logits, stride, used, scale, top, total, shares, counts)
         for begin in range(0, wide, _PRODUCTS):
             end = min(begin + _PRODUCTS, wide)
             for f in range(begin, end):
@@ -116,8 +116,9 @@ def _walk(  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def _respond(logits, stride, k, used, scale, top, total, shares, counts):  # type: ignore[no-untyped-def]
+def _respond(logits, stride, used, scale, top, total, shares, counts):  # type: ignore[no-untyped-def]
     """Weighted responsibilities and their sums; returns Σ_n w_n log Σ_k exp(logits_nk)."""
+    k = len(counts)
     top[:used] = logits[:used]
     total[:used] = 0.0
     for c in range(1, k):

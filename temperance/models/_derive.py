@@ -127,7 +127,7 @@ def update(
         else:
             here = dict(blocks)
             blocks |= {name: move(blocks[name], target[name], rate) for name in names}
-            if set(names) & set(model.curved) and isinstance(rate, float):
+            if any(model.unconjugate.get(name) for name in names) and isinstance(rate, float):
                 blocks = _step_back(model, here, blocks, data, way.powers, local)
             blocks = model.reparametrised(blocks, messages or {}, data)
     assert first is not None
@@ -221,7 +221,7 @@ def gibbs(
         if isinstance(group, Each):
             draws[group.block] = draw_slices(model, group_key, group, draws, data, powers, local, backwards)
             continue
-        if set(group) & set(model.proposed):
+        if set(group) & set(model.unconjugate):
             (name,) = group
             draws[name] = metropolis(model, group_key, name, draws, data, powers, local, backwards)
             continue

@@ -107,16 +107,13 @@ class Model(RowAccess, Tempering, Coordinates, Exchangeable, Spoken):
         return ()
 
     @property
-    def curved(self) -> tuple[str, ...]:
-        """Blocks in whose statistics `log_evidence` is not convex, so that a whole step to its gradient may overshoot:
-        a sweep halves the step until the bound rises."""
-        return ()
+    def unconjugate(self) -> dict[str, bool]:
+        """Normal blocks that are not conjugate, and whether `log_evidence` is not convex in their statistics either.
 
-    @property
-    def proposed(self) -> tuple[str, ...]:
-        """Normal blocks that are not conjugate: the gradient at a draw, with a key, is a proposal and not their
-        conditional, and Gibbs sampling corrects it by Metropolis–Hastings."""
-        return ()
+        The gradient at a draw is then a proposal, which Gibbs sampling corrects by Metropolis–Hastings; without
+        convexity a whole step may overshoot, and a sweep halves it until the bound rises.
+        """
+        return {}
 
     @property
     def local_groups(self) -> tuple[Group, ...]:

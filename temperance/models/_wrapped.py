@@ -35,12 +35,8 @@ class Wrapped(Model, Predicting):
         return self.inner.apart
 
     @property
-    def curved(self) -> tuple[str, ...]:
-        return self.inner.curved
-
-    @property
-    def proposed(self) -> tuple[str, ...]:
-        return self.inner.proposed
+    def unconjugate(self) -> dict[str, bool]:
+        return self.inner.unconjugate
 
     @property
     def stochastic(self) -> Stochastic:

@@ -57,18 +57,8 @@ def one_pass(
 ) -> Passed:
     """Refresh every factor once, in the given order; with a `kernel` where there is one."""
     if kernel and not trace and has_kernel(alpha, factors.gaussian, factors.terms, blocks):
-        natural, messages, scales, skipped = host_pass(
-            alpha,
-            damping,
-            factors.each.statistics.first,
-            factors.each.log_base,
-            factors.live,
-            factors.terms,
-            naturals(blocks),
-            sites.natural,
-            sites.log_scale,
-            order,
-        )
+        given = (naturals(blocks), sites.natural, sites.log_scale, order)
+        natural, messages, scales, skipped = host_pass(alpha, damping, factors, *given)
         return Passed(with_naturals(blocks, natural), Sites(messages, scales), skipped, None)
 
     like, like_datum = naturals(blocks), factors.each.statistics

@@ -40,7 +40,7 @@ def require_additive(model: Model, method: str, instead: str) -> None:
         raise UnsupportedMethod(
             f"{method} takes rows one by one, but those of {type(model).__name__} depend on each other; use {instead}"
         )
-    if model.curved:
+    if any(model.unconjugate.values()):
         raise UnsupportedMethod(
             f"{method} keeps what each part of the data last said, which is no bound on the likelihood of "
             f"{type(model).__name__}; use {instead}"

@@ -111,8 +111,8 @@ class GeneralisedRegression(Designed, Sited):
         return ("alpha",) if "alpha" in self.prior else ()
 
     @property
-    def proposed(self) -> tuple[str, ...]:
-        return ("weights",)
+    def unconjugate(self) -> dict[str, bool]:
+        return {"weights": False}
 
     def log_evidence(
         self, m: Means, x: Cases, powers: Powers = Powers(), key: Key[Array, ""] | None = None
@@ -301,8 +301,8 @@ class PoissonRegression(GeneralisedRegression):
         self.exposed = exposure is not None
 
     @property
-    def curved(self) -> tuple[str, ...]:
-        return ("weights",)
+    def unconjugate(self) -> dict[str, bool]:
+        return {"weights": True}
 
     def link_column(self, column: np.ndarray) -> np.ndarray:
         if not self.exposed:

@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -43,7 +43,9 @@ from ...families import (
 )
 from ...families.describe import describe
 from ...families.translate import REAL
-from .profiles import Item, profile
+
+if TYPE_CHECKING:
+    from .profiles import Item
 
 
 @cache
@@ -148,6 +150,8 @@ class ColumnsPair(ProductPair):
 
     def profile(self, components: Any, level: float = 0.95) -> list[Item] | None:
         """The columns in their order, with what is expected within each class; None without intervals (after EM)."""
+        from .profiles import profile
+
         assert self.schema is not None
         if not isinstance(components, Product):
             return None
