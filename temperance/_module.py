@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 
+from .programs.fork import refuse_after_fork
+
 
 class Module(eqx.Module):
     """An Equinox module whose copies, read from a pickle, go when nobody needs them any more.
@@ -14,6 +16,10 @@ class Module(eqx.Module):
     Equinox keeps every module that was made but not initialised in a table of its own, and a pickle makes modules
     without initialising them: a worker that is sent one for each partition would hold all of them to its end.
     """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        refuse_after_fork()  # what is made of a prior's numbers is an array of JAX
+        return super().__new__(cls)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What is stored: a field may be a property of a subclass, and Equinox stores marks of its own beside them.

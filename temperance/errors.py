@@ -42,5 +42,9 @@ class PartitionFailed(TemperanceError, RuntimeError):
         return str(self.args[0])
 
 
+class ForkedProcess(TemperanceError, RuntimeError):
+    """A forked process cannot use JAX, which its parent had used before."""
+
+
 class ClusterLost(TemperanceError, ConnectionError):
     """The cluster went away in the middle of a run."""

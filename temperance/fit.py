@@ -48,6 +48,7 @@ from .models._answers import (
 )
 from .models._rows import rowwise
 from .numerics.keys import fold_in, make_key
+from .programs import refuse_after_fork
 from .summary import card, summarise
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Fit:
     @property
     def posterior(self) -> dict[str, Any]:
         """The posterior of the global blocks (families, or draws), in the user's coordinates."""
+        refuse_after_fork()
         if not isinstance(self.state, Posterior):
             return self.model.draws_to_user(self.state.equally_weighted().blocks)
         return self.model.to_user(self.state.blocks)
@@ -281,6 +283,7 @@ class Fit:
 
     def _families(self) -> Posterior:
         """The posterior as families; draws are summed up by those with their moments."""
+        refuse_after_fork()
         return self.state if isinstance(self.state, Posterior) else self.state.matched(self.model, self.data)
 
     def _with_labels(self) -> Any:
@@ -326,6 +329,7 @@ def fit(
     """
     from .inference.variational.coordinate import VB
 
+    refuse_after_fork()
     method = VB() if method is None else method
     if not isinstance(method, Method):
         raise UnsupportedMethod(f"method must be a method such as tp.VB(), got {method!r}")

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float, Key
 from .._module import Module
 from ..errors import UnsupportedMethod
 from ..families import Pair
+from ..programs import refuse_after_fork
 from ._data import Data
 from ._factors import Factored, Factors
 from ._model import Means, Model, Posterior, Powers
@@ -36,6 +37,7 @@ A = TypeVar("A", bound=Answer)
 
 def require(model: Any, answer: type[A], name: str = "") -> A:
     """The model, which gives this answer, or the sentence that says what it lacks; `name` is what was asked for."""
+    refuse_after_fork()
     if not isinstance(model, answer):
         raise UnsupportedMethod(f"{type(model).__name__} {answer.lack.format(name=name)}")
     return model

@@ -10,8 +10,9 @@
 `show`, `clear` and `warm` are for whoever looks after that folder.
 """
 
+from .fork import refuse_after_fork
 from .program import Program, optimise, program
 from .store import clear, show
 from .warm import CASES, warm
 
-__all__ = ["CASES", "Program", "clear", "optimise", "program", "show", "warm"]
+__all__ = ["CASES", "Program", "clear", "optimise", "program", "refuse_after_fork", "show", "warm"]

@@ -18,6 +18,7 @@ import jax
 from . import store
 from .compilation import Executable, Traced, build, pack, unpack, unwrap
 from .environment import context, describe_context, describe_process
+from .fork import refuse_after_fork
 from .identity import NoIdentity, describe, name_of
 
 SMALL = 2**16  # numbers in all array arguments together: below it compilation takes longer than the run
@@ -64,6 +65,7 @@ class Program:
         functools.update_wrapper(self, fun)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        refuse_after_fork()
         bound = self.signature.bind(*args, **kwargs)
         call = _take_apart((bound.args, bound.kwargs))
         if call is None or getattr(jax.config, "jax_disable_jit", False):
