@@ -28,16 +28,15 @@ from .inference.checkpoint import Checkpoint, checkpoint_of
 from .inference.progress import Progress, as_progress
 from .inference.run import run as here
 from .inference.streamed import Streamed, on_one_device, prepare_stream
+from .members import Members
 from .models import Data, Model, Posterior
 from .models._answers import (
-    Clustering,
     Decoding,
     Decomposing,
     Explaining,
     Imputing,
     Labelled,
     Predicting,
-    Profiling,
     Reconstructing,
     Regressing,
     Sequential,
@@ -53,7 +52,6 @@ from .summary import card, summarise
 
 if TYPE_CHECKING:
     from .diagnostics.loo import LOO
-    from .models.mixture.profiles import Profiles
     from .models.topics.by import TopicsBy
     from .models.topics.effects import Effects
 
@@ -61,7 +59,7 @@ _ENGINES = ("auto", "plain")
 
 
 @dataclasses.dataclass(frozen=True)
-class Fit:
+class Fit(Members):
     """The result of a method on a model: posterior, evidence, history, and what follows from them."""
 
     model: Model
@@ -118,28 +116,6 @@ class Fit:
         first); a lazy array for Dask data."""
         require(self.model, Labelled)
         return self._rowwise("responsibilities", x_new, self._with_labels())
-
-    @property
-    def order(self) -> np.ndarray:
-        """The places in `posterior` of the components that hold data, the largest first: component 1 (class A) of
-        tables, pictures and files is `order[0]`."""
-        return require(self.model, Clustering).order(self._families(), self.data)
-
-    def membership(self, x_new: Any) -> dict[str, list[Any]]:
-        """For each row its number, its id where the table has ids, its component (or class), and the probabilities of
-        all that hold data, the largest first: columns of a table."""
-        from .report.membership import membership
-
-        return membership(self, x_new)
-
-    def profiles(self, level: float = 0.95) -> Profiles:
-        """What distinguishes the components (or classes): the share of each, and for every column its mean, rate or
-        probabilities within each, with intervals of this `level`; `.to_frame()` is a pandas frame."""
-        names = tuple(column.name for column in self.schema.used) if self.schema is not None else ()
-        found = require(self.model, Profiling).profiles(self._families(), self.data, level, names)
-        if found is None:
-            raise UnsupportedMethod(f"{self.method.name} has no intervals for {type(self.model).__name__}; tp.VB() has")
-        return found
 
     @property
     def components(self) -> np.ndarray:

@@ -7,6 +7,7 @@ sweep of VB is then one step of EM. The error of a log likelihood is about (numb
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _NUMBERS = 2**18  # in the table
 _COPIES = 1e8
 _RACE, _LONGEST, _KEPT = 60, 3000, 4  # steps of all starts, steps of the best ones, and how many these are
+_AGAIN, _AT_ONCE = 200, 2**21  # steps of a bootstrap, and numbers held at a time
 _CLOSE = 1e-10  # relative change of the log likelihood at which a run ends
 _NARROW = 1e-4  # of a column's variance: towards classes narrower than this the likelihood has no maximum
 
@@ -64,7 +66,28 @@ def maximum_likelihood(model: Mixture, data: Data, q: Posterior, restarts: int =
     return Maximum(float(value[top]), (shares[top] / seen).T)
 
 
-def _climb(problem: Flat, shares: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+def bootstrap(
+    model: Mixture, data: Data, q: Posterior, replicates: int, seed: int = 0
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Random weights of the rows (Dirichlet; Rubin, 1981) and the probabilities of the components (n, k) after EM with
+    them, from a posterior: how far the components would move with other data of the same kind."""
+    problem = flat(model, data)
+    _, mean = problem.value_and_mean(_pack([np.asarray(leaf)[None] for leaf in jax.tree.leaves(q.blocks)]))
+    n, rng = len(problem.weights), np.random.default_rng(seed)
+    size = max(1, _AT_ONCE // (n * model.n_components))
+    start = problem.shares(mean)[0] / np.where(problem.weights > 0, problem.weights, 1.0)
+    with np.errstate(all="ignore"):
+        for first in range(0, replicates, size):
+            drawn = rng.exponential(size=(min(size, replicates - first), n)) * problem.weights
+            drawn *= problem.weights.sum() / drawn.sum(axis=1, keepdims=True)
+            each = problem._replace(weights=drawn[:, None])
+            shares, value = _climb(each, start * drawn[:, None], _AGAIN, 1e-8)
+            for weights, found, end in zip(drawn, shares, value, strict=True):
+                if np.isfinite(end):
+                    yield weights, (found / np.maximum(found.sum(axis=0), 1e-300)).T
+
+
+def _climb(problem: Flat, shares: np.ndarray, steps: int, close: float = _CLOSE) -> tuple[np.ndarray, np.ndarray]:
     """Weighted responsibilities (r, k, n) after so many steps of EM, or fewer, and the log likelihood of each run."""
     before = np.full(len(shares), -np.inf)
     for _ in range(steps):
@@ -73,7 +96,7 @@ def _climb(problem: Flat, shares: np.ndarray, steps: int) -> tuple[np.ndarray, n
         shares, value = problem.shares(mean)
         value = np.where(_narrow(problem, eta), np.nan, value)
         shares[~np.isfinite(value)] = 0.0
-        if not (value - before > _CLOSE * np.abs(value)).any():
+        if not (value - before > close * np.abs(value)).any():
             break
         before = value
     return shares, value

@@ -176,7 +176,7 @@ class Flat(NamedTuple):
     """A problem as flat vectors."""
 
     rows: np.ndarray  # n d: to measure distances between
-    weights: np.ndarray  # n
+    weights: np.ndarray  # n, or (r, 1, n) for each restart
     features: np.ndarray  # n f
     prior: np.ndarray  # k f
     log_prior: np.ndarray  # A(η⁰)
@@ -211,7 +211,7 @@ class Flat(NamedTuple):
         top = logits.max(axis=1, keepdims=True)
         terms = np.exp(logits - top)
         total = terms.sum(axis=1, keepdims=True)
-        return terms * (self.weights / total), ((top + np.log(total))[:, 0] * self.weights).sum(axis=-1)
+        return terms * (self.weights / total), ((top + np.log(total)) * self.weights).sum(axis=(1, 2))
 
     def sweep(self, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """η after a sweep, and the bound before it: `Model.sweep`."""

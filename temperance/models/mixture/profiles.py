@@ -94,6 +94,13 @@ class Marginal(NamedTuple):
     spread: np.ndarray | None = None
 
 
+def _law(name: str, *parameters: Any, **more: Any) -> Any:
+    """A distribution of SciPy, which takes a while to import."""
+    from scipy import stats
+
+    return getattr(stats, name)(*parameters, **more)
+
+
 @singledispatch
 def marginal(family: Any) -> Marginal | None:
     """The marginal posteriors of the parameters of a factor; None for a family without intervals (a point)."""
@@ -112,7 +119,7 @@ def _(family: NormalGamma) -> Marginal:
     location, count, dof, scatter = (
         np.asarray(v) for v in (family.location, family.pseudo_count, family.dof, family.scatter)
     )
-    return Marginal(location, stats.t(dof, location, np.sqrt(scatter / (dof * count))), np.sqrt(scatter / dof))
+    return Marginal(location, _law("t", dof, location, np.sqrt(scatter / (dof * count))), np.sqrt(scatter / dof))
 
 
 @marginal.register
@@ -122,7 +129,9 @@ def _(family: NormalWishart) -> Marginal:
     location, scatter = np.asarray(family.location), np.diagonal(np.asarray(family.scatter), axis1=-2, axis2=-1)
     count, dof = (np.asarray(v)[..., None] for v in (family.pseudo_count, family.dof))
     degrees = dof - location.shape[-1] + 1.0
-    return Marginal(location, stats.t(degrees, location, np.sqrt(scatter / (degrees * count))), np.sqrt(scatter / dof))
+    return Marginal(
+        location, _law("t", degrees, location, np.sqrt(scatter / (degrees * count))), np.sqrt(scatter / dof)
+    )
 
 
 @marginal.register
@@ -130,7 +139,7 @@ def _(family: Gamma) -> Marginal:
     from scipy import stats
 
     shape, rate = np.asarray(family.shape), np.asarray(family.rate)
-    return Marginal(shape / rate, stats.gamma(shape, scale=1.0 / rate))
+    return Marginal(shape / rate, _law("gamma", shape, scale=1.0 / rate))
 
 
 @marginal.register
@@ -138,7 +147,7 @@ def _(family: Beta) -> Marginal:
     from scipy import stats
 
     a, b = np.asarray(family.a), np.asarray(family.b)
-    return Marginal(a / (a + b), stats.beta(a, b))
+    return Marginal(a / (a + b), _law("beta", a, b))
 
 
 @marginal.register
@@ -147,7 +156,7 @@ def _(family: Dirichlet) -> Marginal:
 
     a = np.asarray(family.concentration)
     rest = a.sum(axis=-1, keepdims=True) - a
-    return Marginal(a / (a + rest), stats.beta(a, rest))
+    return Marginal(a / (a + rest), _law("beta", a, rest))
 
 
 def profile(

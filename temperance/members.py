@@ -1,0 +1,59 @@
+"""What a fit of groups answers: which row belongs where, who the groups are, what they depend on and what follows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .errors import UnsupportedMethod
+from .models._answers import Clustering, Profiling, require
+
+if TYPE_CHECKING:
+    from .diagnostics.three_step import Effects
+    from .models.mixture.profiles import Profiles
+
+
+class Members:
+    """The part of `Fit` for models whose data belong to components, classes or states; `self` is the fit."""
+
+    @property
+    def order(self: Any) -> np.ndarray:
+        """The places in `posterior` of the components that hold data, the largest first: component 1 (class A) of
+        tables, pictures and files is `order[0]`."""
+        return require(self.model, Clustering).order(self._families(), self.data)
+
+    def membership(self: Any, x_new: Any) -> dict[str, list[Any]]:
+        """For each row its number, its id where the table has ids, its component (or class), and the probabilities of
+        all that hold data, the largest first: columns of a table."""
+        from .report.membership import membership
+
+        return membership(self, x_new)
+
+    def profiles(self: Any, level: float = 0.95) -> Profiles:
+        """What distinguishes the components (or classes): the share of each, and for every column its mean, rate or
+        probabilities within each, with intervals of this `level`; `.to_frame()` is a pandas frame."""
+        names = tuple(column.name for column in self.schema.used) if self.schema is not None else ()
+        found = require(self.model, Profiling).profiles(self._families(), self.data, level, names)
+        if found is None:
+            raise UnsupportedMethod(f"{self.method.name} has no intervals for {type(self.model).__name__}; tp.VB() has")
+        return found
+
+    def classes_by(
+        self: Any, covariates: Any, *, reference: Any = None, correction: str = "three-step", level: float = 0.95,
+        replicates: int = 100,
+    ) -> Effects:  # fmt: skip
+        """Membership of the rows that were fitted regressed on `covariates` (a frame, a dictionary of columns or an
+        array), as log odds against the class of `reference` (the largest), corrected for errors of classification."""
+        from .diagnostics.three_step import classes_by
+
+        return classes_by(self, covariates, reference, correction, level, replicates)
+
+    def outcome_by_class(
+        self: Any, outcome: Any, covariates: Any = None, *, correction: str = "three-step", level: float = 0.95
+    ) -> Effects:
+        """The mean of an `outcome` in each class (or the probabilities of its levels), corrected for errors of
+        classification (BCH), at the mean of the `covariates`."""
+        from .diagnostics.three_step import outcome_by_class
+
+        return outcome_by_class(self, outcome, covariates, correction, level)
