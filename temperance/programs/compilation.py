@@ -155,7 +155,9 @@ class _Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        jax.monitoring.unregister_event_listener(self._listen)
+        stop = getattr(jax.monitoring, "unregister_event_listener", None)  # JAX 0.7 has none: the listener stays
+        if stop is not None:
+            stop(self._listen)
 
     def _listen(self, event: str, **_: Any) -> None:
         if event == "/jax/compilation_cache/cache_hits" and threading.get_ident() == self.thread:
