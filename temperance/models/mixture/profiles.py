@@ -114,7 +114,6 @@ def _(family: Independent) -> Marginal | None:
 
 @marginal.register
 def _(family: NormalGamma) -> Marginal:
-    from scipy import stats
 
     location, count, dof, scatter = (
         np.asarray(v) for v in (family.location, family.pseudo_count, family.dof, family.scatter)
@@ -124,7 +123,6 @@ def _(family: NormalGamma) -> Marginal:
 
 @marginal.register
 def _(family: NormalWishart) -> Marginal:
-    from scipy import stats
 
     location, scatter = np.asarray(family.location), np.diagonal(np.asarray(family.scatter), axis1=-2, axis2=-1)
     count, dof = (np.asarray(v)[..., None] for v in (family.pseudo_count, family.dof))
@@ -136,7 +134,6 @@ def _(family: NormalWishart) -> Marginal:
 
 @marginal.register
 def _(family: Gamma) -> Marginal:
-    from scipy import stats
 
     shape, rate = np.asarray(family.shape), np.asarray(family.rate)
     return Marginal(shape / rate, _law("gamma", shape, scale=1.0 / rate))
@@ -144,7 +141,6 @@ def _(family: Gamma) -> Marginal:
 
 @marginal.register
 def _(family: Beta) -> Marginal:
-    from scipy import stats
 
     a, b = np.asarray(family.a), np.asarray(family.b)
     return Marginal(a / (a + b), _law("beta", a, b))
@@ -152,7 +148,6 @@ def _(family: Beta) -> Marginal:
 
 @marginal.register
 def _(family: Dirichlet) -> Marginal:
-    from scipy import stats
 
     a = np.asarray(family.concentration)
     rest = a.sum(axis=-1, keepdims=True) - a
