@@ -15,7 +15,7 @@ def main() -> None:
         occupied = fit.model.occupied(fit.state, fit.data)
         print(f"α = {name:11s}  {occupied} of 10 components hold data, bound {fit.log_evidence:9.3f}")
     print(f"\nThe posterior of α has mean {float(fit.posterior['concentration'].mean().value):.2f}:\n")
-    fit.summary()
+    print(fit.summary())
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ def main() -> None:
         {name: round(1 / float(block.mode()[0]), 1) for name, block in likely.state.blocks.items()},
     )
     bound = tp.fit(tp.StateSpace.local_level(), flow)
-    bound.summary()
+    print(bound.summary())
     fit = tp.fit(tp.StateSpace.local_level(), flow, tp.ParallelTempering(draws=4000, replicas=10))
     print("log evidence", round(fit.log_evidence, 2), "in", np.round(fit.bracket, 2))
     for name in ("state_noise", "noise"):

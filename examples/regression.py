@@ -27,7 +27,7 @@ def main(path: Path = OUT / "regression.png") -> None:
     noise = np.random.default_rng(0).normal(size=(len(waiting), 8))
     relevance = tp.fit(tp.LinearRegression(ard=True), (np.column_stack([eruption, noise]), waiting))
     print("One precision for each weight; feature 0 is the eruption, the others are noise:\n")
-    relevance.summary()
+    print(relevance.summary())
 
     path.parent.mkdir(parents=True, exist_ok=True)
     draw(fits, best, relevance, eruption, waiting, path)

@@ -48,9 +48,11 @@ from .models._answers import (
 from .models._rows import rowwise
 from .numerics.keys import fold_in, make_key
 from .programs import refuse_after_fork
-from .summary import card, summarise
+from .summary import Summary, summarise
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from .diagnostics.loo import LOO
     from .models.topics.by import TopicsBy
     from .models.topics.effects import Effects
@@ -215,8 +217,14 @@ class Fit(Members):
             return {name: np.asarray(values) for name, values in rows.items()}
         return jax.tree.map(np.asarray, rows)
 
-    def table(self) -> dict[str, list[Any]]:
-        """What was found, as columns of a table (one row per component, weight, …)."""
+    def table(self) -> DataFrame:
+        """What was found, as a pandas frame with named columns: a row per component, topic, state, factor or weight."""
+        from pandas import DataFrame
+
+        return DataFrame(self.columns())
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The columns of `table` as lists, in their order."""
         return self.model.table(self._families(), self.data)
 
     @property
@@ -246,12 +254,12 @@ class Fit(Members):
 
         return to_arviz(self, log_likelihood, predictive, draws)
 
-    def summary(self) -> None:
-        """Print what was fitted, how well, and the table."""
-        print(summarise(self))
+    def summary(self) -> Summary:
+        """What was fitted, how well, and the table: print it, or let a notebook show it."""
+        return summarise(self)
 
     def _repr_html_(self) -> str:
-        return card(summarise(self))
+        return self.summary()._repr_html_()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything, the data included, to one file that `tp.load` reads."""

@@ -15,8 +15,23 @@ if TYPE_CHECKING:
 _ROWS = 20  # a longer table is cut
 
 
-def summarise(fit: Fit) -> str:
-    table = fit.table()
+class Summary(str):
+    """A result in a few sentences and a table. `print` shows its text, and so do consoles; notebooks show a card."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """It sets no colours: the notebook's theme, light or dark, applies."""
+        title, _, rest = html.escape(self).partition("\n")
+        return (
+            f'<div style="max-width:60em;overflow-x:auto"><strong>{title}</strong>'
+            f'<pre style="margin:0.3em 0;background:none;color:inherit">{rest}</pre></div>'
+        )
+
+
+def summarise(fit: Fit) -> Summary:
+    table = fit.columns()
     lines = [
         f"{type(fit.model).__name__} fitted to {fit.data.size:,} data by {fit.method.name} in {fit.seconds:.2f} s",
         f"log evidence {_evidence(fit)}{_bracket(fit)}",
@@ -27,16 +42,7 @@ def summarise(fit: Fit) -> str:
     ]
     if table:
         lines += ["", *layout(table)]
-    return "\n".join(lines)
-
-
-def card(text: str) -> str:
-    """A summary for a notebook. It sets no colours: the notebook's theme, light or dark, applies."""
-    title, _, rest = html.escape(text).partition("\n")
-    return (
-        f'<div style="max-width:60em;overflow-x:auto"><strong>{title}</strong>'
-        f'<pre style="margin:0.3em 0;background:none;color:inherit">{rest}</pre></div>'
-    )
+    return Summary("\n".join(lines))
 
 
 def _evidence(fit: Fit) -> str:

@@ -248,7 +248,7 @@ def test_a_missing_file_is_an_ordinary_error(tmp_path):
 
 
 def test_the_summary_names_what_matters(fitted, capsys):
-    fitted.summary()
+    print(fitted.summary())
     printed = capsys.readouterr().out
     assert "GaussianMixture fitted to 82 data by VB" in printed
     assert f"log evidence {fitted.log_evidence:.4f}" in printed

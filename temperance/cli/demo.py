@@ -30,7 +30,7 @@ methods = {{
 {methods}
 }}
 hill = tp.compare(models, x, methods, seed=0)
-hill.summary()
+print(hill.summary())
 tp.report(hill, "galaxy.html")
 """
 

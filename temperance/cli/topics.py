@@ -43,7 +43,7 @@ def find_topics(
     tried = tp.topic_sizes(data.values, sizes, seed=seed) if sizes is None or len(sizes) > 1 else None
     topics = tried.best if tried is not None else (sizes or [1])[0]
     result = tp.fit(tp.LDA(topics), data.values, tp.CVB0(), seed=seed)
-    table = numbered(result.table())
+    table = numbered(result.columns())
     groups = shares_by(result, source, reading, by)
     notes = list(dict.fromkeys([*data.notes, *result.notes, *([tried.sentence] if tried is not None else [])]))
     if out is not None:

@@ -36,7 +36,7 @@ def fit_one(
     notes = list(dict.fromkeys([*result.notes, *write_result(result, output, "fit", title, data)]))
     if person(output.format):
         typer.echo("\n".join(fit_sentences(result)))
-        show_fit_table(result.table())
+        show_fit_table(result.columns())
         typer.echo("\n".join(f"note: {note}" for note in notes))
     else:
         typer.echo(as_json(_fit_record(result, problem, size, by, [*data.notes, *notes])))
@@ -128,7 +128,7 @@ def _fit_record(result: tp.Fit, problem: Problem, size: int, by: MethodEntry, no
         "converged": result.converged,
         "seconds": result.seconds,
         "seed": result.seed,
-        "table": result.table(),
+        "table": result.columns(),
         "notes": notes,
     }
 

@@ -20,7 +20,7 @@ from ..inference.variational.local_tempered import LVT
 from ..inference.variational.stochastic import SVI
 from ..inference.variational.tempered import VT
 from ..numerics.host import logsumexp
-from ..summary import card
+from ..summary import Summary
 from .names import Label, size_of
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Cell:
         """How many of the parts that the model allows hold data; None where a model has no such parts."""
         if self.fit is None or size_of(self.fit.model) is None:
             return None
-        return len(self.fit.table().get(self.fit.model.words.part, ())) or None
+        return len(self.fit.columns().get(self.fit.model.words.part, ())) or None
 
 
 def _untempered(method: Method) -> Method:
@@ -259,16 +259,14 @@ class Comparison:
 
         return hill(self, axes=axes)
 
-    def summary(self) -> None:
-        """Print the table and the conclusion."""
+    def summary(self) -> Summary:
+        """The table and the conclusion: print them, or let a notebook show them."""
         from ..report.words import comparison_text
 
-        print(comparison_text(self))
+        return Summary(comparison_text(self))
 
     def _repr_html_(self) -> str:
-        from ..report.words import comparison_text
-
-        return card(f"Comparison of {len(self.cells[0])} models\n{comparison_text(self)}")
+        return Summary(f"Comparison of {len(self.cells[0])} models\n{self.summary()}")._repr_html_()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file that `tp.load` reads."""

@@ -163,7 +163,7 @@ def _fit(fit: Fit, names: Sequence[str] | None) -> list[str]:
 def _found(fit: Fit, names: Sequence[str] | None, density: bool = True) -> list[str]:
     """The parts of one fit: figures, then the table."""
     figures = [figure(*entry) for entry in _fit_figures(fit, names) if density or entry[0] != DENSITY]
-    table = fit.table()
+    table = fit.columns()
     parts = [section("The model", [_graph(fit.model)])] if isinstance(fit.model, Drawable) else []
     parts += [map_section(fit)] if isinstance(fit.model, Topical) else []
     parts += [section(f"The fit by {fit.method.name}", [grid(figures)])] if figures else []
@@ -220,7 +220,7 @@ def _fit_figures(fit: Fit, names: Sequence[str] | None) -> list[tuple[str, Calla
                                 for k, words in enumerate(fit.topics(5, NAMING)))))  # fmt: skip
     if isinstance(fit.model, Decomposing):
         found.append(("Factors", lambda: plots.factors(fit), "The expected factors.", "Images of the factors."))
-    if "weight" in fit.table():
+    if "weight" in fit.columns():
         found.append(("Weights", lambda: plots.weights(fit), "The share of each component; × marks those without data.",
                       "Bar chart of the weights; the numbers are in the table."))  # fmt: skip
     if any(key in fit.history for key in ("elbo", "log_evidence", "log_joint")):
@@ -281,14 +281,14 @@ def _default_code(result: Fit | Comparison) -> str:
     if isinstance(result, Comparison):
         by = {name: row[0].fit.method for name, row in zip(result.methods, result.cells, strict=True) if row[0].fit}
         lines += ["methods = {", *(f"    {name!r}: {_call(method)}," for name, method in by.items()), "}"]
-        lines += [f"hill = tp.compare(models, x, methods, seed={result.seed!r})", "hill.summary()"]
+        lines += [f"hill = tp.compare(models, x, methods, seed={result.seed!r})", "print(hill.summary())"]
     else:
         size = result.model.size if result.model.words.parts else None
         model = f"tp.{type(result.model).__name__}({'' if size is None else size})"
         if isinstance(result.model, Drawable):
             lines[-1] = "# x: your data, g: the graph above"
             model = "g.model()"
-        lines += [f"fit = tp.fit({model}, x, {_call(result.method)}, seed={result.seed!r})", "fit.summary()"]
+        lines += [f"fit = tp.fit({model}, x, {_call(result.method)}, seed={result.seed!r})", "print(fit.summary())"]
     return "\n".join(lines)
 
 

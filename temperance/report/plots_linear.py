@@ -23,7 +23,7 @@ def loadings(fit: Fit, names: Sequence[str] | None = None, axes: Any = None) -> 
     found = require(fit.model, Loading).relative_loadings(fit._families())
     if names is not None and len(names) != found.shape[1]:
         raise InvalidParameter(f"names must be {found.shape[1]}, one for each column, got {len(names)}")
-    table = fit.table()
+    table = fit.columns()
     order = np.asarray(table["factor"]) - 1
     axes = axes_or_new(axes, max(4.0, 0.28 * found.shape[1] + 1.6), 0.35 * len(found) + 1.2)
     limit = float(np.abs(found).max()) or 1.0

@@ -13,7 +13,7 @@ from ._style import GREY, LIGHT, axes_or_new, colour, grid_of_axes
 
 def weights(fit: Fit, axes: Any = None) -> Any:
     """The share of each component; those that hold no data were pruned."""
-    table = fit.table()
+    table = fit.columns()
     if "weight" not in table:
         raise UnsupportedMethod(f"{type(fit.model).__name__} has no weights to draw; see fit.posterior")
     axes = axes_or_new(axes, 5.0, 2.8)

@@ -40,7 +40,7 @@ def map_of(fit: Fit) -> tuple[np.ndarray, float, np.ndarray]:
     """Points (topics, 2), the fraction of the distances that they show, and the share of each topic."""
     model = require(fit.model, Topical)
     points, kept = topic_positions(topic_distances(model.distributions(fit._families())))
-    table = fit.table()
+    table = fit.columns()
     shares = np.empty(len(points))
     shares[np.asarray(table["topic"], dtype=int)] = table["share"]
     return points, kept, shares

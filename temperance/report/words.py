@@ -207,7 +207,7 @@ def fit_sentences(fit: Fit) -> list[str]:
     if fit.log_evidence is not None:
         between = "" if fit.bracket is None else f", between {fit.bracket[0]:.2f} and {fit.bracket[1]:.2f}"
         lines.append(f"The log evidence is {fit.log_evidence:.2f}{between}.")
-    table = fit.table()
+    table = fit.columns()
     held = len(table.get(fit.model.words.part, ()))
     if size and 0 < held < size[1]:
         lines.append(f"{held} of the {size[1]} {size[0]} {fit.model.words.used}; the others stayed empty.")

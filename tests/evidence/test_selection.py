@@ -128,7 +128,7 @@ def test_fits_of_one_comparison_share_their_data_in_memory_and_on_disk(tiny, tmp
 
 
 def test_the_summary_says_what_is_best_and_both_evidences(tiny, capsys):
-    tiny.summary()
+    print(tiny.summary())
     printed = capsys.readouterr().out
     assert "2 components" in printed and f"{tiny.probabilities[1]:.1%}" in printed
     assert "log K!" in printed and "Without it the choice would be the same" in printed

@@ -77,7 +77,7 @@ def test_the_budget_is_that_of_the_phase_at_temperature_one() -> None:
 
 
 def test_the_summary_tells_of_the_temperature(capsys: pytest.CaptureFixture[str]) -> None:
-    annealed("mixture").summary()
+    print(annealed("mixture").summary())
     assert "cooled from T = 3 to 1\n" in capsys.readouterr().out
 
 

@@ -210,7 +210,7 @@ def test_saved_and_sampled(fit: tp.Fit, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_unused_states_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     found = tp.fit(tp.HMM(4, "diagonal", concentration=0.1), switching(60, 1), tp.VB(restarts=3))
-    found.summary()
+    print(found.summary())
     used = found.model.occupied(found.state, found.data)
     assert 2 <= used == len(found.table()["state"]) < 4
     assert f"{used} of 4 states are used" in capsys.readouterr().out

@@ -463,7 +463,7 @@ def test_save_load_and_summary(hierarchical, tmp_path, capsys):
     hierarchical.save(tmp_path / "fit")
     again = tp.load(tmp_path / "fit")
     np.testing.assert_array_equal(again.predict(NEW).variance, hierarchical.predict(NEW).variance)
-    again.summary()
+    print(again.summary())
     printed = capsys.readouterr().out
     assert "intercept" in printed and "feature 1" in printed
 
