@@ -1,4 +1,4 @@
-"""Latent-variable thesis, figures 2.5 to 2.7: one datum, two components, and when variational Bayes prunes one.
+"""Latent-variable thesis, figures 2.5 and 2.6: one datum, two components, and when variational Bayes prunes one.
 
 x = 0, π = ½, precision 1, prior N(0, 1/v₀). Solutions of VB are where γ = g(γ) (2.97); they break the symmetry below a
 critical v₀. The thesis prints 0.97 for it; the equation gives 0.0970.
@@ -12,8 +12,6 @@ import sys
 
 import numpy as np
 from _figure import COLOURS, GREY, canvas, keep
-
-import temperance as tp
 
 QUICK: dict[str, int] = {}  # it takes seconds as it is
 GRID = np.linspace(1e-6, 1 - 1e-6, 20_000)  # an even number, so that ½ is not one of them
@@ -40,12 +38,10 @@ def critical(low: float = 0.05, high: float = 0.2) -> float:
     return high
 
 
-def separated(distance: float) -> float:
-    """EP with one datum at 0 and prior means ±distance: how far apart the posterior means of the components are."""
-    prior = tp.Normal(np.array([[-distance], [distance]]), precision=np.full((2, 1, 1), 0.1))
-    model = tp.GaussianMixture(2, covariance=[[1.0]], weights=[0.5, 0.5], prior=prior)
-    found = tp.fit(model, np.zeros((1, 1)), tp.EP(), seed=0).posterior["components"].location
-    return float(np.ptp(np.asarray(found)))
+def crossings(precision: float) -> np.ndarray:
+    """The responsibilities γ that solve the equation, off the two ends of the grid."""
+    above = np.sign(g(GRID, precision) - GRID)
+    return GRID[1:][np.diff(above) != 0]
 
 
 def main(folder: str | None = None) -> dict[str, float]:
@@ -57,9 +53,11 @@ def main(folder: str | None = None) -> dict[str, float]:
     left.plot([0, 1], [0, 1], color=GREY, linewidth=1)
     left.set(xlabel="γ", ylabel="g(γ)", title="solutions of VB: where g crosses the diagonal")
     left.legend(frameon=False, fontsize=8)
-    distances = np.linspace(0, 6, 13)
-    right.plot(distances, [separated(each) for each in distances], "o-", color=COLOURS[0], markersize=3)
-    right.set(xlabel="prior means at ±", ylabel="distance of posterior means", title="EP as the modes separate")
+    for precision in np.geomspace(0.005, 0.3, 120):
+        found = crossings(precision)
+        right.plot(np.full(len(found), precision), found, ".", color=COLOURS[0], markersize=2)
+    right.axvline(at, color=GREY, linewidth=1, linestyle="--")
+    right.set(xlabel="prior precision v₀", ylabel="γ", xscale="log", title=f"one solution above v₀ = {at:.4f}")
     keep(figure, "two-modes", folder)
     return {"critical": at}
 

@@ -1,6 +1,7 @@
 """`temperance reproduce`: every name draws its figure, and simulated data are called that in the figure."""
 
 import inspect
+from pathlib import Path
 
 import pytest
 
@@ -47,11 +48,15 @@ def test_every_figure_has_a_claim_and_a_verdict(capsys):
     assert set(claims) == set(NAMES)
     for claim in claims.values():
         assert claim.verdict.split()[0].rstrip(":,;") in {"reproduced", "differs", "galaxies", "cannot"}
+    page = (Path(__file__).parents[2] / "docs" / "gallery.md").read_text("utf-8")
+    assert all(
+        f"| `{name}` | {claim.figures} | {claim.claim} | {claim.verdict} |" in page for name, claim in claims.items()
+    )
     assert main(["reproduce", "--list"]) == 0
     listed = capsys.readouterr().out
     for figures in (
         "2.1",
-        "2.5 to 2.7",
+        "2.5 and 2.6",
         "3.3, 3.4",
         "3.10 to 3.13",
         "4.1 to 4.4",
