@@ -5,7 +5,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet
 
-.PHONY: demo test test-slow test-plain test-oldest test-newest package docs bench lint format clean
+.PHONY: demo test test-slow test-plain test-oldest test-newest package docs gallery bench lint format clean
 
 demo: $(VENV)/.run
 	$(VENV)/bin/temperance demo
@@ -55,6 +55,10 @@ package:
 docs: $(VENV)/.dev $(VENV)/.docs
 	$(PY) -m pytest --numprocesses auto -m docs
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+
+# Every figure of the papers in full, with times; a second call goes on where the first stopped.
+gallery: $(VENV)/.run
+	$(VENV)/bin/temperance reproduce --all
 
 bench: $(VENV)/.bench
 	$(PY) -m benchmarks

@@ -1,5 +1,7 @@
 """The Python examples in the documentation run as they stand."""
 
+import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -12,6 +14,10 @@ import temperance as tp
 from temperance import registry
 
 ROOT = Path(__file__).parents[1]
+_spec = importlib.util.spec_from_file_location("notebooks", ROOT / "docs" / "tools" / "notebooks.py")
+assert _spec is not None and _spec.loader is not None
+notebooks = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(notebooks)
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = sorted(
     page
@@ -20,8 +26,13 @@ PAGES = sorted(
 )
 
 
+TUTORIALS = {ROOT / "docs" / page for page in notebooks.PAGES}  # run as notebooks, below
+
+
 @pytest.mark.docs
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page not in TUTORIALS], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_examples_run(page: Path, tmp_path: Path) -> None:
     """All blocks of a page in one fresh interpreter, as a reader would: the tests' imports must not help."""
     script = tmp_path / "page.py"
@@ -35,6 +46,26 @@ def test_examples_run(page: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", script.name]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.docs
+@pytest.mark.parametrize("page", notebooks.PAGES)
+def test_notebooks_run_and_show_their_output(page: str) -> None:
+    """Each in a fresh interpreter; the build then offers it with its output (docs/tools/notebooks.py)."""
+    path = notebooks.RUN / notebooks.target(page).replace("/", "-")
+    command = [sys.executable, "-W", "error", "docs/tools/notebooks.py", f"docs/{page}", str(path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "jax")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    code = [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["execution_count"] for cell in code) and any(cell["outputs"] for cell in code)
+
+
+def test_there_are_eight_tutorials_with_links_to_their_notebooks() -> None:
+    assert len(notebooks.PAGES) >= 8 and all((ROOT / "docs" / page).exists() for page in notebooks.PAGES)
+    told = notebooks.cells("# A\n\nSee [b](b.md).\n\n```python\nprint(1)\n```\n")
+    notebooks.execute(told)
+    assert [cell["source"] for cell in told] == ["# A\n\nSee b.", "print(1)"] and told[1]["outputs"][0]["text"] == "1\n"
 
 
 # What we do not write: notebook voice, histories of measurements, riddles.

@@ -12,7 +12,7 @@ FUNCTION = re.compile(r"<mi>(log|exp|ln|min|max|cosh)</mi>")
 
 
 def mathml(latex: str, display: str) -> str:
-    """The converter leaves some things to correct: large braces, upright words, the space around ~ and functions."""
+    """The converter leaves some things to correct: large braces, upright words, space around ~ and functions."""
     for printed, known in LARGE.items():
         latex = latex.replace(printed, known)
     latex = re.sub(r"\\mathrm\{([^{}]+)\}", r"\\text{\1}", latex)

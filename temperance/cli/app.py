@@ -234,11 +234,19 @@ def reproduce(
     name: Annotated[str | None, typer.Argument(help="The figure; without one, the names are listed.")] = None,
     out: Annotated[Path, typer.Option(help="The folder for the figure.")] = Path("out"),
     quick: Annotated[bool, typer.Option("--quick", help="Few starts and draws: seconds, but not the result.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the names with the papers' figures.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All of them, and a page of ours beside the papers'.")
+    ] = False,
 ) -> None:
     """Regenerate a figure of the papers."""
-    from .gallery import figures, make_figure
+    from .gallery import claims, figures, make_all, make_figure
 
-    if name is None:
+    if listed:
+        typer.echo("\n".join(f"{figure:22s} {claim.figures}" for figure, claim in claims().items()))
+    elif everything:
+        typer.echo(f"the page is {make_all(out, quick)}")
+    elif name is None:
         typer.echo("\n".join(figures()))
     else:
         make_figure(name, out, quick)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
+import json
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from ..errors import InvalidData, InvalidParameter
 
@@ -27,7 +32,15 @@ def load_script(name: str) -> ModuleType:
     known = figures()
     if name not in known:
         raise InvalidParameter(f"NAME must be one of {', '.join(known)}, got {name!r}")
-    script = known[name]
+    return _module(known[name])
+
+
+def claims() -> dict[str, Any]:
+    """For every figure: which ones of which paper, the claim made there, and how ours compares."""
+    return dict(_module(next(iter(figures().values())).with_name("_claims.py")).CLAIMS)
+
+
+def _module(script: Path) -> ModuleType:
     sys.path.insert(0, str(script.parent))  # the scripts share a module
     try:
         spec = importlib.util.spec_from_file_location(script.stem, script)
@@ -46,3 +59,41 @@ def make_figure(name: str, folder: Path, quick: bool = False) -> None:
         settings = ", ".join(f"{setting} = {value}" for setting, value in script.QUICK.items())
         print(f"quick settings ({settings}): the figure shows that the script runs, not the paper's result")
     script.main(str(folder), **(script.QUICK if quick else {}))
+
+
+PAGE, DONE = "the-papers-and-we.md", "reproduce.json"
+
+
+def make_all(folder: Path, quick: bool = False) -> Path:
+    """Every figure, and a page with ours beside each claim. What an earlier call has drawn is not drawn again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = folder / DONE
+    done = json.loads(kept.read_text("utf-8")) if kept.exists() else {}
+    for name in figures():
+        if done.get(name, {}).get("quick") == quick:
+            continue
+        print(f"{name} …", flush=True)
+        said, begun = io.StringIO(), time.monotonic()
+        before = {path: path.stat().st_mtime for path in folder.glob("*.png")}
+        with contextlib.redirect_stdout(said):
+            make_figure(name, folder, quick)
+        drawn = sorted(path.name for path in folder.glob("*.png") if before.get(path) != path.stat().st_mtime)
+        lines = [line for line in said.getvalue().splitlines() if not line.startswith("the figure is in")]
+        done[name] = {"quick": quick, "seconds": round(time.monotonic() - begun), "said": lines, "drawn": drawn}
+        kept.write_text(json.dumps(done), "utf-8")
+    page = folder / PAGE
+    page.write_text("\n".join(_page(done, quick)), "utf-8")
+    return page
+
+
+def _page(done: dict[str, Any], quick: bool) -> list[str]:
+    lines = ["# The papers and we", ""]
+    if quick:
+        lines += ["Quick settings: the figures show that the scripts run, not the papers' results.", ""]
+    for name, (shown, claim, verdict) in claims().items():
+        entry = done[name]
+        lines += [f"## {name}: {shown}", "", f"**The paper:** {claim}.", "", f"**Ours:** {verdict}.", ""]
+        lines += ["```text", *entry["said"], "```", ""] if entry["said"] else []
+        lines += [f"![{shown}]({image})" for image in entry["drawn"]]
+        lines += ["", f"`temperance reproduce {name}`, {entry['seconds']} s", ""]
+    return lines

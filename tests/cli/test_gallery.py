@@ -1,6 +1,7 @@
 """`temperance reproduce`: every name draws its figure, and simulated data are called that in the figure."""
 
 import inspect
+from pathlib import Path
 
 import pytest
 
@@ -40,3 +41,45 @@ def test_data_that_are_absent_are_simulated_and_called_that(monkeypatch, capsys)
     small, new, said = gallery.load_script("tempering-faces").faces(20)
     assert small.shape == (20, 16, 16) and new.shape == (500, 16, 16) and "simulated" in said
     assert "TEMPERANCE_DATA" in capsys.readouterr().out
+
+
+def test_every_figure_has_a_claim_and_a_verdict(capsys):
+    claims = gallery.claims()
+    assert set(claims) == set(NAMES)
+    for claim in claims.values():
+        assert claim.verdict.split()[0].rstrip(":,;") in {"reproduced", "differs", "galaxies", "cannot"}
+    page = (Path(__file__).parents[2] / "docs" / "gallery.md").read_text("utf-8")
+    assert all(
+        f"| `{name}` | {claim.figures} | {claim.claim} | {claim.verdict} |" in page for name, claim in claims.items()
+    )
+    assert main(["reproduce", "--list"]) == 0
+    listed = capsys.readouterr().out
+    for figures in (
+        "2.1",
+        "2.5 and 2.6",
+        "3.3, 3.4",
+        "3.10 to 3.13",
+        "4.1 to 4.4",
+        "5.1",
+        "5.2",
+        "figure 1",
+        "1a to 1d",
+    ):
+        assert figures in listed
+
+
+def test_all_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    drawn = []
+
+    def draw(name, folder, quick=False):
+        drawn.append(name)
+        print(f"result of {name}")
+        (folder / f"{name}.png").write_bytes(b"")
+
+    monkeypatch.setattr(gallery, "make_figure", draw)
+    page = gallery.make_all(tmp_path, quick=True).read_text("utf-8")
+    assert drawn == NAMES and "differs" in page and "result of two-modes" in page and "(two-modes.png)" in page
+    gallery.make_all(tmp_path, quick=True)
+    assert drawn == NAMES  # nothing is drawn twice
+    gallery.make_all(tmp_path)
+    assert len(drawn) == 2 * len(NAMES)  # the quick figures are not the result
