@@ -89,7 +89,7 @@ def _verdict(fit: Fit) -> str:
 def layout(table: dict[str, list[Any]], most: int = _ROWS) -> list[str]:
     """Lines of a table with aligned columns, cut after `most` rows."""
     columns = {name: [_cell(value) for value in values] for name, values in table.items()}
-    widths = {name: max(len(name), *(len(cell) for cell in cells)) for name, cells in columns.items()}
+    widths = {name: max(map(len, [name, *cells])) for name, cells in columns.items()}
     size = len(next(iter(columns.values())))
     rows = ["  ".join(name.rjust(widths[name]) for name in columns)]
     for index in range(min(size, most)):

@@ -162,7 +162,7 @@ def _floats(array: np.ndarray, name: str) -> np.ndarray:
     if array.dtype.kind not in "fiub":
         kind = "text" if array.dtype.kind in "US" else array.dtype
         raise InvalidData(f"{name} must be real numbers, got {kind}")
-    return np.asarray(array, dtype=np.float64)
+    return np.asarray(array, dtype=np.float64, order="C")  # sums over another order of memory have other last bits
 
 
 def _number(value: Any) -> float:

@@ -254,6 +254,9 @@ def join_corpora(parts: Sequence[Corpus], n_words: int | None = None, vocabulary
     )
 
 
+LARGEST_COUNT = 2**53
+
+
 def check_counts(counts: np.ndarray, fractional: bool = False) -> np.ndarray:
     """Refuse counts that are negative, not finite or (unless asked for) fractional."""
     if counts.dtype.kind not in "iufb":
@@ -262,6 +265,8 @@ def check_counts(counts: np.ndarray, fractional: bool = False) -> np.ndarray:
         raise InvalidData(f"counts must be finite, found {counts[~np.isfinite(counts)][0]}")
     if (counts < 0).any():
         raise InvalidData(f"counts must not be negative, found {counts[counts < 0][0]:g}")
+    if counts.size and counts.max() > LARGEST_COUNT:
+        raise InvalidData(f"counts must be at most 2⁵³, beyond which floats skip numbers, found {counts.max():g}")
     if not fractional and counts.dtype.kind == "f" and (counts != np.round(counts)).any():
         value = counts[counts != np.round(counts)][0]
         raise InvalidData(f"counts must be whole numbers, found {value:g}; fractional=True accepts fractions")

@@ -103,7 +103,13 @@ class Normal(Family):
 
     @classmethod
     def from_mean(cls, mean: NormalVector, guess: Self | None = None) -> Self:
-        return cls._matching(mean.linear, -2.0 * mean.precision - outer(mean.linear, mean.linear))
+        second = -2.0 * mean.precision
+        covariance = second - outer(mean.linear, mean.linear)
+        # Moments of a few draws, or of one again and again, have no spread in some direction but rounding.
+        flat = jnp.any(jnp.isnan(cholesky(covariance)), axis=(-2, -1), keepdims=True)
+        floor = 1e-12 * jnp.diagonal(second, axis1=-2, axis2=-1) + jnp.finfo(second.dtype).tiny
+        unit = jnp.broadcast_to(jnp.eye(floor.shape[-1]), second.shape)
+        return cls._matching(mean.linear, covariance + jnp.where(flat, floor[..., None] * unit, 0.0))
 
     @classmethod
     def _matching(cls, location: Array, covariance: Array) -> Self:

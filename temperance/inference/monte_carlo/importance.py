@@ -138,14 +138,19 @@ class ImportanceSampling(Method):
             return leaf.reshape((1, -1, *leaf.shape[3:]))[:, : self.draws]
 
         log_weights = one_chain(run.history["log_weight"])
-        # A draw of the prior may lie where the likelihood underflows: its weight is zero.
-        log_weights = np.where(np.isnan(log_weights), -np.inf, log_weights)
+        # A draw of the prior may lie where the likelihood underflows, or overflow itself: its weight is zero, and the
+        # best draw stands in its place.
+        lost = np.isnan(log_weights)
+        log_weights = np.where(lost, -np.inf, log_weights)
+        kept = np.where(lost[0], np.argmax(log_weights[0]), np.arange(log_weights.shape[1]))
         estimate, khat = upwards(log_weights[0]), pareto_khat(log_weights[0])
         draws = effective_draws(log_weights[0])
         doubts = self._doubts(log_weights[0], estimate, khat, draws)
         notes = [*self.notes, *doubts]
         return Result(
-            state=Draws(jax.tree.map(one_chain, run.history["draws"]), jnp.asarray(log_weights)),
+            state=Draws(
+                jax.tree.map(lambda leaf: one_chain(leaf)[:, kept], run.history["draws"]), jnp.asarray(log_weights)
+            ),
             log_evidence=estimate.log_evidence,
             history={"log_weight": log_weights[0]},
             converged=not doubts and not run.interrupted,

@@ -36,7 +36,7 @@ from .._normaliser import Normaliser
 from .._tempering import Heated
 from .columns import ColumnsPair, profile_of
 from .heat import GAUSSIAN, heated_mixture, mixture_normaliser, one_pair, pair_volume, seen_numbers
-from .likelihoods import as_pair, axes_of, log_known_weights, pair_log_base, require_conjugate, stack_prior
+from .likelihoods import as_pair, axes_of, log_known_weights, match_rows, pair_log_base, require_conjugate, stack_prior
 from .occupancy import occupancy
 from .profiles import Profiles, profiles
 from .starts import Start, as_start, kind_of_restart, label_messages, match_start, start_labels
@@ -315,6 +315,7 @@ class Mixture(Profiling, Predicting, Enumerable):
         """Data to predict, checked against the data the model was completed with."""
         x = self._rows(data, new=True)
         self._match_width(self._families()["components"], x)
+        match_rows(self._families()["components"], x)
         return self.to_internal(x)
 
     def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:

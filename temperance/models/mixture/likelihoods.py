@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ...errors import InvalidParameter
+from ...errors import InvalidData, InvalidParameter
 from ...families import (
     Bernoulli,
     Categorical,
@@ -89,6 +89,17 @@ def stack_prior(prior: Family, pair: Pair, size: int, columns: int | None) -> Fa
     raise InvalidParameter(
         f"prior must be one distribution or {size} of them, got a batch of shape {prior.batch_shape}"
     )
+
+
+def match_rows(components: Family, x: np.ndarray) -> None:
+    """Refuse new rows with another number of columns than the components, of whichever family, are for."""
+    width = x.shape[1]
+    if isinstance(components, Independent):
+        width = components.inner.natural.batch_shape[-1]
+    elif isinstance(components, Dirichlet):
+        width = components.concentration.shape[-1]
+    if x.shape[1] != width:
+        raise InvalidData(f"data has {x.shape[1]} columns, but the model is for {width}")
 
 
 def require_conjugate(prior: Family, pair: Pair, x: np.ndarray) -> None:

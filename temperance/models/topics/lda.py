@@ -40,7 +40,7 @@ from .by import TopicsBy, shares_by
 from .documents import Collapsible, Documents, as_documents, corpus_of, given_documents
 from .heat import topic_heat, topics_normaliser, with_costs
 from .priors import Symmetric
-from .report import NAMING, mean_topics, proportions, top_words
+from .report import LEAST, NAMING, mean_topics, proportions, top_words, topic_weights
 from .walk import Local, document_terms, local_step, mean_energy
 
 _LEARNED = ("document_prior", "topic_prior")
@@ -353,8 +353,12 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
 
     def log_predictive(self, q: Posterior, x: Documents) -> Float[Array, " n"]:
         """A lower bound on log p(document | mean topics): exact sums over its proportions do not exist."""
-        lam: Array = q.blocks["topics"].concentration  # type: ignore[attr-defined]
-        log_beta = jnp.log(lam) - jnp.log(jnp.sum(lam, axis=1, keepdims=True))
+        topics: Any = q.blocks["topics"]
+        if isinstance(topics, Point):
+            log_beta = jnp.log(jnp.maximum(topics.mode(), LEAST))
+        else:
+            lam = topics.concentration
+            log_beta = jnp.log(lam) - jnp.log(jnp.sum(lam, axis=1, keepdims=True))
         found, m = self.infer(q.blocks, x, log_beta)
         return self.document_part(m, x, jnp.ones_like(x.lengths), found)[0]
 
@@ -384,8 +388,7 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         return proportions(self, q, self.new_corpus(documents))
 
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
-        assert isinstance(q.blocks["topics"], Dirichlet)
-        weight = np.asarray(jnp.sum(q.blocks["topics"].concentration, axis=1))
+        weight = topic_weights(q).sum(axis=1)
         order = np.argsort(-weight, kind="stable")
         words = self.topics(q, 6, NAMING)
         return {

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from ...data import Corpus
 from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
+from ...families import Point
 from ...programs import program
 from .._model import Posterior
 from .documents import Documents
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .lda import LDA
 
 _ROWS = 4096  # documents treated at a time
+LEAST = 1e-300  # the probability of a word that a point estimate gives none
 NAMING = 0.6  # the relevance by which words name a topic (Sievert and Shirley, 2014)
 
 
@@ -79,7 +81,7 @@ def top_words(model: LDA, q: Posterior, n_words: int, relevance: float = 1.0) ->
     if isinstance(n_words, bool) or not isinstance(n_words, int | np.integer) or n_words < 1:
         raise InvalidParameter(f"n_words must be a whole number of at least 1, got {n_words!r}")
     beta = mean_topics(q)
-    lam = np.asarray(q.blocks["topics"].concentration)  # type: ignore[attr-defined]
+    lam = topic_weights(q)
     overall = lam.sum(axis=0) / lam.sum()
     names = None if model.vocabulary is None else model.vocabulary.words
     result = []
@@ -91,9 +93,22 @@ def top_words(model: LDA, q: Posterior, n_words: int, relevance: float = 1.0) ->
     return result
 
 
+def topic_weights(q: Posterior) -> Float[np.ndarray, "k v"]:
+    """What E[β] is in proportion to: concentrations, or at a point the counts whose shares are its probabilities.
+
+    A point may give a word no probability at all; it gets the least whose logarithm is finite.
+    """
+    topics = q.blocks["topics"]
+    if not isinstance(topics, Point):
+        return np.asarray(topics.concentration)  # type: ignore[attr-defined]
+    counts = np.maximum(np.asarray(topics.natural.log), 0.0)
+    totals = np.maximum(counts.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    return totals * np.maximum(np.asarray(topics.mode()), LEAST)
+
+
 def mean_topics(q: Posterior) -> Float[np.ndarray, "k v"]:
     """E[β], one row per topic."""
-    lam = np.asarray(q.blocks["topics"].concentration)  # type: ignore[attr-defined]
+    lam = topic_weights(q)
     return lam / lam.sum(axis=1, keepdims=True)
 
 

@@ -1,0 +1,352 @@
+"""The standing attack: every model × every method × every hostile input ends in a right answer or in a named sentence.
+
+    python -m tests.faults.attack --jobs 16 --out attack.jsonl --part 1/4
+    python -m tests.faults.attack --count attack-*.jsonl
+
+Models and methods come from the registry: a new one is attacked without a line here. One process attacks one pair of
+a model and a method; if it dies, the input that killed it is noted and another process goes on with the next one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import temperance as tp
+from temperance.errors import TemperanceError
+from temperance.registry import MethodEntry, ModelEntry, methods, models
+from tests.faults.inputs import INPUTS, leaves
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 120  # seconds for one case, compilation included
+GOOD = ("answered", "refused", "unsupported")
+
+RNG = np.random.default_rng(0)
+ROWS = 12
+REAL = RNG.integers(0, 12, size=(ROWS, 2)) + 40.0 * (np.arange(ROWS) % 2)[:, None]
+COUNTS = RNG.poisson(3.0, size=(ROWS, 2)) + 15.0 * (np.arange(ROWS) % 2)[:, None] + 1.0
+BINARY = np.where(RNG.uniform(size=(ROWS, 2)) < 0.1, 1.0, 0.0) + (np.arange(ROWS) % 2)[:, None]
+BINARY = np.minimum(BINARY, 1.0)
+WORDS = RNG.poisson(1.0, size=(ROWS, 6)) + np.eye(6)[np.arange(ROWS) % 6]
+
+
+class Case(NamedTuple):
+    """A model as it is made anew for each fit, and clean data for it; `split` where the last column is the target."""
+
+    make: Callable[[], Any]
+    clean: np.ndarray
+    split: bool = False
+
+
+def coins() -> Any:
+    """A graph: a mixture of two coins, each tossed twice."""
+    g = tp.Graph()
+    heads = g.beta("heads", 1.0, 1.0, plates=g.plate("k", 2))
+    z = g.categorical("z", g.dirichlet("share", [1.0, 1.0]), plates="n")
+    g.bernoulli("x", heads[z], plates=("n", g.plate("toss", 2)), observed=True)
+    return g.model()
+
+
+def noisy() -> Any:
+    """A graph: numbers around one mean, in noise that is learnt."""
+    g = tp.Graph()
+    g.normal("x", g.normal("mean", 0.0, 1e-4), g.gamma("noise", 1.0, 1.0), plates=("n", g.plate("d", 2)), observed=True)
+    return g.model()
+
+
+def clean_for(entry: ModelEntry) -> tuple[np.ndarray, bool]:
+    likelihood = entry.arguments.get("likelihood", "")
+    if entry.data == "inputs and targets":
+        target = {"LinearRegression": REAL[:, 1], "PoissonRegression": COUNTS[:, 0]}.get(entry.name, BINARY[:, 0])
+        return np.column_stack([REAL[:, 0], target]), True
+    if entry.data == "corpus":
+        return WORDS, False
+    if likelihood in ("bernoulli", "categorical"):
+        return BINARY, False
+    return (COUNTS if entry.data == "counts" else REAL), False
+
+
+def entries() -> Iterator[tuple[str, Case]]:
+    for entry in models():
+        if entry.command:
+            clean, split = clean_for(entry)
+            yield entry.command, Case(lambda entry=entry: entry.make(2), clean, split)
+
+
+FURTHER = {
+    "mixture, diagonal": Case(lambda: tp.GaussianMixture(2, covariance="diag"), REAL),
+    "mixture, spherical": Case(lambda: tp.GaussianMixture(2, covariance="spherical"), REAL),
+    "mixture, known covariance": Case(lambda: tp.GaussianMixture(2, covariance=4.0 * np.eye(2)), REAL),
+    "mixture, holes": Case(lambda: tp.GaussianMixture(2, missing="marginalise"), REAL),
+    "mixture of 20": Case(lambda: tp.GaussianMixture(20), REAL),
+    "counts, holes": Case(lambda: tp.Mixture(2, "poisson", missing="marginalise"), COUNTS),
+    "process, diagonal": Case(lambda: tp.DirichletProcessMixture(3, "diagonal"), REAL),
+    "states, on or off": Case(lambda: tp.HMM(2, "bernoulli", missing="marginalise"), BINARY),
+    "states, counts": Case(lambda: tp.HMM(2, "poisson"), COUNTS),
+    "topics, 20": Case(lambda: tp.LDA(20), WORDS),
+    "principal components": Case(lambda: tp.FactorAnalysis(1, noise="isotropic"), REAL),
+    "factors, holes": Case(lambda: tp.FactorAnalysis(1, missing="marginalise"), REAL),
+    "local level": Case(lambda: tp.StateSpace.local_level(missing="marginalise"), REAL),
+    "relevance": Case(lambda: tp.LinearRegression(ard=True), np.column_stack([REAL, COUNTS[:, 0]]), True),
+    "graph, coins": Case(coins, BINARY),
+    "graph, noise": Case(noisy, REAL),
+}
+CASES: dict[str, Case] = dict(entries()) | FURTHER
+
+# Small budgets; a method that is not named here runs with its defaults.
+VB = tp.VB(max_iter=20, restarts=2)
+SMALL: dict[str, dict[str, Any]] = {
+    "VB": {"max_iter": 20, "restarts": 2},
+    "Annealed": {"method": VB, "schedule": [2.0, 1.0]},
+    "VT": {"method": VB, "temperatures": (1.0, 2.0), "length": 5},
+    "LVT": {"method": VB, "temperatures": (1.0, 2.0), "length": 5},
+    "MessagePassing": {"alpha": 0.5, "max_passes": 5, "restarts": 1},
+    "EP": {"max_passes": 5, "restarts": 1},
+    "Laplace": {"restarts": 2, "max_iter": 20},
+    "SVI": {"batch_size": 4, "steps": 10},
+    "CVB0": {"passes": 5},
+    "EM": {"max_iter": 10, "restarts": 2},
+    "ParallelTempering": {"draws": 8, "warmup": 4, "replicas": 3},
+    "AIS": {"particles": 4, "temperatures": 5},
+    "SMC": {"particles": 16, "populations": 4},
+    "ImportanceSampling": {"draws": 64},
+    "Gibbs": {"draws": 8, "warmup": 2, "chains": 2},
+    "CollapsedGibbs": {"draws": 8, "warmup": 2, "chains": 1},
+    "VariationalKernel": {"draws": 8, "warmup": 2, "chains": 1},
+}
+METHODS: dict[str, MethodEntry] = {entry.command: entry for entry in methods()}
+PAIRS = [(model, method) for model in CASES for method in METHODS]
+
+
+def method(command: str) -> Any:
+    entry = METHODS[command]
+    return getattr(tp, entry.name)(**SMALL.get(entry.name, dict(entry.arguments)))
+
+
+def fed(case: Case, value: Any) -> Any:
+    """Data as the model takes them: inputs and targets apart, where it has both."""
+    if not case.split:
+        return value
+    if isinstance(value, np.ndarray) and value.ndim == 2 and value.shape[1] > 1 and value.dtype.names is None:
+        return value[:, :-1], value[:, -1]
+    return value, case.clean[:, -1]
+
+
+class Outcome(NamedTuple):
+    outcome: str
+    detail: str = ""
+    evidence: float | None = None
+
+
+def ask(fit: Any, case: Case) -> Iterator[tuple[str, Any]]:
+    """All that a fit can be asked; what it cannot answer is a sentence."""
+    inputs, _ = fed(case, case.clean) if case.split else (case.clean, None)
+    asked: dict[str, Callable[[], Any]] = {
+        "table": fit.table,
+        "posterior": lambda: fit.posterior,
+        "summary": lambda: fit._repr_html_(),
+        "log_predictive": lambda: fit.log_predictive(fed(case, case.clean)),
+        "predict": lambda: fit.predict(inputs),
+        "transform": lambda: fit.transform(case.clean),
+        "responsibilities": lambda: fit.responsibilities(case.clean),
+        "sample": lambda: fit.sample(0, 2),
+    }
+    for name, question in asked.items():
+        try:
+            yield name, question()
+        except TemperanceError as error:
+            yield name, str(error)
+
+
+def attempt(case: Case, by: Any, data: Any) -> Outcome:
+    """One fit with all that is asked of it; errors that are not ours go through."""
+    try:
+        fit = tp.fit(case.make(), data, by, seed=0)
+    except tp.errors.UnsupportedMethod as error:
+        return sentence("unsupported", error)
+    except TemperanceError as error:
+        return sentence("refused", error)
+    if fit.log_evidence is not None and not np.isfinite(fit.log_evidence):
+        return Outcome("nan", "log_evidence")
+    # A restart without an evidence is a NaN in the history of restarts.
+    history = {name: values for name, values in fit.history.items() if name != "restarts"}
+    for part, value in (("state", fit.state), ("bracket", fit.bracket), ("history", history)):
+        if any(np.isnan(array).any() for array in leaves(value)):
+            return Outcome("nan", part)
+    for name, answer in ask(fit, case):
+        if isinstance(answer, str) and name != "summary" and (not answer or "\n" in answer):
+            return Outcome("raw", f"{name}: {answer}")
+        if any(np.isnan(array).any() for array in leaves(answer)):
+            return Outcome("nan", name)
+        if name == "summary" and "nan" in str(answer).split():
+            return Outcome("nan", name)
+    return Outcome("answered", "", fit.log_evidence)
+
+
+def sentence(outcome: str, error: TemperanceError) -> Outcome:
+    text = str(error)
+    return Outcome(outcome if text and "\n" not in text and len(text) < 600 else "raw", text)
+
+
+@contextlib.contextmanager
+def limited(seconds: int) -> Iterator[None]:
+    def late(*_: Any) -> None:
+        raise TimeoutError(f"no answer in {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def attack(model: str, by: str, name: str, clean: dict[str, Outcome]) -> Outcome:
+    """The outcome of one case; `clean` remembers the answer to the clean data of each pair."""
+    case, hostile = CASES[model], INPUTS[name]
+    try:
+        with limited(PATIENCE), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if model + by not in clean:
+                clean[model + by] = attempt(case, method(by), fed(case, case.clean))
+            if clean[model + by].outcome == "unsupported":
+                return clean[model + by]  # the pair is refused before the data are looked at
+            found = attempt(case, method(by), fed(case, hostile.make(case.clean)))
+    except TimeoutError as error:
+        return Outcome("hang", str(error))
+    except Exception as error:
+        return Outcome("raw", f"{type(error).__name__}: {str(error)[:300]}{place(error)}")
+    if hostile.same and found.outcome == "answered" and found.evidence != clean[model + by].evidence:
+        return Outcome("wrong", f"{found.evidence} instead of {clean[model + by].evidence}")
+    return found
+
+
+def place(error: BaseException) -> str:
+    """The last line of ours that the error came through."""
+    last, trace = "", error.__traceback__
+    while trace is not None:
+        file = Path(trace.tb_frame.f_code.co_filename)
+        if "temperance" in file.parts and "site-packages" not in file.parts:
+            last = f" at {file.name}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return last
+
+
+def work(model: str, by: str, names: list[str]) -> None:
+    """Attack one pair in this process, a line of JSON for each case."""
+    import jax
+
+    jax.config.update("jax_compilation_cache_dir", str(ROOT / ".cache" / "jax"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+    jax.config.update("jax_disable_most_optimizations", True)
+    clean: dict[str, Outcome] = {}
+    for name in names:
+        began = time.perf_counter()
+        found = attack(model, by, name, clean)
+        line = {"model": model, "method": by, "input": name, **found._asdict(), "s": time.perf_counter() - began}
+        print(json.dumps(line), flush=True)
+
+
+def pair_in_processes(pair: tuple[str, str], names: list[str], write: Callable[[str], None]) -> None:
+    """One pair in a process of its own, and in another one after each input that ends the process."""
+    names = list(names)
+    while names:
+        command = [sys.executable, "-m", "tests.faults.attack", "--pair", *pair, "--inputs", json.dumps(names)]
+        environment = {**os.environ, "TEMPERANCE_CACHE": ""}
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+        with subprocess.Popen(command, cwd=ROOT, env=environment, **pipes) as process:
+            timer = _Killer(process, 2 * PATIENCE)
+            for line in process.stdout:  # type: ignore[union-attr]
+                timer.reset()
+                if line.startswith("{"):
+                    write(line)
+                    names.pop(0)
+            timer.stop()
+        if names:
+            detail = f"the process ended with {process.returncode}"
+            lost = {"model": pair[0], "method": pair[1], "input": names.pop(0), "outcome": "crash", "detail": detail}
+            write(json.dumps(lost) + "\n")
+
+
+class _Killer:
+    """Kills a process that says nothing for so many seconds."""
+
+    def __init__(self, process: Any, seconds: float):
+        self.process, self.seconds = process, seconds
+        self.reset()
+
+    def reset(self) -> None:
+        from threading import Timer
+
+        self.stop()
+        self.timer = Timer(self.seconds, self.process.kill)
+        self.timer.daemon = True
+        self.timer.start()
+
+    def stop(self) -> None:
+        if hasattr(self, "timer"):
+            self.timer.cancel()
+
+
+def count(lines: list[dict[str, Any]]) -> dict[str, int]:
+    return dict(Counter(line["outcome"] for line in lines))
+
+
+def show(files: list[str]) -> int:
+    """Print the counts of these files and every case that ended badly; how many those are."""
+    lines = [json.loads(line) for file in files for line in Path(file).read_text().splitlines()]
+    bad = [line for line in lines if line["outcome"] not in GOOD]
+    alike: dict[tuple[str, str], list[str]] = {}
+    for line in bad:
+        where = f"{line['model']} / {line['method']} / {line['input']}"
+        alike.setdefault((line["outcome"], line["detail"][:200]), []).append(where)
+    for (outcome, detail), places in alike.items():
+        print(f"{outcome}: {detail}\n  {len(places)} times: {'; '.join(places[:8])}")
+    print(f"{len(lines)} cases: {count(lines)}; {len(bad)} ended badly")
+    return len(bad)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--out", default="attack.jsonl")
+    parser.add_argument("--part", default="1/1", help="this part of all pairs, as 2/5")
+    parser.add_argument("--only", default="", help="pairs with this in `model, method`")
+    parser.add_argument("--inputs", default="", help="a JSON list of inputs, all if left out")
+    parser.add_argument("--pair", nargs=2, help="one pair, in this process")
+    parser.add_argument("--count", nargs="+", help="count the outcomes in these files")
+    given = parser.parse_args()
+    names = json.loads(given.inputs) if given.inputs else list(INPUTS)
+    if given.count:
+        sys.exit(show(given.count) > 0)
+    if given.pair:
+        return work(*given.pair, names)
+    part, parts = map(int, given.part.split("/"))
+    chosen = [pair for pair in PAIRS if given.only in ", ".join(pair)][part - 1 :: parts]
+    with open(given.out, "w") as file, ThreadPoolExecutor(given.jobs) as pool:
+
+        def write(line: str) -> None:
+            file.write(line)
+            file.flush()
+
+        list(pool.map(lambda pair: pair_in_processes(pair, names, write), chosen))
+    sys.exit(show([given.out]) > 0)
+
+
+if __name__ == "__main__":
+    main()
