@@ -64,6 +64,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .models.linear.generalised import ProbitRegression as ProbitRegression
     from .models.linear.regression import LinearRegression as LinearRegression
     from .models.linear.state_space import StateSpace as StateSpace
+    from .models.linear.switching import SwitchingStateSpace as SwitchingStateSpace
     from .models.mixture.classes import ClassMixture as ClassMixture
     from .models.mixture.dirichlet_process import DirichletProcessMixture as DirichletProcessMixture
     from .models.mixture.finite import Mixture as Mixture

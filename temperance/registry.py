@@ -172,6 +172,10 @@ _MODELS = (
         "a series that follows hidden states; rows are steps", "sequences", "state", _LINEAR,
         flags={"missing": Flag("missing")},
     ),
+    ModelEntry(
+        "SwitchingStateSpace", "", "models.linear.switching",
+        "a series whose hidden states follow one of several linear laws in turn", "sequences", "regime",
+    ),
     *(
         ModelEntry(
             "LinearRegression", command, "models.linear.regression", about, "inputs and targets", "weight", _LINEAR,

@@ -26,6 +26,7 @@ if _typing.TYPE_CHECKING:
     from .linear.generalised import ProbitRegression as ProbitRegression
     from .linear.regression import LinearRegression as LinearRegression
     from .linear.state_space import StateSpace as StateSpace
+    from .linear.switching import SwitchingStateSpace as SwitchingStateSpace
     from .mixture.dirichlet_process import DirichletProcessMixture as DirichletProcessMixture
     from .mixture.finite import Mixture as Mixture
     from .mixture.gaussian import GaussianMixture as GaussianMixture
@@ -42,6 +43,7 @@ _names, __getattr__ = _lazy(
         "linear.generalised": ("LogisticRegression", "PoissonRegression", "ProbitRegression"),
         "linear.regression": ("LinearRegression",),
         "linear.state_space": ("StateSpace",),
+        "linear.switching": ("SwitchingStateSpace",),
         "mixture.dirichlet_process": ("DirichletProcessMixture",),
         "mixture.finite": ("Mixture",),
         "mixture.gaussian": ("GaussianMixture",),

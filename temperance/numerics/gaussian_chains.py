@@ -107,22 +107,61 @@ def _(primals, tangents):  # type: ignore[no-untyped-def]
     return done.value, dot
 
 
-@jax.jit  # traced once, for the value and for the moments of every walk
+def linked_integral(
+    linear: Float[Array, "t k"],
+    precision: Float[Array, "t k k"],
+    couplings: Float[Array, "t-1 k k"],
+    key: Key[Array, ""] | None = None,
+) -> Float[Array, ""]:
+    """The integral above with a matrix G_t for each pair of neighbours."""
+    if key is None:
+        return _linked(linear, precision, couplings)
+    done = _eliminate_tables(linear, precision, _with_first(couplings))
+    z = stop_gradient(_draw(key, done))
+    exponent = jnp.sum(linear * z) - 0.5 * jnp.sum(precision * outer(z, z)) + jnp.sum(couplings * outer(z[1:], z[:-1]))
+    return stop_gradient(done.value) + (exponent - stop_gradient(exponent))
+
+
+def _with_first(couplings: Float[Array, "t-1 k k"]) -> Float[Array, "t k k"]:
+    return jnp.concatenate([jnp.zeros((1, *couplings.shape[1:])), couplings])
+
+
+@jax.custom_jvp
+def _linked(linear: Array, precision: Array, couplings: Array) -> Float[Array, ""]:
+    return _eliminate_tables(linear, precision, _with_first(couplings)).value
+
+
+@_linked.defjvp
+def _(primals, tangents):  # type: ignore[no-untyped-def]
+    linear, precision, couplings = primals
+    linear_dot, precision_dot, couplings_dot = tangents
+    done = _eliminate_tables(linear, precision, _with_first(couplings))
+    m = _moments(done)
+    pairs, second = m.lagged[1:] + outer(m.mean[1:], m.mean[:-1]), m.covariance + outer(m.mean, m.mean)
+    dot = jnp.sum(m.mean * linear_dot) - 0.5 * jnp.sum(second * precision_dot) + jnp.sum(pairs * couplings_dot)
+    return done.value, dot
+
+
 def _eliminate(linear: Array, precision: Array, coupling: Array, links: Array) -> Eliminated:
+    return _eliminate_tables(linear, precision, links.at[0].set(0.0)[:, None, None] * coupling[None])
+
+
+@jax.jit  # traced once, for the value and for the moments of every walk
+def _eliminate_tables(linear: Array, precision: Array, couplings: Array) -> Eliminated:
+    """`couplings` are those of each z_t with z_{t−1}, zero for the first."""
     k = linear.shape[-1]
     identity = jnp.eye(k)
 
     # What the recursion itself does not need is worked out afterwards, for all steps at once.
     def step(before: tuple[Array, Array], here: tuple[Array, Array, Array]) -> tuple[tuple[Array, Array], Any]:
         factor, r = before
-        h, j, link = here
-        half = whiten(factor, jnp.concatenate([link * coupling.T, r[:, None]], axis=1))
+        h, j, coupling = here
+        half = whiten(factor, jnp.concatenate([coupling.T, r[:, None]], axis=1))
         across = half[:, :k].T @ half
         now = (cholesky(j - across[:, :k]), h + across[:, k])
         return now, (*now, half[:, :k])
 
-    none = links.at[0].set(0.0)
-    _, (factors, r, halves) = jax.lax.scan(step, (identity, jnp.zeros(k)), (linear, precision, none))
+    _, (factors, r, halves) = jax.lax.scan(step, (identity, jnp.zeros(k)), (linear, precision, couplings))
     right = jnp.concatenate([jnp.broadcast_to(identity, factors.shape), r[..., None]], axis=2)
     inverses, white = jnp.split(whiten(factors, right), [k], axis=2)
     value = 0.5 * (jnp.sum(jnp.square(white)) - jnp.sum(log_det(factors)) + linear.size * LOG_2PI)

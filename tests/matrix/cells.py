@@ -59,6 +59,7 @@ REFUSED = {
     "PoissonRegression": {"VT", "LVT", "CVB0", "EM", "CollapsedGibbs"},
     "FactorAnalysis": {"LVT", "CVB0", *_MIXTURES_ONLY},
     "StateSpace": {"VT", "LVT", "CVB0", *_MIXTURES_ONLY},
+    "SwitchingStateSpace": {"VT", "LVT", "CVB0", *_MIXTURES_ONLY, *_SUMMED_OUT},
     "Graph": {"VT", "LVT", "CVB0", "CollapsedGibbs"},
 }
 # Draws of these have no predictive density to compare; their joint distribution is tested (test_geweke.py). The
@@ -71,6 +72,7 @@ WITHOUT_TRUTH = {
     ("FactorialMixture", "Gibbs"),
     ("StateSpace", "Gibbs"),
     ("StateSpace", "VariationalKernel"),
+    ("SwitchingStateSpace", "Gibbs"),
     ("DirichletProcessMixture", "EM"),
     ("ClassMixture", "EM"),
     ("Graph", "ImportanceSampling"),
@@ -111,5 +113,6 @@ COVERING = {
     "PoissonRegression": ("VB", "EP", "Gibbs", "Laplace"),
     "FactorAnalysis": ("Annealed", "ParallelTempering", "EM"),
     "StateSpace": ("VB", "AIS", "EM"),
+    "SwitchingStateSpace": ("VB", "AIS", "EM"),
     "Graph": ("VB", "EP", "Gibbs", "Laplace"),
 }

@@ -88,6 +88,18 @@ def states(rng: np.random.Generator) -> tuple[tp.models.Model, Any]:
     return model, (x, [rng.normal(size=(length, 1)) for length in (4, 2)])
 
 
+def switches(rng: np.random.Generator) -> tuple[tp.models.Model, Any]:
+    """Two series that follow one of two laws, with a hole."""
+    law = tp.MatrixNormalWishart(
+        0.3 * rng.normal(size=(1, 1)), [[rng.uniform(3, 5)]], rng.uniform(12, 16), [[rng.uniform(4, 9)]]
+    )
+    noise, delta = tp.Gamma(rng.uniform(6, 8), rng.uniform(2, 6)), rng.uniform(0.5, 3, (2, 2))
+    model = tp.SwitchingStateSpace(2, 1, dynamics=law, noise=noise, concentration=delta, missing="marginalise")
+    x = [rng.normal(size=(4, 1)) for _ in range(2)]
+    x[0][2] = np.nan
+    return model, x
+
+
 def chain(rng: np.random.Generator) -> tuple[tp.models.Model, Any]:
     """A sequence with a step and an entry that were not seen."""
     prior = tp.Beta(*rng.uniform(0.5, 3, 2))
@@ -135,6 +147,7 @@ ENTRIES = [
     Entry("mixture with outliers", outliers),
     Entry("factor analysis with holes", factors),
     Entry("state space", states),
+    Entry("switching state space with a hole", switches),
     Entry("hidden Markov model with holes", chain, weighted=False),
     Entry("graph, two regressions with holes", lines),
     Entry("graph, Gaussian chain with holes", walks),

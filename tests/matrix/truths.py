@@ -16,7 +16,7 @@ from scipy.special import betaln, gammaln, log_ndtr, logsumexp
 from scipy.stats import gamma, multivariate_normal, norm
 
 import temperance as tp
-from tests.exact import enumeration, marginals, paths
+from tests.exact import enumeration, marginals, paths, switching
 
 
 @dataclass(frozen=True)
@@ -330,6 +330,13 @@ PROBLEMS: dict[str, Problem] = {
             noise=tp.Gamma(3.0, 2.0), state_noise=tp.Gamma(3.0, 1.0), start=9.0, centre=5.0, scale=1.0
         ),
         SERIES, local_level, 0.5,
+    ),
+    "SwitchingStateSpace": Problem(
+        lambda: tp.SwitchingStateSpace(
+            2, 2, dynamics=tp.WeightsAndPrecision(switching.WEIGHTS, switching.PRECISIONS), start=[1.0, 2.0], noise=0.4,
+            observation=switching.LOOK, concentration=switching.MOVES,
+        ),
+        switching.SERIES, lambda x: switching.every_path(x).log_evidence, 2.0,
     ),
     "Graph": Problem(
         graph_of_a_mixture, LINE[:, 0], lambda x: enumeration.log_evidence(x[:, None], gaussian, np.ones(2)), 1.1,
