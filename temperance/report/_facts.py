@@ -10,7 +10,7 @@ from ..errors import UnsupportedMethod
 from ..families import Product
 from ..fit import Fit
 from ..models import Posterior
-from ..models._answers import Enumerable
+from ..models._answers import Clustering, Enumerable, require
 
 
 class Gaussians(NamedTuple):
@@ -33,6 +33,12 @@ def data_of(fit: Fit) -> np.ndarray | None:
         return None
     x = np.asarray(fit.data.values, dtype=np.float64)[: fit.data.size]
     return x if fit.model.shift is None else x + np.asarray(fit.model.shift)
+
+
+def shares_of(fit: Fit) -> np.ndarray:
+    """The probability of each part that holds data, the largest first, for every row that was fitted."""
+    model = require(fit.model, Clustering)
+    return np.asarray(model.responsibilities(fit._with_labels(), fit.data.values))[: fit.data.size][:, fit.order]
 
 
 def is_gaussian(fit: Fit) -> bool:
