@@ -46,7 +46,7 @@ from .models._answers import (
 )
 from .models._rows import rowwise
 from .numerics.keys import fold_in, make_key
-from .summary import card, summarise
+from .summary import card, summarise, with_names
 
 if TYPE_CHECKING:
     from .diagnostics.loo import LOO
@@ -207,8 +207,10 @@ class Fit(Members):
         return jax.tree.map(np.asarray, rows)
 
     def table(self) -> dict[str, list[Any]]:
-        """What was found, as columns of a table (one row a component, a weight, …)."""
-        return self.model.table(self._families(), self.data)
+        """What was found, as columns of a table (one row a component, a weight, …), by the names of the data's columns
+        where they have names."""
+        found = self.model.table(self._families(), self.data)
+        return found if self.schema is None else with_names(found, [column.name for column in self.schema.used])
 
     @property
     def khat(self) -> float | None:

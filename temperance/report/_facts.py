@@ -51,7 +51,7 @@ def gaussians(fit: Fit) -> Gaussians:
     """Means, covariances and weights of a Gaussian mixture."""
     if not is_gaussian(fit):
         raise UnsupportedMethod(f"{type(fit.model).__name__} has no Gaussian components to draw")
-    table = fit.table()
+    table = fit.model.table(families(fit), fit.data)
     numbers = fit.order.tolist()
     means = np.stack([np.atleast_1d(mean) for mean in table["mean"]])
     d = means.shape[1]

@@ -18,7 +18,7 @@ from ..comparison.comparison import Comparison
 from ..errors import InvalidParameter
 from ..fit import Fit
 from ..models._about import counted
-from ..models._answers import Decomposing, Drawable, Regressing, Topical
+from ..models._answers import Decoding, Decomposing, Drawable, Regressing, Topical
 from ..models.topics.report import NAMING
 from ..summary import _cell
 from . import plots
@@ -57,7 +57,9 @@ def write_page(
     """Write the page; a file that is there is replaced only by a complete new one."""
     if not isinstance(result, Fit | Comparison):
         raise InvalidParameter(f"result must be a fit or a comparison, got {type(result).__name__}")
-    opening = list(lead)
+    opening, fit = list(lead), result.best_fit if isinstance(result, Comparison) else result
+    if not names and fit.schema is not None:
+        names = [column.name for column in fit.schema.used]
     body = _comparison(result, names, opening) if isinstance(result, Comparison) else _fit(result, names, opening)
     heading = title or (_title(result) if isinstance(result, Comparison) else f"A fit of {type(result.model).__name__}")
     parts = [*body, *also_parts(also), _settings(result), _code(code if code else _default_code(result))]
@@ -232,8 +234,11 @@ def _fit_figures(fit: Fit, names: Sequence[str] | None) -> list[tuple[str, Calla
                                 for k, words in enumerate(fit.topics(5, NAMING)))))  # fmt: skip
     if isinstance(fit.model, Decomposing):
         found.append(("Factors", lambda: plots.factors(fit), "The expected factors.", "Images of the factors."))
+    if isinstance(fit.model, Decoding):
+        caption = "The first column of the (first) sequence; the ribbon shows the probability of each state."
+        found.append(("States", lambda: plots.states(fit), caption, "Line with a ribbon of states beneath it."))
     if isinstance(fit.model, Regressing):
-        caption = "Each weight with its 95% interval, for features in standard units."
+        caption = "Each weight with its 95% interval; the intercept is in the table."
         found.append(("Weights", lambda: plots.coefficients(fit), caption, "Dots with intervals; see the table."))
     elif "weight" in fit.table():
         found.append(("Weights", lambda: plots.weights(fit), "The share of each component; × marks those without data.",
