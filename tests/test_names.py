@@ -1,9 +1,14 @@
 """The names of columns survive into tables, pages and files, whatever the model; parts are numbered from 1 by size."""
 
+import html
+import json
+import shlex
+
 import numpy as np
 import pandas as pd
 
 import temperance as tp
+from temperance.cli import main
 
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame(RNG.normal(size=(60, 3)) * [1.0, 5.0, 2.0], columns=["age", "income", "height"])
@@ -54,3 +59,18 @@ def test_a_page_about_one_fit_is_headed_by_what_was_found_not_by_its_evidence(tm
         assert big == answer
     page = tp.report(tp.fit(tp.LinearRegression(), (FRAME, FRAME["age"].to_numpy())), tmp_path / "page.html")
     assert 'class="answer"' not in page.read_text("utf-8")
+
+
+def test_topics_have_one_number_everywhere_and_commands_are_quoted(tmp_path, capsys, monkeypatch):
+    texts = tmp_path / "my texts.csv"
+    lines = ["cats purr and sleep", "dogs bark at night", "cats sleep when dogs bark", "night and day"] * 6
+    texts.write_text("id,body\n" + "".join(f"{i},{text} x{i}x\n" for i, text in enumerate(lines)))
+    page = tmp_path / "page.html"
+    command = ["fit", str(texts), "--model", "topics", "-k", "2", "--method", "cvb0", "--report", str(page)]
+    monkeypatch.setattr("sys.argv", ["temperance", *command])
+    assert main(command) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert sorted(record["table"]["topic"]) == [1, 2]
+    shown = html.unescape(page.read_text("utf-8"))
+    assert shlex.join(["temperance", *command]) in shown and "An LDA with 2 topics" in shown
+    assert "topic 2" in shown and "topic 0" not in shown
