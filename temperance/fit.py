@@ -48,7 +48,7 @@ from .models._answers import (
 from .models._rows import rowwise
 from .numerics.keys import fold_in, make_key
 from .programs import refuse_after_fork
-from .summary import Summary, summarise
+from .summary import Summary, summarise, with_names
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -218,14 +218,15 @@ class Fit(Members):
         return jax.tree.map(np.asarray, rows)
 
     def table(self) -> DataFrame:
-        """What was found, as a pandas frame with named columns: a row per component, topic, state, factor or weight."""
+        """What was found, as a pandas frame: a row per component, topic, state, factor or weight."""
         from pandas import DataFrame
 
         return DataFrame(self.columns())
 
     def columns(self) -> dict[str, list[Any]]:
-        """The columns of `table` as lists, in their order."""
-        return self.model.table(self._families(), self.data)
+        """The columns of `table` as lists, by the names of the data's columns where they have names."""
+        found = self.model.table(self._families(), self.data)
+        return found if self.schema is None else with_names(found, [column.name for column in self.schema.used])
 
     @property
     def khat(self) -> float | None:

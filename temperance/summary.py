@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,6 +44,22 @@ def summarise(fit: Fit) -> Summary:
     if table:
         lines += ["", *layout(table)]
     return Summary("\n".join(lines))
+
+
+def with_names(table: dict[str, list[Any]], names: Sequence[str]) -> dict[str, list[Any]]:
+    """A table of parts with the names of the data's columns: of features, and of the entries of vectors."""
+    found: dict[str, list[Any]] = {}
+    for key, values in table.items():
+        features = [value for value in values if isinstance(value, str) and value.startswith("feature ")]
+        if key == "largest on column":
+            found[key] = [names[int(place)] for place in values]
+        elif len(features) == len(names):
+            found[key] = [names[features.index(value)] if value in features else value for value in values]
+        elif values and all(np.shape(value) == (len(names),) for value in values):
+            found |= {f"{key} of {name}": [float(value[j]) for value in values] for j, name in enumerate(names)}
+        else:
+            found[key] = values
+    return found
 
 
 def _evidence(fit: Fit) -> str:

@@ -43,7 +43,8 @@ def find_groups(source: str, reading: Reading, largest: int | None, seed: int, o
     write_groups(folder / "groups.csv", table, found)
     hill.best_fit.save(folder / "fit.tp")
     (folder / "sizes.csv").write_text(criteria.to_csv(), "utf-8")
-    tp.report(hill, folder / "report.html", title=f"{data.name}: groups", names=data.columns, also=[criteria])
+    tp.report(hill, folder / "report.html", title=f"{data.name}: groups", names=data.columns, also=[criteria],
+              lead=sentences[1:], code=_again(data.name, reading))  # fmt: skip
     if person(format):
         typer.echo("\n".join([*sentences, f"groups.csv, sizes.csv, report.html and fit.tp are in {folder}"]))
     else:
@@ -69,6 +70,17 @@ def compare_sizes(table: tp.Table, largest: int | None, seed: int) -> tuple[tp.C
         top = most
     more = f"{_SIZES} groups, the largest number tried at first, were better than fewer: 1 to {top} were compared."
     return hill, [more] if top > _SIZES and largest is None else []
+
+
+def _again(name: str, reading: Reading) -> str:
+    """A program that does the same."""
+    kinds = f", kinds={reading.kinds!r}" if reading.kinds else ""
+    return "\n".join([
+        "import temperance as tp", "", f"table = tp.read_table({name!r}{kinds})",
+        "hill = tp.compare([tp.ClassMixture(k) for k in range(1, 7)], table, tp.VB(restarts=10))",
+        "hill.summary()", "fit = hill.best_fit", "fit.profiles().to_frame()  # who they are",
+        "fit.membership(table)  # which row is in which", "hill.publication()  # for a paper",
+    ])  # fmt: skip
 
 
 def describe(hill: tp.Comparison, table: tp.Table, shares: np.ndarray) -> list[str]:

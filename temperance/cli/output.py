@@ -30,6 +30,11 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def numbered(table: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """A table for people: topics, which are places of rows in Python, are counted from 1."""
+    return table | ({"topic": [int(topic) + 1 for topic in table["topic"]]} if "topic" in table else {})
+
+
 def show_table(columns: dict[str, list[str]]) -> None:
     from rich import box
     from rich.console import Console

@@ -22,7 +22,7 @@ from ..report._pieces import slug
 from ..report.topics_page import Typical
 from . import inputs
 from .options import Output, Reading
-from .output import as_json, person, show_fit_table
+from .output import as_json, numbered, person, show_fit_table
 from .work import write_result
 
 _WORDS = 30  # of a topic in topics.csv
@@ -106,11 +106,6 @@ def typical(fit: tp.Fit, source: str, reading: Reading) -> list[Typical]:
     begin = {row: textwrap.shorten(str(text), 280, placeholder=" …") for row, text in texts.items()}
     words = [" ".join(str(word) for word, _ in topic) for topic in fit.topics(6, NAMING)]
     return [Typical([[(row + 1, share, begin[row]) for row, share in topic] for topic in rows], words)]
-
-
-def numbered(table: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """A table of topics with numbers from 1, as in every file and figure for people."""
-    return table | {"topic": [int(topic) + 1 for topic in table["topic"]]}
 
 
 def write_topics(path: Path, fit: tp.Fit) -> None:

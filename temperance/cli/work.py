@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from ..registry import MethodEntry
 from ..report.words import about_labels, columns, conclusion, fit_sentences, shown, warnings
 from . import inputs
 from .options import Budget, Output, Problem, Reading
-from .output import as_json, person, show_fit_table, show_table
+from .output import as_json, numbered, person, show_fit_table, show_table
 
 
 def fit_one(
@@ -36,7 +37,7 @@ def fit_one(
     notes = list(dict.fromkeys([*result.notes, *write_result(result, output, "fit", title, data)]))
     if person(output.format):
         typer.echo("\n".join(fit_sentences(result)))
-        show_fit_table(result.columns())
+        show_fit_table(numbered(result.columns()))
         typer.echo("\n".join(f"note: {note}" for note in notes))
     else:
         typer.echo(as_json(_fit_record(result, problem, size, by, [*data.notes, *notes])))
@@ -128,7 +129,7 @@ def _fit_record(result: tp.Fit, problem: Problem, size: int, by: MethodEntry, no
         "converged": result.converged,
         "seconds": result.seconds,
         "seed": result.seed,
-        "table": result.columns(),
+        "table": numbered(result.columns()),
         "notes": notes,
     }
 
@@ -182,7 +183,7 @@ def _answers(result: Any, fitted: tp.Fit, table: tp.Table, kind: str) -> dict[st
 
 
 def _command() -> str:
-    return "temperance " + " ".join(sys.argv[1:]) if sys.argv and "temperance" in sys.argv[0] else ""
+    return shlex.join(["temperance", *sys.argv[1:]]) if sys.argv and "temperance" in sys.argv[0] else ""
 
 
 def _interrupted(out: Path | None, what: str) -> None:

@@ -24,13 +24,14 @@ def report(
     code: str | None = None,
     names: Sequence[str] | None = None,
     also: Sequence[TopicsBy | TopicSizes | Typical | Publication] = (),
+    lead: Sequence[str] = (),
 ) -> Path:
     """Write one self-contained HTML page about a fit or a comparison to `path`; it opens offline.
 
     `also` are results to be shown with it: `tp.topic_sizes(...)`, `fit.topics_by(...)`, `hill.publication()`. `title`
-    heads the page, `code` is the program (or command) that made the result, shown at its end, and `names`
-    are those of the data's columns.
+    heads the page, `lead` are sentences that open it in place of its own, `code` is the program (or command) that made
+    the result, shown at its end, and `names` are those of the data's columns.
     """
     from .page import write_page
 
-    return write_page(result, Path(path), title=title, code=code, names=names, also=also)
+    return write_page(result, Path(path), title=title, code=code, names=names, also=also, lead=lead)

@@ -10,7 +10,7 @@ from ..errors import UnsupportedMethod
 from ..families import Product
 from ..fit import Fit
 from ..models import Posterior
-from ..models._answers import Enumerable
+from ..models._answers import Clustering, Enumerable, require
 
 
 class Gaussians(NamedTuple):
@@ -35,6 +35,12 @@ def data_of(fit: Fit) -> np.ndarray | None:
     return x if fit.model.shift is None else x + np.asarray(fit.model.shift)
 
 
+def shares_of(fit: Fit) -> np.ndarray:
+    """The probability of each part that holds data, the largest first, for every row that was fitted."""
+    model = require(fit.model, Clustering)
+    return np.asarray(model.responsibilities(fit._with_labels(), fit.data.values))[: fit.data.size][:, fit.order]
+
+
 def is_gaussian(fit: Fit) -> bool:
     """Whether every column is Gaussian given the component; a table of mixed columns is a product."""
     mixed = isinstance(fit.model.prior.get("components"), Product)
@@ -45,7 +51,7 @@ def gaussians(fit: Fit) -> Gaussians:
     """Means, covariances and weights of a Gaussian mixture."""
     if not is_gaussian(fit):
         raise UnsupportedMethod(f"{type(fit.model).__name__} has no Gaussian components to draw")
-    table = fit.columns()
+    table = fit.model.table(families(fit), fit.data)
     numbers = fit.order.tolist()
     means = np.stack([np.atleast_1d(mean) for mean in table["mean"]])
     d = means.shape[1]

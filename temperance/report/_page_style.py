@@ -2,9 +2,9 @@
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --soft: #55606e; --line: #dfe3e8; --paper: #ffffff;
-  --back: #f5f6f8; --accent: #005a8d; --best: #e3f1fa; --warn: #fdf3dd; --warnline: #d18a00; }
+  --back: #f5f6f8; --accent: #005a8d; --best: #e3f1fa; --shade: #8895a580; --warn: #fdf3dd; --warnline: #d18a00; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e9ee; --soft: #a4aeba; --line: #343c48; --paper: #1d232c;
-  --back: #12161c; --accent: #6cb8ea; --best: #143a52; --warn: #33290f; --warnline: #d6a030; } }
+  --back: #12161c; --accent: #6cb8ea; --best: #143a52; --shade: #000000b0; --warn: #33290f; --warnline: #d6a030; } }
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; }
 body { margin: 0; background: var(--back); color: var(--ink);
@@ -25,18 +25,24 @@ figure { margin: 0 0 1.5rem; }
 figure:last-child { margin-bottom: 0; }
 .paper { background: #ffffff; border-radius: .5rem; padding: .5rem; border: 1px solid var(--line); }
 .paper svg, .paper img { display: block; width: 100%; height: auto; margin: 0 auto; }
+@media (prefers-color-scheme: dark) { .paper { background: #1f1f1f; }
+  .paper svg, .paper img, .paper svg image { filter: invert(.88) hue-rotate(180deg); } }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 1.5rem; }
 .figures figure { margin: 0; }
 figcaption { color: var(--soft); font-size: .93rem; margin-top: .5rem; max-width: 46rem; }
 figcaption strong { color: var(--ink); }
-.wide { overflow-x: auto; border-radius: .4rem; }
+.wide { overflow-x: auto; border-radius: .4rem; background-repeat: no-repeat;
+  background-image: linear-gradient(to right, var(--paper) 30%, transparent),
+    linear-gradient(to left, var(--paper) 30%, transparent), linear-gradient(to right, var(--shade), transparent),
+    linear-gradient(to left, var(--shade), transparent);
+  background-position: left, right, left, right; background-size: 2.5rem 100%, 2.5rem 100%, .9rem 100%, .9rem 100%;
+  background-attachment: local, local, scroll, scroll; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums; }
 caption { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 th, td { padding: .38rem .7rem; text-align: left; white-space: nowrap; border-bottom: 1px solid var(--line); }
-th { font-weight: 600; color: var(--soft); text-align: right; }
-th:nth-child(2), th:first-child { text-align: left; }
-td.number { text-align: right; }
-td:first-child { text-align: left; }
+th { font-weight: 600; color: var(--soft); }
+.number { text-align: right; }
+td:first-child, th:first-child { text-align: left; }
 tr.best td { background: var(--best); font-weight: 600; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1.1rem; margin: 0; font-size: .93rem; }
 dt { color: var(--soft); }

@@ -28,7 +28,8 @@ def figure(title: str, draw: Callable[[], Any], caption: str, words: str) -> str
 def html_table(
     headings: list[str], rows: list[list[tuple[str, str]]], caption: str, marked: list[bool] | None = None
 ) -> str:
-    head = "".join(f'<th scope="col">{escaped(name)}</th>' for name in headings)
+    sides = [_right(value) for _, value in rows[0]] if rows else [""] * len(headings)
+    head = "".join(f'<th scope="col"{side}>{escaped(name)}</th>' for name, side in zip(headings, sides, strict=True))
     body = ""
     for number, row in enumerate(rows):
         mark = ' class="best"' if marked and marked[number] else ""

@@ -17,13 +17,15 @@ import numpy as np
 from ..comparison.comparison import Comparison
 from ..errors import InvalidParameter
 from ..fit import Fit
-from ..models._answers import Decomposing, Drawable, Topical
+from ..models._about import counted
+from ..models._answers import Decoding, Decomposing, Drawable, Regressing, Topical
 from ..models.topics.report import NAMING
 from ..summary import _cell
 from . import plots
 from ._facts import data_of, is_gaussian
 from ._page_style import STYLE
 from ._pieces import escaped, figure, grid, html_table, section
+from .members_page import members_sections, profiles_of
 from .topics_page import also_parts, map_section
 from .words import about_labels, conclusion, fit_sentences, in_words, percent, shown, warnings
 
@@ -50,11 +52,15 @@ def write_page(
     code: str | None,
     names: Sequence[str] | None,
     also: Sequence[Any] = (),
+    lead: Sequence[str] = (),
 ) -> Path:
     """Write the page; a file that is there is replaced only by a complete new one."""
     if not isinstance(result, Fit | Comparison):
         raise InvalidParameter(f"result must be a fit or a comparison, got {type(result).__name__}")
-    body = _comparison(result, names) if isinstance(result, Comparison) else _fit(result, names)
+    opening, fit = list(lead), result.best_fit if isinstance(result, Comparison) else result
+    if not names and fit.schema is not None:
+        names = [column.name for column in fit.schema.used]
+    body = _comparison(result, names, opening) if isinstance(result, Comparison) else _fit(result, names, opening)
     heading = title or (_title(result) if isinstance(result, Comparison) else f"A fit of {type(result.model).__name__}")
     parts = [*body, *also_parts(also), _settings(result), _code(code if code else _default_code(result))]
     text = _document(heading, parts)
@@ -77,9 +83,9 @@ def _title(comparison: Comparison) -> str:
     return f"How many {comparison.size_name}?" if comparison.size_name.endswith("s") else "Which model?"
 
 
-def _comparison(comparison: Comparison, names: Sequence[str] | None) -> list[str]:
+def _comparison(comparison: Comparison, names: Sequence[str] | None, lead: list[str]) -> list[str]:
     best = comparison.best_fit
-    parts = [_summary(conclusion(comparison), warnings(comparison), _answer(comparison))]
+    parts = [_summary(lead or conclusion(comparison), warnings(comparison), _answer(comparison))]
     figures = [
         figure(
             "The Ockham hill",
@@ -101,12 +107,11 @@ def _comparison(comparison: Comparison, names: Sequence[str] | None) -> list[str
                 f"Histogram of {len(x)} data between {x.min():.4g} and {x.max():.4g} with predictive densities.",
             )
         )
-    return [
-        *parts,
-        section("What it looks like", [grid(figures)]),
-        _evidence_table(comparison),
-        *_found(best, names, density=False),
-    ]
+    why = [section("How many" if comparison.size_name.endswith("s") else "Which model", [grid(figures)])]
+    found = _found(best, names, density=False)
+    if profiles_of(best) is not None:  # who they are comes before why there are so many
+        return [*parts, *found[:2], *why, _evidence_table(comparison), *found[2:]]
+    return [*parts, *why, _evidence_table(comparison), *found]
 
 
 def _answer(comparison: Comparison) -> tuple[str, str]:
@@ -154,22 +159,31 @@ def _bracket(low: float | None, high: float | None) -> str | None:
 # ---- a fit --------------------------------------------------------------------------------------------------
 
 
-def _fit(fit: Fit, names: Sequence[str] | None) -> list[str]:
+def _fit(fit: Fit, names: Sequence[str] | None, lead: list[str]) -> list[str]:
     notes = [note[:1].upper() + note[1:].removesuffix("…") + ("…" if note.endswith("…") else ".") for note in fit.notes]
-    answer = (f"{fit.log_evidence:.2f}", "log evidence") if fit.log_evidence is not None else None
-    return [_summary(fit_sentences(fit), notes, answer), *_found(fit, names)]
+    return [_summary(lead or fit_sentences(fit), notes, _fit_answer(fit)), *_found(fit, names)]
+
+
+def _fit_answer(fit: Fit) -> tuple[str, str] | None:
+    """How many parts are in use, where the model has parts."""
+    words, size = fit.model.words, fit.model.size
+    held = len(fit.table().get(words.part, ()))
+    if not words.parts or not held:
+        return None
+    return counted(held, words.parts), words.used if size in (None, held) else f"of {size} {words.used}"
 
 
 def _found(fit: Fit, names: Sequence[str] | None, density: bool = True) -> list[str]:
     """The parts of one fit: figures, then the table."""
     figures = [figure(*entry) for entry in _fit_figures(fit, names) if density or entry[0] != DENSITY]
-    table = fit.columns()
-    parts = [section("The model", [_graph(fit.model)])] if isinstance(fit.model, Drawable) else []
+    table, profiles = fit.columns(), profiles_of(fit)
+    parts = [] if profiles is None else members_sections(fit, profiles)
+    parts += [section("The model", [_graph(fit.model)])] if isinstance(fit.model, Drawable) else []
     parts += [map_section(fit)] if isinstance(fit.model, Topical) else []
     parts += [section(f"The fit by {fit.method.name}", [grid(figures)])] if figures else []
     if "topic" in table:
         table["topic"] = [int(topic) + 1 for topic in table["topic"]]
-    if table:
+    if table and profiles is None:
         size = len(next(iter(table.values())))
         rows = [[(name, _cell(values[index])) for name, values in table.items()] for index in range(min(size, 50))]
         more = [f"<p>and {size - 50} more rows.</p>"] if size > 50 else []
@@ -220,7 +234,13 @@ def _fit_figures(fit: Fit, names: Sequence[str] | None) -> list[tuple[str, Calla
                                 for k, words in enumerate(fit.topics(5, NAMING)))))  # fmt: skip
     if isinstance(fit.model, Decomposing):
         found.append(("Factors", lambda: plots.factors(fit), "The expected factors.", "Images of the factors."))
-    if "weight" in fit.columns():
+    if isinstance(fit.model, Decoding):
+        caption = "The first column of the (first) sequence; the ribbon shows the probability of each state."
+        found.append(("States", lambda: plots.states(fit), caption, "Line with a ribbon of states beneath it."))
+    if isinstance(fit.model, Regressing):
+        caption = "Each weight with its 95% interval; the intercept is in the table."
+        found.append(("Weights", lambda: plots.coefficients(fit), caption, "Dots with intervals; see the table."))
+    elif "weight" in fit.columns():
         found.append(("Weights", lambda: plots.weights(fit), "The share of each component; × marks those without data.",
                       "Bar chart of the weights; the numbers are in the table."))  # fmt: skip
     if any(key in fit.history for key in ("elbo", "log_evidence", "log_joint")):

@@ -5,13 +5,15 @@ Colours are those everyone can tell apart; where they carry meaning, markers and
 
 from .plots_data import density, ellipses, overview, pairs, responsibilities
 from .plots_evidence import hill, trace
-from .plots_linear import forecast, loadings
+from .plots_linear import coefficients, forecast, loadings
 from .plots_parts import factors, topics, weights
+from .plots_profiles import profiles
 from .plots_sequences import states
 from .plots_tempering import energies, swaps, thermodynamic
 from .plots_topics import topic_map, topic_sizes, topics_by
 
 __all__ = [
+    "coefficients",
     "density",
     "ellipses",
     "energies",
@@ -21,6 +23,7 @@ __all__ = [
     "loadings",
     "overview",
     "pairs",
+    "profiles",
     "responsibilities",
     "states",
     "swaps",

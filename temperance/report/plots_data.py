@@ -9,7 +9,7 @@ import numpy as np
 from ..comparison.comparison import Comparison
 from ..errors import InvalidParameter
 from ..fit import Fit
-from ._facts import data_of, gaussians, is_gaussian
+from ._facts import data_of, gaussians, is_gaussian, shares_of
 from ._style import GREY, LIGHT, LINES, axes_or_new, colour, grid_of_axes, thin
 
 _MOST_DIMENSIONS = 6
@@ -113,16 +113,15 @@ def pairs(fit: Fit, x: Any = None, *, names: Any = None, most: int = 4) -> Any:
 
 def responsibilities(fit: Fit, x: Any = None, axes: Any = None) -> Any:
     """The probability of each component for each datum, data in the order of their components."""
-    x = _data(fit, x)
     axes = axes_or_new(axes, 6.0, 2.6)
-    shares = fit.responsibilities(thin(x, 1000))
     held, words = fit.order, fit.model.words
-    shares = shares[:, held]
+    shares = thin(shares_of(fit) if x is None else fit.responsibilities(x)[:, held], 1000)
     order = np.lexsort((-shares.max(axis=1), np.argmax(shares, axis=1)))
     picture = axes.imshow(shares[order].T, aspect="auto", cmap="cividis", vmin=0.0, vmax=1.0, interpolation="nearest")
     axes.set_yticks(range(len(held)), [str(words.label(k)) for k in range(len(held))])
-    axes.set(xlabel="datum, sorted", ylabel=words.part)
-    axes.figure.colorbar(picture, ax=axes, label="probability", shrink=0.9)
+    axes.set(xlabel=f"{len(shares):,} rows, by {words.part} and certainty", ylabel=words.part)
+    bar = axes.figure.colorbar(picture, ax=axes, label="probability", shrink=0.9)
+    bar.solids.set_rasterized(True)  # as the picture is: a page in the dark treats both alike
     return axes
 
 

@@ -9,10 +9,25 @@ import numpy as np
 
 from ..errors import InvalidParameter, UnsupportedMethod
 from ..fit import Fit
-from ..models._answers import Loading, Sequential, require
+from ..models._answers import Loading, Regressing, Sequential, require
 from ._style import GREY, axes_or_new, colour
 
 _LEVELS = (0.9, 0.5)
+
+
+def coefficients(fit: Fit, axes: Any = None, most: int = 30) -> Any:
+    """The weights of a regression with 95% intervals, the first (the intercept) left out if there are others."""
+    require(fit.model, Regressing)
+    table = fit.table()
+    first = 1 if table["weight"][0] == "intercept" and len(table["weight"]) > 1 else 0
+    names, mean, sd = (np.asarray(table[key])[first:][:most] for key in ("weight", "mean", "sd"))
+    axes = axes_or_new(axes, 5.0, 0.28 * len(names) + 1.0)
+    places = np.arange(len(names))[::-1]
+    axes.axvline(0.0, color=GREY, linewidth=0.8, linestyle=":")
+    axes.errorbar(mean, places, xerr=1.96 * sd, fmt="o", color=colour(0), markersize=4, linewidth=1.2)
+    axes.set_yticks(places, [str(name) for name in names], fontsize=8)
+    axes.set(xlabel="weight", ylim=(-0.7, len(names) - 0.3))
+    return axes
 
 
 def loadings(fit: Fit, names: Sequence[str] | None = None, axes: Any = None) -> Any:

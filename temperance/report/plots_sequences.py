@@ -30,13 +30,16 @@ def states(fit: Fit, column: int = 0, sequence: int = 0, axes: Any = None) -> An
     floor = np.full(len(values), base)
     path = np.asarray(np.argmax(shares, axis=1))
     axes.plot(np.arange(len(values)), values, color=GREY, linewidth=0.6)
-    for k in [int(k) for k in np.argsort(-shares.sum(axis=0)) if shares[:, k].sum() >= 0.5]:
+    for place, k in enumerate(fit.order.tolist()):
+        if shares[:, k].sum() < 0.5:
+            continue
         top = floor + height * shares[:, k]
-        axes.stairs(top, edges, baseline=floor, fill=True, color=colour(k), label=f"state {k}")
+        axes.stairs(top, edges, baseline=floor, fill=True, color=colour(place), label=f"state {place + 1}")
         floor = top
         here = path == k
-        axes.plot(np.flatnonzero(here), values[here], ".", color=colour(k), markersize=4)
-    axes.set(xlabel="step", ylabel=f"column {column}")
+        axes.plot(np.flatnonzero(here), values[here], ".", color=colour(place), markersize=4)
+    named = fit.schema.used[column].name if fit.schema is not None else f"column {column + 1}"
+    axes.set(xlabel="step", ylabel=named)
     axes.legend(frameon=False, fontsize=8, ncols=4, loc="upper left", bbox_to_anchor=(0.0, -0.16))
     return axes
 

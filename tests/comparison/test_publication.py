@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_iris
 
 import temperance as tp
 from temperance.errors import UnsupportedMethod
@@ -71,6 +72,12 @@ def test_two_gaussians_of_old_faithful_as_mclust_publishes_them(engine, monkeypa
     assert row["parameters"] == 11
     assert row["log_likelihood"] == pytest.approx(-1130.264, abs=0.002)
     assert row["BIC"] == pytest.approx(2322.192, abs=0.004)
+
+
+def test_two_gaussians_of_iris_as_mclust_publishes_them():
+    """A quick tour of mclust: VVV with two components has the BIC 574.0178 (there with the sign changed)."""
+    (row,) = tp.compare([tp.GaussianMixture(2)], load_iris().data, VB).publication().rows
+    assert row["parameters"] == 29 and row["BIC"] == pytest.approx(574.0178, abs=0.001)
 
 
 def test_exports_can_be_read_back():

@@ -20,6 +20,28 @@ def hill():
     return tp.compare([tp.GaussianMixture(k, prior=prior) for k in (1, 2, 3)], X, tp.VB(restarts=10, tol=1e-10))
 
 
+def test_profiles_are_drawn_where_the_posterior_has_them():
+    """Numbers in standard deviations, words as probabilities; the classes' shares are in the legend."""
+    rng = np.random.default_rng(0)
+    z = np.repeat([0, 1], [40, 20])
+    data = {"age": rng.normal(30 + 20 * z, 3), "smokes": np.where(rng.uniform(size=60) < 0.1 + 0.8 * z, "yes", "no")}
+    fit = tp.fit(tp.ClassMixture(2), data, tp.VB(restarts=3))
+    figure, found = tp.plot.profiles(fit), fit.profiles()
+    numbers, words = figure.axes
+    assert [tick.get_text() for tick in numbers.get_yticklabels()] == ["age"]
+    assert [tick.get_text() for tick in words.get_yticklabels()] == ["smokes = yes"]
+    (age,), (smokes,) = ([item for item in found.items if item.column == name] for name in ("age", "smokes"))
+    points = [container.lines[0].get_xdata()[0] for container in words.containers]
+    np.testing.assert_allclose(points, smokes.estimate)
+    scaled = (age.estimate - np.mean(data["age"])) / np.std(data["age"])
+    points = [container.lines[0].get_xdata()[0] for container in numbers.containers]
+    np.testing.assert_allclose(points, scaled, atol=0.1)
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == [f"A, {found.share[0]:.0%}", f"B, {found.share[1]:.0%}"]
+    heat = tp.plot.responsibilities(fit)
+    np.testing.assert_allclose(np.sort(heat.images[0].get_array().sum(axis=1))[::-1], [40, 20], atol=1.0)
+
+
 @pytest.fixture(scope="module")
 def plane():
     rng = np.random.default_rng(0)

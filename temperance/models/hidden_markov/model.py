@@ -408,11 +408,11 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
         """The states in use, that of most steps first; `duration` is the mean number of steps of a visit."""
         (counts,) = self.held(q, data)
-        order = [k for k in np.argsort(-counts) if counts[k] >= 0.5]
+        order = self.order(q, data)
         stay = np.exp(np.asarray(log_mean(q.blocks["transitions"]))).diagonal()
         columns = {name: np.asarray(value) for name, value in describe(self.to_user(q.blocks)["emissions"]).items()}
         table: dict[str, list[Any]] = {
-            "state": [int(k) for k in order],
+            "state": [self.words.label(place) for place in range(len(order))],
             "steps": [float(counts[k]) for k in order],
             "duration": [float(1.0 / max(1.0 - stay[k], 1e-300)) for k in order],
         }

@@ -30,6 +30,7 @@ class Item(NamedTuple):
     low: np.ndarray
     high: np.ndarray
     spread: np.ndarray | None = None  # the standard deviation within each class, of a real column
+    scale: np.ndarray | None = None  # the same for every column of numbers: of logarithms, where `what` is a median
 
     @property
     def name(self) -> str:
@@ -37,10 +38,19 @@ class Item(NamedTuple):
 
     def at(self, places: np.ndarray) -> Item:
         """The same for some of the classes."""
-        spread = None if self.spread is None else self.spread[places]
-        return Item(
-            self.column, self.level, self.what, self.estimate[places], self.low[places], self.high[places], spread
-        )
+        arrays = (self.estimate, self.low, self.high, self.spread, self.scale)
+        return Item(self.column, self.level, self.what, *(None if v is None else v[places] for v in arrays))  # type: ignore[arg-type]
+
+    def standardised(self, share: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Estimate and limits in standard deviations from the mean of all rows; None for a probability."""
+        if self.scale is None:
+            return None
+        found = [np.log(v) if self.what == "median" else v for v in (self.estimate, self.low, self.high)]
+        share = share / share.sum()
+        centre = share @ found[0]
+        whole = np.sqrt(share @ (np.square(self.scale) + np.square(found[0] - centre)))
+        first, low, high = ((values - centre) / whole for values in found)
+        return first, low, high
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,10 +186,11 @@ def _items(column: Column, known: Marginal, limits: tuple[np.ndarray, np.ndarray
         levels = enumerate(column.levels)
         return [Item(column.name, s, "probability", estimate[:, i], low[:, i], high[:, i]) for i, s in levels]
     if column.kind == "positive":
-        return [Item(column.name, "", "median", np.exp(estimate), np.exp(low), np.exp(high))]
+        scale = None if known.spread is None else known.spread[:, place]
+        return [Item(column.name, "", "median", np.exp(estimate), np.exp(low), np.exp(high), None, scale)]
     if column.kind == "binary":
         return [Item(column.name, column.levels[1] if column.levels else "1", "probability", estimate, low, high)]
     if column.kind == "count":
-        return [Item(column.name, "", "mean", estimate, low, high)]
+        return [Item(column.name, "", "mean", estimate, low, high, None, np.sqrt(estimate))]
     spread = None if known.spread is None else known.spread[:, place]
-    return [Item(column.name, "", "mean", estimate, low, high, spread)]
+    return [Item(column.name, "", "mean", estimate, low, high, spread, spread)]

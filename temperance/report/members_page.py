@@ -1,0 +1,79 @@
+"""The parts of a page about groups: who they are, and how sure it is which row belongs to which."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..fit import Fit
+from ..models._answers import Profiling
+from ..models.mixture.profiles import Profiles
+from . import plots
+from ._facts import is_gaussian, shares_of
+from ._pieces import escaped, figure, html_table, section
+
+BORDER = 0.8  # a row whose group is less probable than this is near a border
+
+
+def profiles_of(fit: Fit) -> Profiles | None:
+    """The profiles that a page shows: of tables, and of numbers in more columns than can be drawn as points."""
+    if not isinstance(fit.model, Profiling):
+        return None
+    if is_gaussian(fit) and fit.data.values.shape[1] < 3:
+        return None
+    names = tuple(column.name for column in fit.schema.used) if fit.schema is not None else ()
+    return fit.model.profiles(fit._families(), fit.data, 0.95, names)
+
+
+def members_sections(fit: Fit, found: Profiles) -> list[str]:
+    """Who they are (a picture and a table with intervals), and how sure the membership of the rows is."""
+    part = found.part
+    caption = (
+        f"What is expected within each {part}, with intervals of {found.level:.0%}: numbers in standard deviations "
+        "from the mean of all rows, words as probabilities. Where intervals do not overlap, the "
+        f"{fit.model.words.parts} differ."
+    )
+    words = f"Dots with intervals for {len(found.labels)} {fit.model.words.parts}; the numbers are in the table."
+    drawn = figure("Profiles", lambda: plots.profiles(fit), caption, words)
+    return [section("Who they are", [drawn, profile_table(found)]), *_certainty(fit, found)]
+
+
+def profile_table(found: Profiles) -> str:
+    """A line for each column or level, a column for each group: the estimate and its interval."""
+    head = ["", *(f"{found.part} {label}" for label in found.labels)]
+    lines = [("share of the rows", "share", found.share, found.low, found.high)]
+    lines += [(item.name, item.what, item.estimate, item.low, item.high) for item in found.items]
+    rows = []
+    for name, what, value, low, high in lines:
+        said = name if what in ("share", "probability") else f"{name} ({what})"
+        cells = [_between(*each, what in ("share", "probability")) for each in zip(value, low, high, strict=True)]
+        rows.append([("", said), *(("", cell) for cell in cells)])
+    return html_table(head, rows, f"What is expected within each {found.part}, with intervals of {found.level:.0%}")
+
+
+def _certainty(fit: Fit, found: Profiles) -> list[str]:
+    if len(found.labels) < 2:
+        return []
+    shares = shares_of(fit)
+    sure = shares.max(axis=1)
+    near = int((sure < BORDER).sum())
+    text = (
+        f"{near:,} of {len(sure):,} rows are near a border: their {found.part} has a probability below {BORDER:.0%}. "
+        f"On average the {found.part} of a row has the probability {sure.mean():.0%}."
+    )
+    which = shares.argmax(axis=1)
+    each = "; ".join(f"{label}: {sure[which == k].mean():.0%}" for k, label in enumerate(found.labels)
+                     if (which == k).any())  # fmt: skip
+    caption = f"The probability of each {found.part} for every row. Bright blocks are rows that clearly belong to one."
+    drawn = figure("Membership", lambda: plots.responsibilities(fit), caption, f"Heat map; mean certainty {each}.")
+    return [section("How sure", [f"<p>{escaped(text)}</p>", drawn])]
+
+
+def _between(value: float, low: float, high: float, share: bool) -> str:
+    shown = [f"{100 * number:.0f}" if share else _number(number) for number in (value, low, high)]
+    unit = "%" if share else ""
+    return shown[0] + unit if np.isnan(low) else f"{shown[0]}{unit} ({shown[1]} to {shown[2]})"
+
+
+def _number(value: float) -> str:
+    """Three digits, and no power of ten where a plain number is as short."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"

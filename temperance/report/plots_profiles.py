@@ -1,0 +1,73 @@
+"""Who the groups are: what is expected of each column within each of them, with intervals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import UnsupportedMethod
+from ..fit import Fit
+from ..models.mixture.profiles import Item, Profiles
+from ._style import GREY, LIGHT, MARKERS, colour, grid_of_axes
+
+_MOST = 24  # lines of a picture
+
+
+def profiles(fit: Fit, level: float = 0.95, most: int = _MOST) -> Any:
+    """Every column within every class (or component), with intervals: numbers in standard deviations from the mean of
+    all rows, words as probabilities. Of more than `most` lines those that differ most are drawn; returns the figure."""
+    found = fit.profiles(level)
+    numbers = [item for item in found.items if item.scale is not None]
+    words = [item for item in found.items if item.scale is None]
+    if not numbers and not words:
+        raise UnsupportedMethod(f"{type(fit.model).__name__} has no columns to draw")
+    kept = sorted(found.items, key=lambda item: -_differ(item, found))[:most]
+    panels = [(name, part) for name, items in (("numbers", numbers), ("words", words))
+              if (part := [item for item in items if any(item is other for other in kept)])]  # fmt: skip
+    heights = [len(part) + 1.2 for _, part in panels]
+    width = min(0.07 * max(len(item.name) for _, part in panels for item in part), 2.4)
+    height = (0.2 + 0.035 * len(found.labels)) * sum(heights) + 0.5
+    options = {"gridspec_kw": {"height_ratios": heights}}
+    figure, axes = grid_of_axes(len(panels), 1, 4.0 + 0.5 * width, height, **options)
+    for here, (name, part) in zip(axes[:, 0], panels, strict=True):
+        _panel(here, name == "numbers", part, found)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper left", ncols=3, frameon=False, fontsize=8, handletextpad=0.3)
+    return figure
+
+
+def _differ(item: Item, found: Profiles) -> float:
+    """How far the classes are from each other in this line: in standard deviations."""
+    scaled = item.standardised(found.share)
+    if scaled is not None:
+        return float(np.ptp(scaled[0]))
+    mean = float(found.share @ item.estimate / found.share.sum())
+    return float(np.ptp(item.estimate) / np.sqrt(max(mean * (1.0 - mean), 1e-4)))
+
+
+def _panel(here: Any, numbers: bool, items: list[Item], found: Profiles) -> None:
+    size = len(found.labels)
+    offsets = np.linspace(-0.3, 0.3, size) if size > 1 else np.zeros(1)
+    places = np.arange(len(items))[::-1]
+    for place in places:
+        here.axhline(place, color=LIGHT, linewidth=0.6, zorder=0)
+    for k, label in enumerate(found.labels):
+        drawn = [item.standardised(found.share) or (item.estimate, item.low, item.high) for item in items]
+        value, low, high = (np.array([each[part][k] for each in drawn]) for part in range(3))
+        here.errorbar(value, places - offsets[k], xerr=[value - low, high - value], fmt=MARKERS[k % len(MARKERS)],
+                      color=colour(k), markersize=4, linewidth=1.2, label=f"{label}, {found.share[k]:.0%}")  # fmt: skip
+    here.set_yticks(places, [_short(item.name) for item in items], fontsize=8)
+    here.set_ylim(-0.7, len(items) - 0.3)
+    here.tick_params(axis="y", length=0)
+    if numbers:
+        here.axvline(0.0, color=GREY, linewidth=0.8, linestyle=":")
+        here.set_xlabel("standard deviations from the mean of all rows", fontsize=8)
+    else:
+        here.set_xlim(-0.02, 1.02)
+        here.set_xlabel("probability", fontsize=8)
+    here.tick_params(axis="x", labelsize=8)
+
+
+def _short(name: str, most: int = 30) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"
