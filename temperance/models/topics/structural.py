@@ -83,7 +83,7 @@ class StructuralTopics(LDA, Explaining):
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
-        return (("topics",), ("coefficients",))
+        return (("topics", "coefficients"),)
 
     @property
     def unconjugate(self) -> dict[str, bool]:
