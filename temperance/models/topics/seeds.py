@@ -73,7 +73,9 @@ def _prior(seeds: Seeds, eta: np.ndarray, n_topics: int, corpus: Any, words: tup
     for topic, given in seeds:
         for word, count in given:
             if word not in place:
-                raise InvalidParameter(f"{word!r} of seeds is not among the {len(words):,} words of the documents")
+                raise InvalidParameter(
+                    f"{word!r} of seeds is not among the {len(words):,} words that are kept of the documents"
+                )
             v = place[word]
             if count is None and seen is None:
                 raise InvalidParameter(
