@@ -144,6 +144,13 @@ def topics(
         str | None,
         typer.Option(help="Columns (dates, categories, numbers) to show topics by; found unless given, none for none."),
     ] = None,
+    seeds: Annotated[
+        Path | None,
+        typer.Option(help="A file with a line for each topic: words that it should have, or (-word) should not have."),
+    ] = None,
+    formula: Annotated[
+        str | None, typer.Option(help='Columns that the shares of topics depend on, such as "~ party * year".')
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
     out: Annotated[
         Path | None, typer.Option(help="A folder for topics.csv, documents.csv, report.html and fit.tp.")
@@ -152,9 +159,10 @@ def topics(
 ) -> None:
     """Read texts, say what was left out of them, find their topics, and show them over time and by group."""
     check_format(format)
-    from .topics import find_topics
+    from .topics import Asked, find_topics
 
-    find_topics(source, reading, None if topics is None else sizes(topics, "topics"), by, seed, out, format)
+    asked = Asked(None if topics is None else sizes(topics, "topics"), by, seeds, formula)
+    find_topics(source, reading, asked, seed, out, format)
 
 
 @app.command(epilog="Example: temperance predict galaxy.tp galaxy --format json")

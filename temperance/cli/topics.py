@@ -7,14 +7,16 @@ import re
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import typer
 
 import temperance as tp
 
+from ..data.formula import parse_formula
 from ..data.load import documents_of
+from ..data.text import decode
 from ..data.text_sources import open_texts, values_beside
 from ..errors import InvalidData, InvalidParameter
 from ..models.topics.report import NAMING
@@ -31,20 +33,38 @@ _TABLES = 4  # columns that are shown without being asked for
 _YEAR = re.compile("year|date|month|time")
 
 
-def find_topics(
-    source: str, reading: Reading, sizes: list[int] | None, by: str | None, seed: int, out: Path | None, format: str
-) -> None:
+class Asked(NamedTuple):
+    """What a user wants to know of topics."""
+
+    sizes: list[int] | None = None
+    by: str | None = None
+    seeds: Path | None = None
+    formula: str | None = None
+
+
+def find_topics(source: str, reading: Reading, asked: Asked, seed: int, out: Path | None, format: str) -> None:
     """Topics of texts, on the screen and in a folder."""
+    seeds, sizes = read_seeds(asked.seeds), asked.sizes
+    if asked.formula is not None:
+        parse_formula(asked.formula)  # before anything takes long
     data = inputs.corpus(source, reading, tables=False)
     if data.values.n_words < 2:
         raise InvalidData(f"topics need at least two different words, but {source} has one")
     if person(format):
         typer.echo("\n".join(data.notes))
     tried = tp.topic_sizes(data.values, sizes, seed=seed) if sizes is None or len(sizes) > 1 else None
-    topics = tried.best if tried is not None else (sizes or [1])[0]
-    result = tp.fit(tp.LDA(topics), data.values, tp.CVB0(), seed=seed)
+    topics = max(tried.best if tried is not None else (sizes or [1])[0], len(seeds))
+    if asked.formula is None:
+        result = tp.fit(tp.LDA(topics, seeds=seeds or None), data.values, tp.CVB0(), seed=seed)
+    else:
+        corpus = data.values.with_covariates(beside(source, reading))
+        model = tp.StructuralTopics(topics, asked.formula, seeds=seeds or None)
+        result = tp.fit(model, corpus, tp.VB(restarts=2), seed=seed)
     table = numbered(result.columns())
-    groups = shares_by(result, source, reading, by)
+    effects = None if asked.formula is None else result.effects(seed=seed)
+    groups = shares_by(result, source, reading, asked.by)
+    if effects is not None:
+        groups = [effects.shares(covariate.name) for covariate in effects.coding.covariates]
     notes = list(dict.fromkeys([*data.notes, *result.notes, *([tried.sentence] if tried is not None else [])]))
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
@@ -53,23 +73,46 @@ def find_topics(
         for found in groups:
             rows = found.rows()
             write_csv(out / f"topics-by-{slug(found.name)}.csv", list(rows[0]), [list(row.values()) for row in rows])
+        if effects is not None:
+            rows = effects.rows()
+            write_csv(out / "effects.csv", list(rows[0]), [list(row.values()) for row in rows])
         also = [*([tried] if tried is not None else []), *groups, *typical(result, source, reading)]
         files = Output(out / "fit.tp", out / "report.html", format)
         notes += write_result(result, files, "fit", f"{Path(source).name}: topics", data, also)
     if person(format):
         show_fit_table(table, topics)
+        if effects is not None:
+            typer.echo(str(effects))
         typer.echo("\n".join(f"note: {note}" for note in notes if note not in data.notes))
     else:
         shares = {found.name: found.rows() for found in groups}
         record = {"topics": table, "by": shares, "log_evidence": result.log_evidence, "notes": notes}
-        typer.echo(as_json(record))
+        typer.echo(as_json(record if effects is None else record | {"effects": effects.rows()}))
+
+
+def read_seeds(path: Path | None) -> list[list[str]]:
+    """Words of each topic, a line each, with spaces or commas between them."""
+    if path is None:
+        return []
+    if not path.is_file():
+        raise InvalidParameter(f"--seeds: there is no file {str(path)!r}")
+    lines = [line.replace(",", " ").split() for line in decode(path.read_bytes(), path.name).splitlines()]
+    if not any(lines):
+        raise InvalidData(f"--seeds: {path.name} has no words")
+    return [line for line in lines if line]
+
+
+def beside(source: str, reading: Reading) -> dict[str, list[Any]]:
+    """The columns beside the texts."""
+    known = source != "-" and Path(source).exists() and Path(source).suffix != ".npz"
+    return values_beside(Path(source), reading.text) if known else {}
 
 
 def shares_by(fit: tp.Fit, source: str, reading: Reading, by: str | None) -> list[tp.TopicsBy]:
     """Topics by the columns that were asked for, or by dates, years and categories that are beside the texts."""
     if by == "none" or source == "-" or not Path(source).exists():
         return []
-    values = values_beside(Path(source), reading.text) if Path(source).suffix != ".npz" else {}
+    values = beside(source, reading)
     if by is None:
         return [fit.topics_by(_Named(name, cells)) for name, cells in values.items() if _groups(name, cells)][:_TABLES]
     asked = [name.strip() for name in by.split(",")]

@@ -167,7 +167,7 @@ def _fit(fit: Fit, names: Sequence[str] | None, lead: list[str]) -> list[str]:
 def _fit_answer(fit: Fit) -> tuple[str, str] | None:
     """How many parts are in use, where the model has parts."""
     words, size = fit.model.words, fit.model.size
-    held = len(fit.table().get(words.part, ()))
+    held = len(fit.columns().get(words.part, ()))
     if not words.parts or not held:
         return None
     return counted(held, words.parts), words.used if size in (None, held) else f"of {size} {words.used}"

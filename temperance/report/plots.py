@@ -10,11 +10,12 @@ from .plots_parts import factors, topics, weights
 from .plots_profiles import profiles
 from .plots_sequences import states
 from .plots_tempering import energies, swaps, thermodynamic
-from .plots_topics import topic_map, topic_sizes, topics_by
+from .plots_topics import effects, topic_map, topic_sizes, topics_by
 
 __all__ = [
     "coefficients",
     "density",
+    "effects",
     "ellipses",
     "energies",
     "factors",

@@ -18,7 +18,7 @@ _LEVELS = (0.9, 0.5)
 def coefficients(fit: Fit, axes: Any = None, most: int = 30) -> Any:
     """The weights of a regression with 95% intervals, the first (the intercept) left out if there are others."""
     require(fit.model, Regressing)
-    table = fit.table()
+    table = fit.columns()
     first = 1 if table["weight"][0] == "intercept" and len(table["weight"]) > 1 else 0
     names, mean, sd = (np.asarray(table[key])[first:][:most] for key in ("weight", "mean", "sd"))
     axes = axes_or_new(axes, 5.0, 0.28 * len(names) + 1.0)

@@ -13,6 +13,7 @@ from ..errors import InvalidParameter
 from ..fit import Fit
 from ..models._answers import Topical, require
 from ..models.topics.by import TopicsBy
+from ..models.topics.effects import Effects
 from ..models.topics.report import NAMING
 from ._style import COLOURS, GREY, LIGHT, MARKERS, axes_or_new, colour, grid_of_axes
 
@@ -75,6 +76,32 @@ def topics_by(found: TopicsBy, topics: Sequence[int] | None = None) -> Any:
         here.set_axis_off()
     figure.supylabel("mean share", fontsize=8)
     figure.supxlabel(found.name, fontsize=8)
+    return figure
+
+
+def effects(found: Effects, coefficients: Sequence[str] | None = None) -> Any:
+    """Coefficients of each topic with their intervals, a panel for each coefficient (all but the intercept unless they
+    are named); returns the figure."""
+    if not isinstance(found, Effects):
+        raise InvalidParameter(f"found must come from fit.effects(), got {type(found).__name__}")
+    shown = [name for name in found.names if name != "intercept"] if coefficients is None else list(coefficients)
+    for name in shown:
+        if name not in found.names:
+            raise InvalidParameter(f"there is no coefficient {name!r}, only {', '.join(found.names)}")
+    shown = shown or list(found.names)
+    places = np.arange(len(found.words))
+    figure, axes = grid_of_axes(1, len(shown), 2.2 + 2.2 * len(shown), 1.2 + 0.22 * len(places))
+    for number, (here, name) in enumerate(zip(axes[0], shown, strict=True)):
+        j = found.names.index(name)
+        mean, low, high = found.mean[:, j], found.low[:, j], found.high[:, j]
+        here.axvline(0.0, color=GREY, linestyle=":", linewidth=1)
+        here.errorbar(mean, places, xerr=[mean - low, high - mean], fmt="o", color=colour(0), markersize=3, capsize=2)
+        labels = [f"{k + 1}: {words}" for k, words in enumerate(found.words)] if number == 0 else [""] * len(places)
+        here.set_yticks(places, labels, fontsize=7)
+        here.set_ylim(len(places) - 0.5, -0.5)
+        here.set_title(name, fontsize=8, loc="left")
+        here.tick_params(axis="x", labelsize=7)
+    figure.supxlabel(f"coefficient of log α, {found.level:.0%} intervals", fontsize=8)
     return figure
 
 

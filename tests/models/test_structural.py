@@ -141,3 +141,21 @@ def test_mistakes_are_one_sentence():
         tp.StructuralTopics(2, "~ party", learn="document_prior")
     with pytest.raises(UnsupportedMethod, match="has no covariates"):
         tp.fit(tp.LDA(2), counts, tp.VB(max_iter=2), progress=False).effects()
+
+
+def test_a_fit_by_the_kernels_of_the_host_is_saved(tmp_path):
+    counts, columns, _, _ = simulated(3, documents=60, length=20)
+    model = tp.StructuralTopics(2, "~ party", engine="host")
+    fit = tp.fit(model, (counts, columns), tp.VB(max_iter=5), seed=0, progress=False)
+    fit.save(tmp_path / "fit.tp")
+    again = tp.load(tmp_path / "fit.tp")
+    np.testing.assert_allclose(again.transform((counts, columns)), fit.transform((counts, columns)), rtol=1e-9)
+
+
+def test_figures(fitted):
+    fit, _, _ = fitted
+    effects = fit.effects(draws=20, warmup=5)
+    assert [axes.get_title(loc="left") for axes in tp.plot.effects(effects).axes] == ["party[R]", "x"]
+    assert "worth only" in str(effects)
+    with pytest.raises(InvalidParameter, match="no coefficient 'year'"):
+        tp.plot.effects(effects, ["year"])

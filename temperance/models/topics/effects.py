@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .structural import StructuralTopics
 
 _PLACES = 25  # of a number, at which shares are shown
+_ENOUGH = 50  # independent draws for an interval
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +88,11 @@ class Effects:
         ]  # fmt: skip
         widths = [max(len(row[j]) for row in rows) for j in range(5)]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+        if self.effective < _ENOUGH:
+            lines.append(
+                f"note: the draws are worth only {self.effective:.0f} independent ones, so that intervals may be too "
+                "short: ask for more with draws=… and warmup=…"
+            )
         return "\n".join(line.rstrip() for line in lines)
 
 

@@ -41,6 +41,7 @@ from .documents import Collapsible, Documents, as_documents, corpus_of, given_do
 from .heat import topic_heat, topics_normaliser, with_costs
 from .priors import Symmetric
 from .report import LEAST, NAMING, mean_topics, proportions, top_words, topic_weights
+from .seeds import Seeds, parse_seeds, with_seeds
 from .walk import Local, document_terms, local_step, mean_energy
 
 _LEARNED = ("document_prior", "topic_prior")
@@ -73,6 +74,7 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
     `document_prior` is the concentration α of a document's proportions (a scalar, or one value per topic),
     `topic_prior` that of a topic's words, η (a scalar, or one value per word); both are 1/n_topics unless given.
     Those named in `learn` are only where learning starts: α becomes one number per topic, η one for all words.
+    `seeds` are words that topics should or should not have: {0: ["war", "army", "-tax"], 1: {"tax": 50}}.
 
     The local step of a document ends after the method's number of iterations, or when its concentrations
     change by less than `local_tol` on average. `engine` says what carries it out: "host" (Numba, for the CPU),
@@ -92,6 +94,7 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
     engine: str = eqx.field(static=True)
     length: int = eqx.field(static=True)  # tokens of a simulated document
     collapsed: bool = eqx.field(static=True)  # whether documents are inferred by collapsed updates
+    seeds: Seeds = eqx.field(static=True, default=())  # in η once there are data
 
     def __init__(
         self,
@@ -102,6 +105,7 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         topic_prior: ArrayLike | None = None,
         learn: str | Sequence[str] = (),
         vocabulary: Sequence[str] | None = None,
+        seeds: Any = None,
         fractional: bool = False,
         local_tol: float = 1e-3,
         precision: str = "double",
@@ -126,6 +130,9 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
             check_choice("learn", name, dict.fromkeys(_LEARNED))
         if "topic_prior" in self.learn and self.eta.ndim > 0:
             raise InvalidParameter("topic_prior must be one number to be learned")
+        self.seeds = parse_seeds(seeds, self.n_topics)
+        if self.seeds and (self.eta.ndim == 2 or "topic_prior" in self.learn):
+            raise InvalidParameter("seeds need a topic_prior that is one number or one for each word, and not learned")
         self.fractional = fractional
         self.single = check_choice("precision", precision, {"double": False, "single": True})
         if not local_tol >= 0:
@@ -215,6 +222,8 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         """Topics as if each had seen every word about once, with a tenth of noise."""
         assert self.n_words is not None
         noise = 1.0 + 0.1 * jnp.clip(jax.random.normal(key, (self.n_topics, self.n_words)), -5.0, 5.0)
+        if self.seeds:
+            noise = noise * self.eta / jnp.median(self.eta, axis=0, keepdims=True)
         blocks: dict[str, Any] = {"topics": Dirichlet.from_natural(DirichletVector(noise - 1.0))}
         blocks |= self.starting_priors()
         m = {name: blocks[name].mean() for name in blocks if name != "topics"}
@@ -323,8 +332,9 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
             read = (getattr(corpus, "tokeniser", None), getattr(corpus, "report", ()))  # not of a corpus in shards
             vocabulary = Vocabulary(corpus.vocabulary, *read)
         length = max(1, round(corpus.n_tokens / len(corpus)))
-        prior = self._prior(corpus.n_words)
-        return self._with(n_words=corpus.n_words, vocabulary=vocabulary, length=length, prior=prior)
+        known = with_seeds(self, corpus, None if vocabulary is None else vocabulary.words)
+        prior = known._prior(corpus.n_words)
+        return known._with(n_words=corpus.n_words, vocabulary=vocabulary, length=length, prior=prior)
 
     def as_collapsed(self) -> Self:
         """The model as CVB0 sees it."""

@@ -57,9 +57,9 @@ class StructuralTopics(LDA, Explaining):
     the other arguments are those of `tp.LDA`.
     """
 
-    formula: Formula = eqx.field(static=True)
-    coding: Design | None = eqx.field(static=True)
-    spread: float = eqx.field(static=True)
+    formula: Formula = eqx.field(static=True, default=Formula("~ 1", ((),)))
+    coding: Design | None = eqx.field(static=True, default=None)
+    spread: float = eqx.field(static=True, default=1.0)
 
     def __init__(self, n_topics: int, formula: str, n_words: int | None = None, *, spread: float = 1.0, **options: Any):
         if options.get("learn"):
@@ -83,7 +83,7 @@ class StructuralTopics(LDA, Explaining):
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
-        return (("topics",), ("coefficients",))
+        return (("topics", "coefficients"),)
 
     @property
     def unconjugate(self) -> dict[str, bool]:
@@ -155,7 +155,8 @@ class StructuralTopics(LDA, Explaining):
         if given is None:
             given = np.broadcast_to(self._average(), (len(corpus), len(self._coding().names)))
         design = given if isinstance(given, np.ndarray) else self._coding().matrix(given)
-        documents = super().documents(corpus, host, width, padded)
+        # Columns of words cannot be saved with a fit, and the design has all that is needed of them.
+        documents = super().documents(dataclasses.replace(corpus, covariates=None), host, width, padded)
         return dataclasses.replace(documents, design=np.ascontiguousarray(design))  # type: ignore[arg-type]
 
     def fitted_documents(self, data: Data) -> Corpus:
