@@ -76,6 +76,7 @@ def test_the_evidence_of_a_positive_column_is_in_its_own_units():
     assert theirs == pytest.approx(ours - 4 * np.log(100), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_dirichlet_process_of_mixed_columns():
     rows = np.stack([TABLE[name] for name in COLUMNS], axis=1)
     exact = sticks(rows, 1.5, 3, columns)
