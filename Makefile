@@ -31,8 +31,9 @@ test-oldest:
 	build/oldest/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[dev]' --constraint build/lowest.txt
 	build/oldest/bin/python -m pytest $(OWN)
 
-# The newest Python that is installed, if it is newer than 3.11; pip chooses the newest packages.
-NEWEST := $(firstword $(foreach minor,14 13 12,$(shell command -v python3.$(minor))))
+# The newest Python that is installed and runs, if it is newer than 3.11 (pyenv has shims for versions that are not
+# active, so its folder is searched too); pip chooses the newest packages. `make test-newest NEWEST=python3.13` names one.
+NEWEST := $(firstword $(foreach minor,14 13 12,$(shell for found in python3.$(minor) $(HOME)/.pyenv/versions/3.$(minor).*/bin/python; do $$found -c 'import sys; print(sys.executable)' 2>/dev/null && break; done)))
 test-newest:
 	$(if $(NEWEST),@echo testing on $(NEWEST),@echo no Python newer than 3.11 is installed: testing the newest packages on $(PYTHON))
 	$(or $(NEWEST),$(PYTHON)) -m venv --clear build/newest

@@ -43,14 +43,15 @@ class ModelEntry:
     estimator: str = ""  # temperance.estimators.NAME
     aliases: tuple[str, ...] = ()  # further names on the command line
 
-    def make(self, size: int, **flags: Any) -> Any:
-        """The model with this many parts; flags that are None or that it does not take are left out."""
+    def make(self, size: int, given: Mapping[str, Any] = _NONE, **flags: Any) -> Any:
+        """The model with this many parts and the arguments `given`; flags that are None or that it does not take are
+        left out."""
         arguments = dict(self.arguments)
         for name, value in flags.items():
             if name in self.flags and value is not None:
                 flag = self.flags[name]
                 arguments[flag.argument] = flag.values.get(value, value) if flag.values else value
-        return resolve(self.name)(resolve(self.made_of)(size) if self.made_of else size, **arguments)
+        return resolve(self.name)(resolve(self.made_of)(size) if self.made_of else size, **arguments | dict(given))
 
 
 @dataclass(frozen=True)
@@ -72,16 +73,16 @@ class MethodEntry:
         """Whether another method is heated; it then says itself which models it is not for."""
         return "length" in self.options
 
-    def make(self, **options: Any) -> Any:
-        """The method; options that are None or that it does not take are left out.
+    def make(self, given: Mapping[str, Any] = _NONE, **options: Any) -> Any:
+        """The method with the arguments `given`; options that are None or that it does not take are left out.
 
         `method` is the method to be tempered, by default `tp.VB` with the same options.
         """
-        given = {self.options[key]: value for key, value in options.items() if key in self.options}
-        arguments = dict(self.arguments) | {name: value for name, value in given.items() if value is not None}
+        named = {self.options[key]: value for key, value in options.items() if key in self.options}
+        arguments = dict(self.arguments) | {name: value for name, value in named.items() if value is not None}
         if self.tempered and arguments.get("method") is None:
             arguments["method"] = method("vb").make(**options)
-        return resolve(self.name)(**arguments)
+        return resolve(self.name)(**arguments | dict(given))
 
 
 _COVARIANCE = Flag("likelihood", {"full": "gaussian", "diag": "diagonal"})
@@ -118,7 +119,8 @@ _MODELS = (
     ModelEntry(
         "ClassMixture", "classes", "models.mixture.classes",
         "classes of the rows of a table, every column by what it is", "columns", "class", _COUNTS,
-        flags={"concentration": Flag("concentration"), "covariance": Flag("covariance")}, aliases=("latent-classes",),
+        flags={"concentration": Flag("concentration"), "covariance": Flag("covariance")},
+        estimator="ClassMixture", aliases=("latent-classes",),
     ),
     ModelEntry(
         "DirichletProcessMixture", "dirichlet-process", "models.mixture.dirichlet_process",
@@ -147,7 +149,8 @@ _MODELS = (
     ModelEntry(
         "HMM", "hmm", "models.hidden_markov.model",
         "states that follow each other; rows are steps; `--covariance` as for a mixture", "sequences", "state",
-        _CHAINED, flags=_PRIOR | {"covariance": _COVARIANCE._replace(argument="emission")}, aliases=("hidden-markov",),
+        _CHAINED, flags=_PRIOR | {"covariance": _COVARIANCE._replace(argument="emission")}, estimator="GaussianHMM",
+        aliases=("hidden-markov",),
     ),
     ModelEntry(
         "LDA", "topics", "models.topics.lda", "latent Dirichlet allocation of documents", "corpus", "topic",
@@ -165,12 +168,12 @@ _MODELS = (
     ModelEntry(
         "FactorAnalysis", "factor-analysis", "models.linear.factor_analysis",
         "hidden scores, mixed linearly, in noise; `--covariance spherical` is PPCA", "table", "factor", _LINEAR,
-        flags={"covariance": _NOISE, "missing": Flag("missing")},
+        flags={"covariance": _NOISE, "missing": Flag("missing")}, estimator="FactorAnalysis",
     ),
     ModelEntry(
         "StateSpace", "state-space", "models.linear.state_space",
         "a series that follows hidden states; rows are steps", "sequences", "state", _LINEAR,
-        flags={"missing": Flag("missing")},
+        flags={"missing": Flag("missing")}, estimator="StateSpace",
     ),
     ModelEntry(
         "SwitchingStateSpace", "", "models.linear.switching",
@@ -205,6 +208,7 @@ _SWEEPS: dict[str, Any] = {"draws": 2000, "warmup": 1000}
 _STEPS = {"restarts": "restarts", "steps": "max_iter", "tol": "tol"}
 _HEATED = {"temperatures": "temperatures", "length": "length", "method": "method"}
 _CHAIN = {"draws": "draws", "warmup": "warmup"}
+_PATH = {"reference": "reference"}
 _BOUND, _APPROXIMATE, _BRACKET, _NO_EVIDENCE = "a lower bound", "an approximation", "an estimate with a bracket", "none"
 
 _METHODS = (
@@ -248,15 +252,15 @@ _METHODS = (
     ),
     MethodEntry(
         "ParallelTempering", "pt", "inference.monte_carlo.parallel_tempering", "Monte Carlo",
-        "parallel tempering, Monte Carlo", _BRACKET, _CHAIN, _SWEEPS,
+        "parallel tempering, Monte Carlo", _BRACKET, _CHAIN | _PATH, _SWEEPS,
     ),
     MethodEntry(
         "AIS", "ais", "inference.monte_carlo.annealed_importance", "Monte Carlo", "annealed importance sampling",
-        _BRACKET,
+        _BRACKET, _PATH,
     ),
     MethodEntry(
         "SMC", "smc", "inference.monte_carlo.sequential", "Monte Carlo",
-        "sequential Monte Carlo: AIS that resamples and finds its temperatures", _BRACKET,
+        "sequential Monte Carlo: AIS that resamples and finds its temperatures", _BRACKET, _PATH,
     ),
     MethodEntry(
         "ImportanceSampling", "importance", "inference.monte_carlo.importance", "Monte Carlo",

@@ -10,6 +10,7 @@ import numpy as np
 
 import temperance as tp
 
+from .. import registry
 from ..data import load
 from ..data.load import documents_of, load_corpus, load_table
 from ..data.numbers import like, with_schema
@@ -17,6 +18,7 @@ from ..data.tables import Table
 from ..data.text_sources import open_texts
 from ..errors import InvalidData, InvalidParameter
 from .options import Problem, Reading
+from .settings import model_in_file
 
 # The one old name that says something else than it seems to.
 _FACTORS = "--model factors is factorial-mixture, whose factors are on or off; factor-analysis finds hidden scores"
@@ -96,6 +98,8 @@ def new_rows(source: str, reading: Reading, schema: Any) -> Table:
 
 def models(problem: Problem, data: Input, sizes: list[int]) -> dict[Any, Any]:
     """The model in each of these sizes."""
+    if ".py:" in problem.model:
+        return {size: model_in_file(problem.model, size) for size in sizes}
     values = problem.prior_values()
     prior = component_prior(values, data, problem.covariance) if "prior" in problem.entry.flags else None
     flags = {
@@ -104,7 +108,8 @@ def models(problem: Problem, data: Input, sizes: list[int]) -> dict[Any, Any]:
         "covariance": problem.covariance,
         "missing": data.missing,
     }
-    return {size: problem.entry.make(size, **flags) for size in sizes}
+    given = problem.settings.of("model", registry.resolve(problem.entry.name)) if problem.settings.values else {}
+    return {size: problem.entry.make(size, given, **flags) for size in sizes}
 
 
 def _pair(found: load.Table, table: Table, target: str | None, missing: str, notes: tuple[str, ...]) -> Input:

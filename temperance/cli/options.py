@@ -5,9 +5,9 @@ A parameter of a command whose type is one of these dataclasses stands for one f
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
-import tomllib
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ import typer
 from .. import registry
 from ..errors import InvalidParameter
 from ..registry import MethodEntry, ModelEntry
+from .settings import Settings, from_file, toml
 
 PRIOR_KEYS = ("mean", "pseudo_count", "dof", "scatter", "concentration")
 _MODELS = [entry.command for entry in registry.models() if entry.command]
@@ -40,7 +41,11 @@ def _starting(names: list[str]) -> Callable[[str], list[str]]:
 
 ModelName = Annotated[
     str,
-    typer.Option("--model", help=f"One of {', '.join(_MODELS)}.", autocompletion=_starting(_MODELS)),
+    typer.Option(
+        "--model",
+        help=f"One of {', '.join(_MODELS)}; or FILE.py:NAME, a model, a graph or a function of the size.",
+        autocompletion=_starting(_MODELS),
+    ),
 ]
 MethodNames = Annotated[
     str,
@@ -94,6 +99,13 @@ class Problem:
     prior: Annotated[
         Path | None, typer.Option("--prior", help="A TOML file with mean, pseudo_count, dof, …")
     ] = None  # fmt: skip
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="KEY=VALUE, any argument of the model or the method; repeatable.")
+    ] = None
+    config: Annotated[
+        str | None,
+        typer.Option("--config", is_eager=True, callback=from_file, help="A TOML file with any of these flags."),
+    ] = None
 
     def __post_init__(self) -> None:
         _choice("covariance", self.covariance, ("full", "diag", "spherical"))
@@ -101,11 +113,23 @@ class Problem:
 
     @property
     def entry(self) -> ModelEntry:
+        if ".py:" in self.model:
+            written = next(entry for entry in registry.models() if entry.name == "Graph")
+            return dataclasses.replace(written, command=self.model, size=0, methods=tuple(_METHODS))
         return registry.model(self.model)
+
+    @property
+    def settings(self) -> Settings:
+        """What the file says, and then the command line."""
+        return Settings([*(self.config or "").splitlines(), *(self.set_ or [])])
 
     def prior_values(self) -> dict[str, Any]:
         """What the flags say of the prior, over what a TOML file says."""
-        values = {} if self.prior is None else _toml(self.prior)
+        values = {} if self.prior is None else toml(self.prior, "prior")
+        values |= self.settings.prior()
+        unknown = [key for key in values if key not in PRIOR_KEYS]
+        if unknown:
+            raise InvalidParameter(f"a prior has no {unknown[0]!r}; it may have {', '.join(PRIOR_KEYS)}")
         flags = {key: getattr(self, key) for key in PRIOR_KEYS if getattr(self, key) is not None}
         values |= {key: _prior_numbers(key, value) for key, value in flags.items()}
         for key in values:
@@ -126,9 +150,12 @@ class Budget:
     length: Annotated[
         float | None, typer.Option(help="Sweeps (of topics: passes) of annealed, vt and lvt until T = 1.")
     ] = None
+    reference: Annotated[
+        str | None, typer.Option(help="Where the path of pt, ais and smc starts: prior, narrowed or auto.")
+    ] = None
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0
 
-    def method(self, entry: MethodEntry, model: ModelEntry) -> Any:
+    def method(self, entry: MethodEntry, model: ModelEntry, settings: Settings = Settings(())) -> Any:
         """The method with this budget; what is tempered is variational Bayes, for topics by minibatches."""
         # Sweeps are counted by whole numbers; passes over minibatches may have a part of one.
         whole = self.length is not None and self.length.is_integer()
@@ -138,11 +165,12 @@ class Budget:
             "warmup": None if self.draws is None else self.draws // 2,
             "temperatures": _temperatures(self.temperatures),
             "length": int(self.length) if whole and self.length is not None else self.length,
+            "reference": self.reference,
         }
         options = dict(entry.defaults) | {key: value for key, value in given.items() if value is not None}
         if entry.tempered and model.data == "corpus":
             options["method"] = registry.method("svi").make()
-        return entry.make(**options)
+        return entry.make(settings.of("method", registry.resolve(entry.name)) if settings.values else {}, **options)
 
 
 @dataclass(frozen=True)
@@ -219,11 +247,14 @@ def chosen_methods(names: str, problem: Problem, budget: Budget) -> dict[str, Me
             raise InvalidParameter(
                 f"--method {entry.command} does not work for --model {problem.model}; {', '.join(able)} do"
             )
-    for flag in ("temperatures", "length"):
-        if getattr(budget, flag) is not None and not any(entry.tempered for entry in chosen):
-            heated = ", ".join(entry.command for entry in registry.methods() if entry.tempered)
-            raise InvalidParameter(f"--{flag} is for --method {heated}, got --method {names}")
+    for flag in ("temperatures", "length", "reference"):
+        if getattr(budget, flag) is not None and not any(flag in entry.options for entry in chosen):
+            takers = ", ".join(entry.command for entry in registry.methods() if flag in entry.options)
+            raise InvalidParameter(f"--{flag} is for --method {takers}, got --method {names}")
     _temperatures(budget.temperatures)
+    if problem.settings.values:
+        kinds = {entry.command: registry.resolve(entry.name) for entry in chosen}
+        problem.settings.require_use(registry.resolve(problem.entry.name), kinds)
     return {entry.command: entry for entry in chosen}
 
 
@@ -232,19 +263,6 @@ def _temperatures(text: str | None) -> tuple[float, ...] | None:
         return None if text is None else tuple(float(number) for number in text.split(","))
     except ValueError:
         raise InvalidParameter(f"--temperatures must be numbers with commas, such as 1,2,5, got {text!r}") from None
-
-
-def _toml(file: Path) -> dict[str, Any]:
-    try:
-        values = tomllib.loads(file.read_text("utf-8"))
-    except FileNotFoundError as error:
-        raise InvalidParameter(f"--prior: there is no file {str(file)!r}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidParameter(f"--prior: {file.name} is not TOML: {error}") from error
-    unknown = [key for key in values if key not in PRIOR_KEYS]
-    if unknown:
-        raise InvalidParameter(f"--prior: {file.name} has {unknown[0]!r}; it may have {', '.join(PRIOR_KEYS)}")
-    return values
 
 
 def _prior_numbers(key: str, value: Any) -> Any:

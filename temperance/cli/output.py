@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Sequence
 from typing import Any
+
+_BETWEEN = 3  # spaces between two columns
 
 
 def person(format: str) -> bool:
@@ -35,18 +38,32 @@ def numbered(table: dict[str, list[Any]]) -> dict[str, list[Any]]:
     return table | ({"topic": [int(topic) + 1 for topic in table["topic"]]} if "topic" in table else {})
 
 
-def show_table(columns: dict[str, list[str]]) -> None:
+def show_table(columns: dict[str, list[str]], least: Sequence[str] = ()) -> None:
+    """A table as wide as the terminal. Lines break between words only; where that is not enough, columns are left out,
+    those in `least` first and then from the right, and named below."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
+    console, left_out = Console(markup=False), []
+    while len(columns) > 2 and sum(map(_narrowest, columns.items())) + 1 > console.width:
+        left_out.append(next((name for name in least if name in columns), list(columns)[-1]))
+        columns = {name: cells for name, cells in columns.items() if name != left_out[-1]}
     table = Table(box=box.SIMPLE_HEAD)
     for name, cells in columns.items():
         number = all(cell[:1] in "–-0123456789" for cell in cells)
-        table.add_column(name, justify="right" if number else "left")
+        table.add_column(name, justify="right" if number else "left", min_width=_narrowest((name, cells)) - _BETWEEN)
     for row in zip(*columns.values(), strict=True):
         table.add_row(*row)
-    Console(markup=False).print(table)
+    console.print(table)
+    if left_out:
+        console.print(f"too wide for the terminal, in JSON: {', '.join(left_out)}")
+
+
+def _narrowest(column: tuple[str, Sequence[str]]) -> int:
+    """The longest word of a column, and the space beside it."""
+    name, cells = column
+    return max(len(word) for text in (name, *cells) for word in text.split() or [""]) + _BETWEEN
 
 
 def show_fit_table(table: dict[str, list[Any]], most: int = 20) -> None:

@@ -31,9 +31,9 @@ def fit_one(
     """Fit one model by one method, and show the result."""
     say_first(data, output)
     model = inputs.models(problem, data, [size])[size]
-    method = budget.method(by, problem.entry)
+    method = budget.method(by, problem.entry, problem.settings)
     result = tp.fit(model, data.values, method, seed=budget.seed, checkpoint=checkpoint)
-    title = f"{data.name}: {sized(size, 'components')}"
+    title = f"{data.name}: {sized(size, 'components')}" if size else data.name
     notes = list(dict.fromkeys([*result.notes, *write_result(result, output, "fit", title, data)]))
     if person(output.format):
         typer.echo("\n".join(fit_sentences(result)))
@@ -58,7 +58,7 @@ def compare_sizes(
     before = None if resume is None else tp.load(resume)
     if before is not None and not isinstance(before, tp.Comparison):
         raise InvalidParameter(f"--resume must be a saved comparison, but {resume} holds a fit")
-    methods = {name: budget.method(entry, problem.entry) for name, entry in by.items()}
+    methods = {name: budget.method(entry, problem.entry, problem.settings) for name, entry in by.items()}
     result = tp.compare(models, data.values, methods, budget.seed, workers=workers, resume=before)
     notes = write_result(result, output, "comparison", data.name, data)
     if person(output.format):
@@ -95,7 +95,8 @@ def predict_rows(saved: Path, source: str, reading: Reading, out: Path | None, f
 def show_comparison(result: tp.Comparison, notes: list[str]) -> None:
     """The table, the three-line conclusion, and what else a reader should know."""
     rows = result.rows()
-    show_table({name.replace("_", " "): [shown(name, row[name]) for row in rows] for name in columns(rows)})
+    table = {name.replace("_", " "): [shown(name, row[name]) for row in rows] for name in columns(rows)}
+    show_table(table, ("in use", "label correction", "converged", "probability error"))
     typer.echo("\n".join(conclusion(result)))
     labels = about_labels(result)
     for note in [*([labels] if labels else []), *warnings(result), *notes]:

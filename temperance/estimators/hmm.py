@@ -1,12 +1,12 @@
-"""`GaussianHMM`, `CategoricalHMM` and `PoissonHMM` with hmmlearn's arguments, attributes and methods."""
+"""`GaussianHMM`, `CategoricalHMM`, `MultinomialHMM` and `PoissonHMM` with hmmlearn's arguments and attributes."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, xlogy
 from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
@@ -254,6 +254,73 @@ class CategoricalHMM(HiddenMarkov):
     def _n_emission_parameters(self) -> int:
         k, levels = np.asarray(self.emissionprob_).shape
         return k * (levels - 1)
+
+
+class MultinomialHMM(CategoricalHMM):
+    """hmmlearn's `MultinomialHMM`: rows of counts of several kinds, with the probabilities of the kinds in each state.
+
+    `n_trials` is the total of every row, needed only by `sample` (by default that of the rows that were fitted).
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        n_trials: Any = None,
+        startprob_prior: Any = 1.0,
+        transmat_prior: Any = 1.0,
+        algorithm: str = "viterbi",
+        random_state: Any = None,
+        n_iter: int = 10,
+        tol: float = 1e-2,
+        verbose: bool = False,
+        params: str = "ste",
+        init_params: str = "ste",
+        implementation: str = "log",
+        inference: Any = "em",
+    ):
+        super().__init__(
+            n_components, startprob_prior, transmat_prior, algorithm=algorithm, random_state=random_state,
+            n_iter=n_iter, tol=tol, verbose=verbose, params=params, init_params=init_params,
+            implementation=implementation, inference=inference,
+        )  # fmt: skip
+        del self.n_features, self.emissionprob_prior  # of codes
+        self.n_trials = n_trials
+
+    def _steps(self, X: Any, lengths: Any, fitted: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        X, lengths = HiddenMarkov._steps(self, X, lengths, fitted)
+        if (X < 0).any() or (X % 1 != 0).any():
+            raise InvalidData("X must be counts, whole numbers of at least 0")
+        if self.n_trials is not None and (X.sum(axis=1) != self.n_trials).any():
+            raise InvalidData(f"the counts of each row must add up to n_trials, got {self.n_trials!r}")
+        return X, lengths
+
+    def fit(self, X: Any, lengths: Any = None) -> Self:
+        rows, _ = self._steps(X, lengths)
+        self._levels, self._totals = rows.shape[1], rows.sum(axis=1)
+        return HiddenMarkov.fit(self, X, lengths)
+
+    def _model(self, X: np.ndarray, points: bool) -> dict[str, Any]:
+        return {"emission": tp.Multinomial(), "prior": tp.Dirichlet(np.ones((self.n_components, self._levels)))}
+
+    def _begin(self, X: np.ndarray) -> Any:
+        return super()._begin(X)[:, 0]
+
+    def _show(self, emissions: Any) -> None:
+        if isinstance(emissions, Point):
+            self.emissionprob_ = np.asarray(emissions.mode())
+        else:
+            delta = np.asarray(emissions.concentration)
+            self.emissionprob_ = delta / delta.sum(axis=-1, keepdims=True)
+
+    def _log_likelihood(self, X: np.ndarray) -> np.ndarray:
+        base = gammaln(X.sum(axis=1) + 1.0) - gammaln(X + 1.0).sum(axis=1)
+        return base[:, None] + xlogy(X[:, None], np.asarray(self.emissionprob_)[None]).sum(axis=2)
+
+    def _emit(self, states: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+        totals = np.unique(self._totals if self.n_trials is None else self.n_trials)
+        if len(totals) != 1:
+            raise InvalidParameter("n_trials must be one number for `sample`")
+        return np.stack([rng.multinomial(int(totals[0]), np.asarray(self.emissionprob_)[state]) for state in states])
 
 
 class PoissonHMM(HiddenMarkov):

@@ -14,8 +14,11 @@ from .spec import Quantity, Spec
 
 
 def as_columns(spec: Spec, data: Any) -> dict[str, np.ndarray]:
-    """From a dictionary by name, one array where there is one column, or a tuple in the order of definition."""
+    """From a dictionary or a frame by name, one array where there is one column, or a tuple in the order of definition;
+    a frame may have further columns."""
     wanted = [q.name for q in spec.columns]
+    if hasattr(data, "columns") and not isinstance(data, Mapping):
+        data = _from_frame(spec, data, wanted)
     if isinstance(data, Mapping):
         given = dict(data)
     elif isinstance(data, tuple) and len(data) == len(wanted):
@@ -36,6 +39,16 @@ def as_columns(spec: Spec, data: Any) -> dict[str, np.ndarray]:
     if not next(iter(lengths.values())):
         raise InvalidData("data has no rows: at least one is needed")
     return columns
+
+
+def _from_frame(spec: Spec, frame: Any, wanted: list[str]) -> Any:
+    """The columns of a frame by name; all of them as the one variable that is a vector, or the one that is a number."""
+    if set(wanted) <= set(frame.columns):
+        return {name: np.asarray(frame[name]) for name in wanted}
+    if len(wanted) > 1:
+        raise InvalidData(f"the data must have the columns {_listed(wanted)}, found {_listed(list(frame.columns))}")
+    rows = frame.matrix() if hasattr(frame, "matrix") else np.asarray(frame)
+    return rows if event_rank(spec.columns[0]) or rows.shape[1] != 1 else rows[:, 0]
 
 
 def _listed(names: list[str]) -> str:

@@ -1,0 +1,96 @@
+"""`ClassMixture`: latent classes of the rows of a frame whose columns are of several kinds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+import temperance as tp
+
+from ..data import as_weights
+from ..errors import InvalidData, InvalidParameter
+from ..models import Mixture
+from ._mixture import BatchedMixture
+
+
+class ClassMixture(BatchedMixture):
+    """Latent classes of a table: `fit` takes a pandas or polars frame, a dictionary of columns, a path, or numbers.
+
+    The kind of each column is recognised as `tp.read_table` does; `kinds` says where not ({"income": "positive"}).
+    `covariance` is "diag" or "full"; `inference` is a method such as `tp.ParallelTempering()`, or its name. Fitted,
+    `schema_` says what each column is, `weights_` and `profiles_` what the classes are like; gaps are integrated out.
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        kinds: Mapping[str, str] | None = None,
+        covariance: str = "diag",
+        concentration: float = 1.0,
+        inference: Any = "vb",
+        n_init: int = 1,
+        max_iter: int = 1000,
+        tol: float = 1e-3,
+        random_state: Any = None,
+    ):
+        self.n_components = n_components
+        self.kinds = kinds
+        self.covariance = covariance
+        self.concentration = concentration
+        self.inference = inference
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def sample(self, n_samples: int = 1) -> Any:
+        """New rows from the predictive distribution, as a dictionary of columns, with their most probable classes."""
+        check_is_fitted(self)
+        if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer) or n_samples < 1:
+            raise InvalidParameter(f"n_samples must be a whole number of at least 1, got {n_samples!r}")
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        columns = self.fit_.sample(seed, n_samples)
+        return columns, self.fit_.responsibilities(columns).argmax(axis=1)
+
+    # ---- pieces -------------------------------------------------------------------------------------------
+
+    def _rows(self, X: Any, reset: bool = False) -> Any:
+        """A table; unnamed numbers are columns x0, x1, …"""
+        known = None if reset else self.schema_
+        if isinstance(X, tp.Table | Mapping | str | os.PathLike):
+            table = tp.read_table(X, **({"kinds": self.kinds} if reset else {"like": known}))
+            self.n_features_in_ = len(table.schema) if reset else self.n_features_in_
+        else:
+            if hasattr(X, "columns"):
+                validate_data(self, X, reset=reset, skip_check_array=True)
+                columns: Any = X
+            else:
+                rows = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
+                columns = {f"x{place}": column for place, column in enumerate(rows.T)}
+            table = tp.read_table(columns, **({"kinds": self.kinds} if reset else {"like": known}))
+        if reset:
+            self.schema_ = table.schema
+        return table
+
+    def _merged(self, x: Any, weights: Any, method: Any, init: Any) -> tuple[Any, np.ndarray | None]:
+        return x, as_weights(weights, len(x))
+
+    def _model(self, x: Any, weights: np.ndarray | None, init: Any) -> Mixture:
+        if not x.columns:
+            raise InvalidData(f"there is no column to tell classes by:\n{x.schema}")
+        return tp.ClassMixture(
+            self.n_components,
+            kinds=self.kinds,
+            covariance=self.covariance,
+            concentration=self.concentration,
+            init="kmeans++" if init is None else init,
+        )
+
+    def _show(self, fit: tp.Fit, components: Any, weights: np.ndarray) -> None:
+        self.weights_ = weights
