@@ -50,12 +50,12 @@ def test_examples_run(page: Path, tmp_path: Path) -> None:
 
 @pytest.mark.docs
 @pytest.mark.parametrize("page", notebooks.PAGES)
-def test_notebooks_run_and_show_their_output(page: str) -> None:
+def test_notebooks_run_and_show_their_output(page: str, tmp_path: Path) -> None:
     """Each in a fresh interpreter; the build then offers it with its output (docs/tools/notebooks.py)."""
     path = notebooks.RUN / notebooks.target(page).replace("/", "-")
-    command = [sys.executable, "-W", "error", "docs/tools/notebooks.py", f"docs/{page}", str(path)]
+    command = [sys.executable, "-W", "error", str(ROOT / "docs/tools/notebooks.py"), str(ROOT / "docs" / page), str(path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "jax")}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     code = [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
     assert all(cell["execution_count"] for cell in code) and any(cell["outputs"] for cell in code)
