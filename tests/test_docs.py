@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -14,10 +15,17 @@ import temperance as tp
 from temperance import registry
 
 ROOT = Path(__file__).parents[1]
-_spec = importlib.util.spec_from_file_location("notebooks", ROOT / "docs" / "tools" / "notebooks.py")
-assert _spec is not None and _spec.loader is not None
-notebooks = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(notebooks)
+
+
+def _tool(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "tools" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+notebooks = _tool("notebooks")
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = sorted(
     page
@@ -116,3 +124,14 @@ def test_every_public_name_has_a_docstring() -> None:
     """The reference is written from docstrings (docs/tools/reference.py)."""
     names = [name for name in registry.EXPORTS if not (getattr(tp, name).__doc__ or "").strip()]
     assert not names
+
+
+def test_every_public_name_has_a_running_example_in_the_reference() -> None:
+    """Blocks of docs/tools/examples.md or statements of the pages, all of which the tests above run."""
+    pytest.importorskip("mkdocs")
+    reference = _tool("reference")
+    used = reference.usages(ROOT / "docs")
+    groups = reference.groups()
+    assert not [name for group in groups for name in group.names if name not in used]
+    assert sum(len(group.names) for group in groups) > 150
+    assert {name for group in groups for name in group.names} >= set(registry.EXPORTS)

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 RUN = ROOT / ".cache" / "notebooks"
 BLOCK = re.compile(r"^```python\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 PAGES = (
+    "guides/ten-minutes.md",
     "tutorials/clusters.md", "tutorials/classes.md", "tutorials/topics.md", "tutorials/factors.md",
     "tutorials/regimes.md", "tutorials/regression.md", "graph/guide.md", "tutorials/evidence.md",
     "tutorials/large-data.md",
@@ -57,8 +58,10 @@ def execute(content: list[dict[str, Any]]) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
     names: dict[str, Any] = {"__name__": "__main__"}
+    drawn: list[Figure] = []
     code = [cell for cell in content if cell["cell_type"] == "code"]
     for count, cell in enumerate(code, 1):
         printed = io.StringIO()
@@ -67,11 +70,14 @@ def execute(content: list[dict[str, Any]]) -> None:
         cell["execution_count"] = count
         if printed.getvalue():
             cell["outputs"].append({"output_type": "stream", "name": "stdout", "text": printed.getvalue()})
-        for number in plt.get_fignums():
-            drawn = io.BytesIO()
-            plt.figure(number).savefig(drawn, format="png", dpi=80)
-            data = {"image/png": base64.b64encode(drawn.getvalue()).decode()}
+        given = [getattr(value, "figure", value) for value in names.values()]
+        figures = [*map(plt.figure, plt.get_fignums()), *(each for each in given if isinstance(each, Figure))]
+        for figure in dict.fromkeys(each for each in figures if each not in drawn):
+            image = io.BytesIO()
+            figure.savefig(image, format="png", dpi=80)
+            data = {"image/png": base64.b64encode(image.getvalue()).decode()}
             cell["outputs"].append({"output_type": "display_data", "metadata": {}, "data": data})
+            drawn.append(figure)
         plt.close("all")
 
 
@@ -118,7 +124,9 @@ def shown(page: str, number: int, cell: dict[str, Any]) -> str:
         if "text" in output:
             parts.append(f"```{{ .text .output }}\n{output['text'].rstrip()}\n```\n")
         else:
-            parts.append(f"![What this code draws]({Path(picture(page, number, place)).name})\n")
+            called = re.search(r"tp\.plot\.(\w+)", cell["source"])
+            what = f"The figure of tp.plot.{called.group(1)}" if called else "What this code draws"
+            parts.append(f"![{what}]({Path(picture(page, number, place)).name})\n")
     return "\n" + "\n".join(parts) if parts else ""
 
 
