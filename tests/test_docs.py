@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -14,10 +15,17 @@ import temperance as tp
 from temperance import registry
 
 ROOT = Path(__file__).parents[1]
-_spec = importlib.util.spec_from_file_location("notebooks", ROOT / "docs" / "tools" / "notebooks.py")
-assert _spec is not None and _spec.loader is not None
-notebooks = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(notebooks)
+
+
+def _tool(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "tools" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+notebooks = _tool("notebooks")
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = sorted(
     page
@@ -50,12 +58,12 @@ def test_examples_run(page: Path, tmp_path: Path) -> None:
 
 @pytest.mark.docs
 @pytest.mark.parametrize("page", notebooks.PAGES)
-def test_notebooks_run_and_show_their_output(page: str) -> None:
+def test_notebooks_run_and_show_their_output(page: str, tmp_path: Path) -> None:
     """Each in a fresh interpreter; the build then offers it with its output (docs/tools/notebooks.py)."""
     path = notebooks.RUN / notebooks.target(page).replace("/", "-")
-    command = [sys.executable, "-W", "error", "docs/tools/notebooks.py", f"docs/{page}", str(path)]
+    command = [sys.executable, "-W", "error", str(ROOT / "docs/tools/notebooks.py"), str(ROOT / "docs" / page), str(path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "jax")}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     code = [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
     assert all(cell["execution_count"] for cell in code) and any(cell["outputs"] for cell in code)
@@ -116,3 +124,14 @@ def test_every_public_name_has_a_docstring() -> None:
     """The reference is written from docstrings (docs/tools/reference.py)."""
     names = [name for name in registry.EXPORTS if not (getattr(tp, name).__doc__ or "").strip()]
     assert not names
+
+
+def test_every_public_name_has_a_running_example_in_the_reference() -> None:
+    """Blocks of docs/tools/examples.md or statements of the pages, all of which the tests above run."""
+    pytest.importorskip("mkdocs")
+    reference = _tool("reference")
+    used = reference.usages(ROOT / "docs")
+    groups = reference.groups()
+    assert not [name for group in groups for name in group.names if name not in used]
+    assert sum(len(group.names) for group in groups) > 150
+    assert {name for group in groups for name in group.names} >= set(registry.EXPORTS)

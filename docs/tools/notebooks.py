@@ -3,8 +3,8 @@
     python docs/tools/notebooks.py PAGE NOTEBOOK
 
 runs every block of the page in one fresh interpreter and writes the notebook with what was printed and drawn. The build
-takes the notebooks that the tests have run from .cache/notebooks, if their page has not changed since; otherwise the
-download has no output yet.
+takes the notebooks that the tests have run from .cache/notebooks, if their page has not changed since, and shows each
+block's output beneath it; otherwise page and download have no output yet.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 RUN = ROOT / ".cache" / "notebooks"
 BLOCK = re.compile(r"^```python\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 PAGES = (
+    "guides/ten-minutes.md",
     "tutorials/clusters.md", "tutorials/classes.md", "tutorials/topics.md", "tutorials/factors.md",
     "tutorials/regimes.md", "tutorials/regression.md", "graph/guide.md", "tutorials/evidence.md",
     "tutorials/large-data.md",
@@ -57,8 +58,10 @@ def execute(content: list[dict[str, Any]]) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
     names: dict[str, Any] = {"__name__": "__main__"}
+    drawn: list[Figure] = []
     code = [cell for cell in content if cell["cell_type"] == "code"]
     for count, cell in enumerate(code, 1):
         printed = io.StringIO()
@@ -67,11 +70,14 @@ def execute(content: list[dict[str, Any]]) -> None:
         cell["execution_count"] = count
         if printed.getvalue():
             cell["outputs"].append({"output_type": "stream", "name": "stdout", "text": printed.getvalue()})
-        for number in plt.get_fignums():
-            drawn = io.BytesIO()
-            plt.figure(number).savefig(drawn, format="png", dpi=80)
-            data = {"image/png": base64.b64encode(drawn.getvalue()).decode()}
+        given = [getattr(value, "figure", value) for value in names.values()]
+        figures = [*map(plt.figure, plt.get_fignums()), *(each for each in given if isinstance(each, Figure))]
+        for figure in dict.fromkeys(each for each in figures if each not in drawn):
+            image = io.BytesIO()
+            figure.savefig(image, format="png", dpi=80)
+            data = {"image/png": base64.b64encode(image.getvalue()).decode()}
             cell["outputs"].append({"output_type": "display_data", "metadata": {}, "data": data})
+            drawn.append(figure)
         plt.close("all")
 
 
@@ -90,19 +96,48 @@ def made(page: str) -> str:
     return notebook(content)
 
 
+def code_cells(page: str) -> list[dict[str, Any]]:
+    return [cell for cell in json.loads(made(page))["cells"] if cell["cell_type"] == "code"]
+
+
+def picture(page: str, cell: int, output: int) -> str:
+    return f"{page.removesuffix('.md')}-{cell}-{output}.png"
+
+
 def on_files(files: Any, config: Any) -> Any:
     from mkdocs.structure.files import File
 
     for page in PAGES:
         files.append(File.generated(config, target(page), content=made(page)))
+        for number, cell in enumerate(code_cells(page)):
+            for place, output in enumerate(cell["outputs"]):
+                if "data" in output:
+                    drawn = base64.b64decode(output["data"]["image/png"])
+                    files.append(File.generated(config, picture(page, number, place), content=drawn))
     return files
 
 
+def shown(page: str, number: int, cell: dict[str, Any]) -> str:
+    """What a block printed and drew, in Markdown."""
+    parts = []
+    for place, output in enumerate(cell["outputs"]):
+        if "text" in output:
+            parts.append(f"```{{ .text .output }}\n{output['text'].rstrip()}\n```\n")
+        else:
+            called = re.search(r"tp\.plot\.(\w+)", cell["source"])
+            what = f"The figure of tp.plot.{called.group(1)}" if called else "What this code draws"
+            parts.append(f"![{what}]({Path(picture(page, number, place)).name})\n")
+    return "\n" + "\n".join(parts) if parts else ""
+
+
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    if page.file.src_uri not in PAGES:
+    name = page.file.src_uri
+    if name not in PAGES:
         return markdown
-    name = Path(target(page.file.src_uri)).name
-    return re.sub(r"^(# .+\n)", rf"\1\n[Download as a notebook]({name}){{ .notebook download }}\n", markdown, count=1)
+    code = iter(enumerate(code_cells(name)))
+    markdown = BLOCK.sub(lambda block: block.group(0) + shown(name, *next(code)), markdown)
+    link = f"[Download as a notebook]({Path(target(name)).name}){{ .notebook download }}"
+    return re.sub(r"^(# .+\n)", rf"\1\n{link}\n", markdown, count=1)
 
 
 def main(page: str, path: str) -> None:

@@ -1,12 +1,15 @@
 """The API reference: a page for each group of public names, written from signatures and docstrings at build time.
 
-`temperance.registry` lists the names, so a name that is exported is documented without another step. Pages whose code
-blocks use a name are linked from its entry; `tests/test_docs.py` runs those blocks and counts the names without one.
+`temperance.registry` lists the names, so a name that is exported is documented without another step. Its example is a block
+of `docs/tools/examples.md`, or else a statement from a page, which is linked; `tests/test_docs.py` runs all of them and counts the
+names without one.
 """
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import functools
 import inspect
 import re
 import textwrap
@@ -21,12 +24,17 @@ from mkdocs.structure.files import File, Files
 import temperance as tp
 from temperance import registry
 
+DOCS = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 RESULTS = ("fit", "Fit", "load", "compare", "Comparison", "bracket", "report")
 DATA = (
     "read_table", "Table", "Schema", "read_texts", "Corpus", "Stream", "Polynomial", "Prediction",
     "document_completion", "Completion", "perplexity", "coherence",
 )  # fmt: skip
+OWN_PAGE = {  # where another page names the method or model more often
+    "VB": "vb.md", "SVI": "svi.md", "Annealed": "annealed.md", "Laplace": "laplace.md", "Mixture": "mixture.md",
+    "ParallelTempering": "parallel-tempering.md",
+}  # fmt: skip
 MEMBERS = (*RESULTS, "Graph", "Corpus", "Family", "Pair", "Vector")  # classes whose methods are for users
 
 
@@ -67,7 +75,7 @@ def groups() -> tuple[Group, ...]:
     )  # fmt: skip
 
 
-def entry(group: Group, name: str, used: Mapping[str, list[str]]) -> str:
+def entry(group: Group, name: str, used: Mapping[str, list[Use]]) -> str:
     value = getattr(group.module, name)
     module = inspect.getmodule(value)
     lines = [f"## {group.prefix}{name} {{ #{name} }}", ""]
@@ -77,10 +85,30 @@ def entry(group: Group, name: str, used: Mapping[str, list[str]]) -> str:
     if name in MEMBERS and inspect.isclass(value):
         lines += [line for member in members(value) for line in member]
     if used.get(name):
-        lines += ["Examples: " + ", ".join(used[name]) + ".", ""]
+        lines += ["**Example**", "", *example(used[name])]
+    lines += [f"Equations: {page}.", ""] if (page := equations(group, name)) else []
     if module is not None:
-        lines += [f"Defined in `{module.__name__}`.", ""]
+        about = (module.__doc__ or "").split("\n\n")[0].replace("\n", " ").strip()
+        lines += [f"Defined in `{module.__name__}`" + (f" ({about.rstrip('.')})." if about else "."), ""]
     return "\n".join(lines)
+
+
+@functools.cache
+def pages(folder: str) -> dict[str, str]:
+    return {path.name: path.read_text("utf-8") for path in sorted((DOCS / folder).glob("*.md"))}
+
+
+def equations(group: Group, name: str) -> str:
+    """A link to the page under Models or Methods that says most about a name."""
+    if group.file == "families":
+        return "[Families and pairs](../families.md)"
+    if group.file not in ("models", "methods"):
+        return ""
+    uses = re.compile(rf"\btp\.{name}\b")
+    most = max(pages(group.file), key=lambda file: len(uses.findall(pages(group.file)[file])))
+    file = OWN_PAGE.get(name, most)
+    text = pages(group.file)[file]
+    return f"[{text.split(chr(10))[0].removeprefix('# ')}](../{group.file}/{file})" if uses.search(text) else ""
 
 
 def signature(name: str, value: Any) -> str:
@@ -104,7 +132,8 @@ def signature(name: str, value: Any) -> str:
 
 def parameter(each: inspect.Parameter) -> str:
     """The name, the annotation as it is written, and the default with the quotes of a string."""
-    whole = str(each.replace(default=inspect.Parameter.empty)).replace("'", "").replace('"', "")
+    whole = str(each.replace(default=inspect.Parameter.empty)).replace("'", "").replace('"', "").replace(",  ", ", ")
+    whole = re.sub(r"ForwardRef\((.+)\)$", r"\1", whole)
     if each.default is inspect.Parameter.empty:
         return whole
     default = repr(each.default).replace("<factory>", "…")
@@ -129,22 +158,60 @@ def members(value: type) -> Iterator[list[str]]:
             yield [f"`{shown}`", ":   " + textwrap.indent(text, "    ").lstrip(), ""]
 
 
-def usages(docs: Path) -> dict[str, list[str]]:
-    """Name → links to the pages whose running blocks use it, at most four each."""
-    found: dict[str, list[str]] = {}
+@dataclasses.dataclass(frozen=True)
+class Use:
+    """A statement that uses a name, and the page that it is from (none for one of examples.md)."""
+
+    code: str
+    link: str
+
+
+def called(tree: ast.AST, imported: set[str]) -> set[str]:
+    """Public names in some code: attributes of tp, tp.plot, tp.datasets and tp.errors, and what was imported."""
+    found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in imported}
+    spaces = {"tp", "tp.plot", "tp.datasets", "tp.errors"}
+    attributes = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    return found | {node.attr for node in attributes if ast.unparse(node.value) in spaces}
+
+
+def imports(tree: ast.Module) -> set[str]:
+    lines = (node for node in tree.body if isinstance(node, ast.ImportFrom))
+    return {name.name for node in lines if (node.module or "").startswith("temperance") for name in node.names}
+
+
+def usages(docs: Path) -> dict[str, list[Use]]:
+    """Name → where it is used in code that runs, the shortest statement of each page, those of examples.md first."""
+    found: dict[str, list[Use]] = {}
+    for block in BLOCK.findall((docs / "tools" / "examples.md").read_text("utf-8"))[1:]:
+        tree = ast.parse(block)
+        for name in called(tree, imports(tree)):
+            found.setdefault(name, []).append(Use(block.rstrip(), ""))
     for path in sorted(docs.rglob("*.md")):
         text = path.read_text("utf-8")
         title = re.search(r"^# (.+)$", text, re.MULTILINE)
         code = "\n".join(BLOCK.findall(text))
-        if title is None or not code:
+        if title is None or not code or path.parent.name == "tools":
             continue
         link = f"[{title.group(1)}](../{path.relative_to(docs).as_posix()})"
-        words = set(re.findall(r"\btp\.(?:plot\.|datasets\.|errors\.)?(\w+)", code))
-        for imported in re.findall(r"from temperance[\w.]* import ([^\n]+)", code):
-            words |= set(re.findall(r"\w+", imported))
-        for word in words:
-            found.setdefault(word, []).append(link)
-    return {name: links[:4] for name, links in found.items()}
+        tree = ast.parse(code)
+        shortest: dict[str, str] = {}
+        for statement in tree.body:
+            if isinstance(statement, ast.Import | ast.ImportFrom):
+                continue
+            source = ast.get_source_segment(code, statement) or ""
+            for name in called(statement, imports(tree)):
+                if name not in shortest or source.count("\n") < shortest[name].count("\n"):
+                    shortest[name] = source
+        for name, source in shortest.items():
+            found.setdefault(name, []).append(Use(source, link))
+    return found
+
+
+def example(uses: list[Use]) -> list[str]:
+    """The code of the first use, and links to at most four pages."""
+    links = [use.link for use in uses if use.link][:4]
+    lines = ["```python", uses[0].code, "```", ""]
+    return [*lines, "From " + ", ".join(links) + ".", ""] if links else lines
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

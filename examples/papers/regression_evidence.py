@@ -1,4 +1,4 @@
-"""Notes on regression and mixtures: evidence against the order and against N, and the variational predictive density.
+"""Notes on regression and mixtures: evidence against the order and against N, posterior and predictive density.
 
 Simulated: a cubic in noise. The bound of variational regression (unknown α and β) peaks at the true order, and the more
 clearly the more data there are.
@@ -25,7 +25,7 @@ def simulate(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def main(folder: str | None = None, counts: tuple[int, ...] = (10, 20, 50, 100), orders: int = 8) -> dict[int, int]:
-    figure, (left, middle, right) = canvas(3, width=13.0)
+    figure, (left, middle, right, weights) = canvas(4, width=16.0)
     chosen, best = {}, {}
     for colour, n in zip(COLOURS, counts, strict=False):
         data = simulate(n)
@@ -49,6 +49,8 @@ def main(folder: str | None = None, counts: tuple[int, ...] = (10, 20, 50, 100),
     right.plot(grid, mean, color=COLOURS[0])
     right.plot(x, y, "o", color=GREY, markersize=4)
     right.set(xlabel="x", title=f"predictive mean ± 2 sd, N = {counts[0]} (simulated)")
+    tp.plot.coefficients(fit, weights)
+    weights.set_title("posterior of the weights (simulated)")
     keep(figure, "regression-evidence", folder)
     return chosen
 
