@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .errors import UnsupportedMethod
+from .models import Posterior
 from .models._answers import Clustering, Profiling, require
 
 if TYPE_CHECKING:
@@ -37,6 +38,15 @@ class Members:
         found = require(self.model, Profiling).profiles(self._families(), self.data, level, names)
         if found is None:
             raise UnsupportedMethod(f"{self.method.name} has no intervals for {type(self.model).__name__}; tp.VB() has")
+        return found
+
+    def contributions(self: Any) -> dict[str, float]:
+        """By how many nats the classes describe each column of a table better than one class would, given who is in
+        which, the most telling column first. A column that is negative or near 0 does not tell them apart."""
+        found = require(self.model, Profiling).contributions(self.state) if isinstance(self.state, Posterior) else None
+        if found is None:
+            raise UnsupportedMethod(f"{self.method.name} does not tell what the columns of {type(self.model).__name__} "
+                                    "contribute; tp.VB() does for tp.ClassMixture")  # fmt: skip
         return found
 
     def classes_by(

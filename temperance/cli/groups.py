@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import typer
@@ -14,7 +14,7 @@ import temperance as tp
 
 from ..data.schema import Column
 from ..models._about import CLASS
-from ..report.words import percent, warnings
+from ..report.words import join, percent, warnings
 from . import inputs
 from .options import Reading
 from .output import as_json, person
@@ -35,6 +35,8 @@ def find_groups(source: str, reading: Reading, largest: int | None, seed: int, o
     hill, extended = compare_sizes(table, largest, seed)
     found = hill.best_fit.membership(table)
     shares = np.array([values for name, values in found.items() if name.startswith("probability of ")]).T
+    if table.weights is not None:
+        shares = shares * table.weights[:, None]
     heeded = [said for said in warnings(hill) if not (extended and "largest that was tried" in said)]
     sentences = [*describe(hill, table, shares), *extended, *heeded]
     criteria = hill.publication()
@@ -44,7 +46,7 @@ def find_groups(source: str, reading: Reading, largest: int | None, seed: int, o
     hill.best_fit.save(folder / "fit.tp")
     (folder / "sizes.csv").write_text(criteria.to_csv(), "utf-8")
     tp.report(hill, folder / "report.html", title=f"{data.name}: groups", names=data.columns, also=[criteria],
-              lead=sentences[1:], code=_again(data.name, reading))  # fmt: skip
+              lead=sentences, code=_again(data.name, reading, hill.models[-1], seed))  # fmt: skip
     if person(format):
         typer.echo("\n".join([*sentences, f"groups.csv, sizes.csv, report.html and fit.tp are in {folder}"]))
     else:
@@ -72,14 +74,15 @@ def compare_sizes(table: tp.Table, largest: int | None, seed: int) -> tuple[tp.C
     return hill, [more] if top > _SIZES and largest is None else []
 
 
-def _again(name: str, reading: Reading) -> str:
+def _again(name: str, reading: Reading, most: int, seed: int) -> str:
     """A program that does the same."""
     kinds = f", kinds={reading.kinds!r}" if reading.kinds else ""
+    kinds += f", missing={list(reading.gaps)!r}" if reading.gaps else ""
     return "\n".join([
         "import temperance as tp", "", f"table = tp.read_table({name!r}{kinds})",
-        "hill = tp.compare([tp.ClassMixture(k) for k in range(1, 7)], table, tp.VB(restarts=10))",
-        "hill.summary()", "fit = hill.best_fit", "fit.profiles().to_frame()  # who they are",
-        "fit.membership(table)  # which row is in which", "hill.publication()  # for a paper",
+        f"hill = tp.compare([tp.ClassMixture(k) for k in range(1, {most + 1})], table, tp.VB(restarts=10), {seed})",
+        "fit = hill.best_fit", "print(hill.summary())", "print(fit.profiles().to_frame())  # who they are",
+        "print(fit.membership(table))  # which row is in which", "print(hill.publication())  # for a paper",
     ])  # fmt: skip
 
 
@@ -91,17 +94,25 @@ def describe(hill: tp.Comparison, table: tp.Table, shares: np.ndarray) -> list[s
     if count == 1:
         return [*lines, "The rows are best described without dividing them."]
     who = hill.best_fit.profiles()
-    for group, weights in enumerate(shares.T):
-        told = [found for column in table.schema.used if (found := _word(column, table[column.name], weights))]
-        most = sorted(sorted(told, reverse=True)[:_WORDS], key=told.index)
-        more = f" and {len(told) - len(most)} more" if len(told) > len(most) else ""
-        said = ", ".join(word for _, word in most) + more if told else "near the average in every column"
+    weights = np.ones(len(shares)) if table.weights is None else table.weights
+    for group, each in enumerate(shares.T):
+        words = [_word(column, table[column.name], each, weights) for column in table.schema.used]
+        known = [word for word in words if word is not None]
+        told = [word for word in known if word.apart >= word.enough]
+        said = "near the average in every column"
+        if told or known:
+            most = sorted(told or known, key=lambda word: word.apart, reverse=True)[: _WORDS if told else 2]
+            more = f" and {len(told) - len(most)} more" if len(told) > len(most) else ""
+            said = ", ".join(word.text if told else word.plain for word in known if word in most) + more
         share, low, high = (_share(values[group]) for values in (who.share, who.low, who.high))
-        size = f"{share} ({low} to {high})"
-        lines.append(f"Group {CLASS.label(group)}, {size}: {said}")
-    near = int((shares.max(axis=1) < _BORDER).sum())
-    certain = f"{near} of {len(shares)} rows are" if near != 1 else f"1 of {len(shares)} rows is"
-    return [*lines, f"{certain} near a border: the probability of the group is below {_BORDER:.0%}."]
+        lines.append(f"Group {CLASS.label(group)}, {share} ({low} to {high}): {said}")
+    idle = [name for name, nats in hill.best_fit.contributions().items() if nats < 0]
+    if idle:
+        named = idle if len(idle) <= 6 else [*idle[:6], f"{len(idle) - 6} other columns"]
+        lines.append(f"The groups do not differ in {join(named)}.")
+    near = int((shares.max(axis=1) < _BORDER * weights).sum())
+    certain = {0: "No row is", 1: f"1 of {len(shares)} rows is"}.get(near, f"{near} of {len(shares)} rows are")
+    return [*lines, f"{certain} near a border, where the probability of the group is below {_BORDER:.0%}."]
 
 
 def _share(value: float) -> str:
@@ -113,27 +124,45 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"
 
 
-def _word(column: Column, values: np.ndarray, weights: np.ndarray) -> tuple[float, str] | None:
-    """How a group differs from all rows in one column, by how many standard deviations; None where it hardly does."""
+class Word(NamedTuple):
+    """How a group differs from all rows in one column."""
+
+    apart: float  # in standard deviations
+    enough: float  # from which on it is worth a word
+    text: str
+    plain: str  # without "high" or "low"
+
+
+def _word(column: Column, values: np.ndarray, share: np.ndarray, weights: np.ndarray) -> Word | None:
     seen = ~np.isnan(values)
-    values, weights = values[seen], weights[seen]
-    if weights.sum() < 0.5:
+    values, share, weights = values[seen], share[seen], weights[seen]
+    if share.sum() < 0.5:
         return None
-    if column.kind in ("category", "binary"):
+    numbers = _level_numbers(column)
+    if column.levels and numbers is None:
         places = values[:, None] == np.arange(len(column.levels))
-        here, there = weights @ places / weights.sum(), places.mean(axis=0)
+        here, there = share @ places / share.sum(), weights @ places / weights.sum()
         most = int(np.argmax(here - there))
-        apart = float(here[most] - there[most])
-        if apart < (_TELLING / 4 if column.kind == "binary" else 0.15):
-            return None
         spread = np.sqrt(there[most] * (1 - there[most]))
-        return apart / spread, f"{column.name} {column.levels[most]} ({here[most]:.0%})"
-    here = float(weights @ values / weights.sum())
-    apart = (here - values.mean()) / max(values.std(), 1e-300)
-    if abs(apart) < _TELLING:
+        enough = (_TELLING / 4 if column.kind == "binary" else 0.15) / spread
+        text = f"{column.name} {column.levels[most]} ({here[most]:.0%})"
+        return Word(float(here[most] - there[most]) / spread, enough, text, text)
+    if numbers is not None:
+        values = numbers[values.astype(int)]
+    turned = np.log(values) if column.kind == "positive" else values
+    here, centre = (float(w @ turned / w.sum()) for w in (share, weights))
+    apart = (here - centre) / max(float(np.sqrt(weights @ np.square(turned - centre) / weights.sum())), 1e-300)
+    shown = f"median {_number(np.exp(here))}" if column.kind == "positive" else f"mean {_number(here)}"
+    plain = f"{column.name} ({shown})"
+    return Word(abs(apart), _TELLING, f"{'high' if apart > 0 else 'low'} {plain}", plain)
+
+
+def _level_numbers(column: Column) -> np.ndarray | None:
+    """The levels of an ordered column as numbers, where that is what they are."""
+    try:
+        return np.array([float(level) for level in column.levels]) if column.kind == "ordered" else None
+    except ValueError:
         return None
-    shown = column.levels[round(here)] if column.levels else _number(here)
-    return abs(apart), f"{'high' if apart > 0 else 'low'} {column.name} (mean {shown})"
 
 
 def write_groups(path: Path, table: tp.Table, found: dict[str, list[Any]]) -> None:

@@ -55,9 +55,13 @@ def columns(source: str, reading: Reading, like: Any = None) -> Input:
     if known:
         values = datasets.load(source)
         found = dict(zip(datasets.describe(source).columns, np.asarray(values).T, strict=True))
-    table = tp.read_table(found, kinds=None if like else reading.kinds, delimiter=reading.delimiter or None, like=like)
+    table = tp.read_table(found, kinds=None if like else reading.kinds, missing=reading.gaps,
+                          delimiter=reading.delimiter or None, like=like)  # fmt: skip
     if reading.columns is not None:
-        table = table.choose([name.strip() for name in reading.columns.split(",")])
+        names = load.Table(np.zeros((0, 0)), table.schema.names, (), table.name)
+        chosen = names.choose(reading.columns).columns
+        beside = (column.name for column in table.schema.left_out if column.kind in ("id", "weight"))
+        table = table.choose([*chosen, *(name for name in beside if name not in chosen)])
     return Input(table, Path(source).name if not known else source, table.columns, tuple(str(table.schema).split("\n")))
 
 
@@ -79,7 +83,7 @@ def table(
     source: str, reading: Reading, target: str | None = None, paired: bool = False, notes: tuple[str, ...] = ()
 ) -> Input:
     """A table of numbers; with `paired` the inputs and the column to predict from them."""
-    found = load_table(source, array=reading.array, delimiter=reading.delimiter)
+    found = _numbers(source, reading)
     read = with_schema(found, reading.columns)
     notes += tuple(f"left out  {column}" for column in read.schema.left_out)
     notes += tuple(f"question  {question}" for question in read.schema.questions)
@@ -92,8 +96,13 @@ def table(
 
 def new_rows(source: str, reading: Reading, schema: Any) -> Table:
     """Rows for a model of numbers that was fitted to columns with these names, where they had any."""
-    found = load_table(source, array=reading.array, delimiter=reading.delimiter)
+    found = _numbers(source, reading)
     return with_schema(found, reading.columns) if schema is None else like(found, schema)
+
+
+def _numbers(source: str, reading: Reading) -> load.Table:
+    words = frozenset(word.lower() for word in reading.gaps)
+    return load_table(source, array=reading.array, delimiter=reading.delimiter, missing=words)
 
 
 def models(problem: Problem, data: Input, sizes: list[int]) -> dict[Any, Any]:

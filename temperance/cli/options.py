@@ -61,13 +61,16 @@ class Reading:
         None
     )
     missing: Annotated[str, typer.Option(help="Empty cells: error, drop (those rows) or marginalise.")] = "error"
+    na: Annotated[
+        str | None, typer.Option("--na", help="Cells that stand for a missing value besides the usual: -99,none.")
+    ] = None
     array: Annotated[str | None, typer.Option("--array", help="Which array of an npz file.")] = None
     text: Annotated[str | None, typer.Option("--text", help="The column of texts, for topics.")] = None
     language: Annotated[str, typer.Option(help="Of texts, for their stop words; none keeps them.")] = "english"
     delimiter: Annotated[str, typer.Option(help="Between cells of a text file; found by itself unless given.")] = ""
 
     as_: Annotated[
-        str | None, typer.Option("--as", help="What columns are: income=positive,region=category (for classes).")
+        str | None, typer.Option("--as", help="What columns are: income=positive,wt=weight (of classes).")
     ] = None
 
     @property
@@ -77,6 +80,11 @@ class Reading:
         if not all(equals for _, equals, _ in pairs):
             raise InvalidParameter(f"--as must be like income=positive,region=category, got {self.as_!r}")
         return {name.strip(): kind.strip() for name, _, kind in pairs}
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """What `--na` says."""
+        return tuple(word.strip() for word in (self.na or "").split(",") if word.strip())
 
     def __post_init__(self) -> None:
         _choice("missing", self.missing, ("error", "drop", "marginalise"))

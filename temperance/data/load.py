@@ -19,11 +19,12 @@ import numpy as np
 
 from ..errors import DamagedFile, InvalidData, InvalidParameter
 from .corpus import Corpus, as_corpus
+from .excel import csv_of_excel, is_excel
 from .gate import check_sparse
 from .memory import require_memory
 from .npy import parse_npy
 from .npz import BROKEN_ARCHIVE, is_sparse, parse_npz, sparse_matrix
-from .recognise import Raw, from_cells, recognise
+from .recognise import Raw, from_cells, numbers_of, recognise
 from .text import DELIMITERS, LOOK, Dialect, decode, find_decimal, find_delimiter, rows, split_line
 from .text_sources import looks_like_texts, open_texts
 
@@ -64,10 +65,16 @@ class Table(NamedTuple):
 
 
 def load_table(
-    source: str | Path, *, columns: str | Sequence[str] | None = None, array: str | None = None, delimiter: str = ""
+    source: str | Path,
+    *,
+    columns: str | Sequence[str] | None = None,
+    array: str | None = None,
+    delimiter: str = "",
+    missing: frozenset[str] = frozenset(),
 ) -> Table:
     """A table of numbers. `array` names one of several arrays in an npz file, `delimiter` what is between the cells
-    of a text file (found by itself unless given)."""
+    of a text file (found by itself unless given), `missing` the cells that stand for a missing value besides the usual,
+    in lower case."""
     from .. import datasets
 
     if _dataset_name(source):
@@ -77,7 +84,7 @@ def load_table(
             return Table(values, description.columns, (), str(source)).choose(columns)
         return _dense(values, str(source), array).choose(columns)
     content, name = _content(source)
-    return _parse(content, name, array, delimiter).choose(columns)
+    return _parse(content, name, array, delimiter, missing).choose(columns)
 
 
 def load_corpus(
@@ -189,7 +196,7 @@ def _content(source: str | Path) -> tuple[bytes, str]:
         content = _unpacked(content, name)
     if not content.strip():
         raise InvalidData(f"{name} is empty")
-    return content, name
+    return (csv_of_excel(content, name) if is_excel(content) else content), name
 
 
 def _unpacked(content: bytes, name: str) -> bytes:
@@ -215,7 +222,9 @@ def _is_table(content: bytes, name: str) -> bool:
     return name.removesuffix(".gz").endswith((".csv", ".tsv"))
 
 
-def _parse(content: bytes, name: str, array: str | None, delimiter: str) -> Table:
+def _parse(
+    content: bytes, name: str, array: str | None, delimiter: str, missing: frozenset[str] = frozenset()
+) -> Table:
     if content.startswith(b"\x93NUMPY"):
         return _dense(_npy(content, name), name, array)
     if content[:4] == b"PK\x03\x04":
@@ -224,7 +233,7 @@ def _parse(content: bytes, name: str, array: str | None, delimiter: str) -> Tabl
         return _parquet(content, name)
     if content.startswith(b"%%MatrixMarket"):
         return _dense(_market(content, name), name, array)
-    return _read_csv(content, name, delimiter)
+    return _read_csv(content, name, delimiter, missing)
 
 
 def _npy(content: bytes, name: str) -> np.ndarray:
@@ -306,7 +315,7 @@ def _parquet(content: bytes, name: str) -> Table:
     return Table(np.stack(columns, axis=1), tuple(numeric), tuple(text), name, raws, written=True)
 
 
-def _read_csv(content: bytes, name: str, delimiter: str) -> Table:
+def _read_csv(content: bytes, name: str, delimiter: str, missing: frozenset[str]) -> Table:
     text = decode(content, name)
     lines = text.split("\n")
     between = delimiter or find_delimiter(_first(lines))
@@ -320,11 +329,11 @@ def _read_csv(content: bytes, name: str, delimiter: str) -> Table:
         where = lines.index(_first(lines)[0]) + 1 if named else 0
         values = np.loadtxt(lines[where:], delimiter=None if between == " " else between, ndmin=2, comments=None,
                             quotechar='"')  # fmt: skip
-        if values.shape[1] == len(first) and len(values):
+        if values.shape[1] == len(first) and len(values) and not missing:
             return Table(values, _names(first, named), (), name, written=True)
     except (ValueError, UserWarning):
         pass
-    return _careful_csv(text, between, name)
+    return _careful_csv(text, between, name, missing)
 
 
 def _first(lines: list[str]) -> list[str]:
@@ -336,7 +345,7 @@ def _names(first: Sequence[str], named: bool) -> tuple[str, ...]:
     return tuple(cell if named and cell else f"column {i + 1}" for i, cell in enumerate(first))
 
 
-def _careful_csv(text: str, between: str, name: str) -> Table:
+def _careful_csv(text: str, between: str, name: str, missing: frozenset[str]) -> Table:
     """Cell by cell: empty cells, columns of text, decimal commas, and what exactly is wrong."""
     (_, first), *numbered = rows(text, between, name)
     cells = [row for _, row in numbered]
@@ -359,7 +368,7 @@ def _careful_csv(text: str, between: str, name: str) -> Table:
     numeric, values = [], []
     texts: list[Raw] = []
     for column, entries in zip(_names(first, named), zip(*cells, strict=True), strict=True):
-        numbers = dialect.numbers(entries)
+        numbers, _ = numbers_of(entries, dialect, missing)
         wrong = [index for index, number in enumerate(numbers) if number is None]
         if not wrong:
             numeric.append(column)
@@ -368,7 +377,7 @@ def _careful_csv(text: str, between: str, name: str) -> Table:
             found = f"{entries[wrong[0]][:40]!r} in row {wrong[0] + 1}"
             raise InvalidData(f"column {column!r} of {name} holds numbers, but {found}{hint}")
         else:
-            texts.append(from_cells(column, entries, dialect, frozenset(), first=not numeric and not texts))
+            texts.append(from_cells(column, entries, dialect, missing, first=not numeric and not texts))
     if not numeric:
         raise InvalidData(f"no column of {name} holds numbers: the first cell is {cells[0][0][:40]!r}{hint}")
     left_out = tuple(raw.name for raw in texts)

@@ -12,15 +12,17 @@ import numpy as np
 from ..errors import InvalidData, InvalidParameter
 from .dates import parse_dates
 from .schema import LEFT_OUT, USED, Column
-from .text import MISSING, Dialect
+from .text import MISSING, NO_ANSWER, Dialect, without_unit
 
 _ID = re.compile(
     r"(.*[ _.-])?(id|ids|uuid|guid|key|index|idx|rownames?|row|nr|no|case|subject|respondent)", re.IGNORECASE
 )
 _CAMEL_ID = re.compile(r".*[a-z](Id|ID|Nr|No)")
+_WEIGHT = re.compile(r"(.*[ _.-])?(weights?|wts?|wgt|pweight)", re.IGNORECASE)
 _TIME = re.compile(r".*(year|time|date|month|day|week|hour|minute|second|age).*|t", re.IGNORECASE)
 _CODES = (-9, -99, -999, -9999, -9.99, -99.9, 99, 999, 9999, 99999)  # that stand for a missing value
-_LARGEST_SCALE, _LARGEST_COUNT, _MOST_LEVELS = 7, 1000, 1000
+_LARGEST_SCALE, _LARGEST_COUNT, _MOST_LEVELS, _MOST_IDS = 7, 1000, 1000, 12
+_DISPERSED = 10.0  # numbers whose variance is more than so many means are no counts, even of several groups
 _ORDERS = (
     ("never", "rarely", "sometimes", "often", "always"),
     ("strongly disagree", "disagree", "neutral", "agree", "strongly agree"),
@@ -44,24 +46,58 @@ class Raw(NamedTuple):
     ordered: bool = False
     first: bool = False
     dated: bool = False  # the numbers are days since 1970
+    said: str = ""  # how its cells were read, if that is not plain
 
 
 def from_cells(name: str, cells: Sequence[str], dialect: Dialect, words: frozenset[str], first: bool) -> Raw:
     """A column of a text file: numbers, if all its cells are; `words` stand for missing values besides the usual."""
-    kept = [None if cell.lower() in words else cell for cell in cells]
-    numbers = dialect.numbers([cell or "" for cell in kept])
+    numbers, said = numbers_of(cells, dialect, words)
     found = [number for number in numbers if number is not None and number == number]
     if None not in numbers and found:
-        return Raw(name, numbers=np.array(numbers, dtype=np.float64), first=first)
-    texts = [None if cell is None or cell.lower() in MISSING else cell for cell in kept]
+        return Raw(name, numbers=np.array(numbers, dtype=np.float64), first=first, said=said)
+    texts = [None if cell.lower() in MISSING | words else cell for cell in cells]
     values = [cell for cell in texts if cell is not None]
     if len(set(found)) > 10 and len(found) > len(values) / 2:
         row = next(row for row, number in enumerate(numbers) if number is None)
         raise InvalidData(
-            f"column {name!r} holds numbers in {len(found)} of {len(values)} rows, but {(kept[row] or '')[:40]!r} in "
-            f"row {row + 1}: name it in missing=[…], or read the column as words with kinds={{{name!r}: 'category'}}"
+            f"column {name!r} holds numbers in {len(found)} of {len(values)} rows, but {cells[row][:40]!r} in row "
+            f"{row + 1}: {_gap(cells[row][:40])} makes it a missing value; {_kind(name, 'category')} reads words"
         )
     return Raw(name, cells=texts, first=first)
+
+
+def numbers_of(
+    cells: Sequence[str], dialect: Dialect, words: frozenset[str] = frozenset()
+) -> tuple[list[float | None], str]:
+    """The numbers in cells as in `Dialect.numbers`, and how they were read: "unknown" and its like are missing among
+    numbers, and so are `words`; a unit that all cells share is left out."""
+    kept = ["" if cell.lower() in words else cell for cell in cells]
+    numbers = dialect.numbers(kept)
+    odd = {cell for cell, number in zip(kept, numbers, strict=True) if number is None}
+    if not odd:
+        return numbers, ""
+    silent = {cell for cell in odd if cell.lower() in NO_ANSWER}
+    said = [f"{shown} is missing" for shown in sorted(map(repr, silent))]
+    if silent:
+        kept = ["" if cell in silent else cell for cell in kept]
+        numbers = dialect.numbers(kept)
+    if odd - silent:
+        bare = without_unit(["" if number is not None and number != number else cell
+                             for cell, number in zip(kept, numbers, strict=True)])  # fmt: skip
+        if bare is not None:
+            numbers = dialect.numbers(bare[0])
+            said.append(f"in {bare[1]}")
+    return numbers, "; ".join(said)
+
+
+def _gap(word: str) -> str:
+    """How to say that a word stands for a missing value, on the command line and in Python."""
+    return f"--na {word!r} (missing=[{word!r}] in Python)"
+
+
+def _kind(name: str, kind: str) -> str:
+    """How to say what a column is, on the command line and in Python."""
+    return f"--as {name}={kind} (kinds={{{name!r}: {kind!r}}} in Python)"
 
 
 def recognise(raw: Raw, kind: str | None = None) -> tuple[Column, np.ndarray]:
@@ -76,8 +112,25 @@ def recognise(raw: Raw, kind: str | None = None) -> tuple[Column, np.ndarray]:
     if raw.dated:
         return _as_kind(raw, "date", "dates")
     kind, reason, question = _of_numbers(raw) if raw.numbers is not None else _of_texts(raw)
-    column, values = _as_kind(raw, kind, reason)
+    if raw.cells is not None and kind in ("category", "text"):  # a scale, but for those who did not answer?
+        rest = raw._replace(cells=[None if c is None or c.lower() in NO_ANSWER else c for c in raw.cells])
+        if _of_texts(rest)[0] == "ordered":
+            silent = sorted({c for c in raw.cells if c is not None} - {c for c in rest.cells or () if c is not None})
+            raw, (kind, reason, question) = rest, _of_texts(rest)
+            reason += f"; {', '.join(map(repr, silent))} is missing"
+    column, values = _as_kind(raw, kind, reason + (f"; {raw.said}" if raw.said else ""))
     return dataclasses.replace(column, question=question), values
+
+
+def parts_of_a_date(columns: Sequence[Column]) -> list[Column]:
+    """The columns, where a year, a month and a day that stand side by side are dates and no measurements."""
+    numbers = {column.name.lower(): column for column in columns if column.kind in ("real", "count")}
+    here = numbers.keys() & {"year", "month", "day"}
+    if len(here) < 2 or "month" not in here:
+        return list(columns)
+    told = {"kind": "date", "reason": "a part of a date, as is the column beside it", "question": ""}
+    return [dataclasses.replace(c, **told) if c is numbers.get(c.name.lower()) and c.name.lower() in here else c
+            for c in columns]  # fmt: skip
 
 
 def _is_id_name(name: str) -> bool:
@@ -98,30 +151,48 @@ def _of_numbers(raw: Raw) -> tuple[str, str, str]:
     if unique and raw.first and (np.diff(seen) == 1).all() and not _TIME.fullmatch(name):
         return "id", f"it counts the rows from {_plain(seen[0])}", ""
     question = _odd_code(name, seen) or (
-        f"{name!r} has another whole number in every row: if it is an id, say so with kinds={{{name!r}: 'id'}}"
+        f"{name!r} has another whole number in every row: if it is an id, say so with {_kind(name, 'id')}"
         if unique and len(seen) >= 20
         else ""
     )
     low, high = distinct[0], distinct[-1]
-    if whole and len(distinct) == 2:
+    if len(distinct) == 2 and (whole or len(seen) >= 20):
         return "binary", "it has two values", question
-    if whole and _is_id_name(name) and len(distinct) <= min(_MOST_LEVELS, len(seen) / 2):
-        return "category", "its name is that of an id, but its values repeat", question
+    if whole and _is_id_name(name) and len(distinct) <= len(seen) / 2:
+        few = len(distinct) <= _MOST_IDS
+        return "category" if few else "id", "its name is that of an id, but its values repeat", question
     if whole and low == 1 and high <= _LARGEST_SCALE and len(distinct) == high and len(seen) >= 3 * high:
         return "ordered", f"whole numbers from 1 to {_plain(high)}, as on a scale", question
-    if whole and 0 <= low <= 1 and high <= _LARGEST_COUNT:
+    if whole and 0 <= low <= 1 and high <= _LARGEST_COUNT and seen.var() <= _DISPERSED * seen.mean():
         return "count", f"whole numbers from {_plain(low)} to {_plain(high)}", question
-    return "real", f"numbers from {_plain(low)} to {_plain(high)}", question
+    between = f"from {low:.6g} to {high:.6g}"
+    if len(distinct) <= _LARGEST_SCALE and len(seen) >= 10 * len(distinct):
+        return "ordered", f"only {len(distinct)} different numbers, {between}", question
+    if low > 0 and high > 10 * low and len(seen) >= 20 and _is_lopsided(seen):
+        return "positive", f"numbers {between}, many small and few large: by their logarithm", question
+    if _WEIGHT.fullmatch(name) and low > 0 and 0.5 < seen.mean() < 2:
+        question = f"{name!r} may be survey weights: if so, say {_kind(name, 'weight')}"
+    return "real", f"numbers {between}", question
+
+
+def _is_lopsided(seen: np.ndarray) -> bool:
+    """Whether the logarithms of positive numbers are much nearer to symmetric than the numbers."""
+
+    def skewness(values: np.ndarray) -> float:
+        return abs(float(np.mean(((values - values.mean()) / values.std()) ** 3)))
+
+    return skewness(seen) > max(1.0, 2 * skewness(np.log(seen)))
 
 
 def _odd_code(name: str, seen: np.ndarray) -> str:
     """Whether the largest or the least value lies far from the others and is one that stands for missing values."""
     for value, others in ((seen.min(), seen[seen > seen.min()]), (seen.max(), seen[seen < seen.max()])):
         span = np.ptp(others) if len(others) else 0.0
-        if value in _CODES and len(np.unique(others)) > 1 and np.abs(value - others).min() > 2 * max(span, 1.0):
+        far = np.abs(value - others).min() > 2 * max(span, 1.0) if len(others) else False
+        if value in _CODES and len(np.unique(others)) > 1 and (far or value < 0 <= others.min()):
             times = int((seen == value).sum())
-            shown = _plain(value)
-            return f"{name!r} is {shown} in {times} rows: if that stands for a missing value, say missing=['{shown}']"
+            said = _gap(_plain(value))
+            return f"{name!r} is {_plain(value)} in {times} rows: if that stands for a missing value, say {said}"
     return ""
 
 
@@ -177,6 +248,10 @@ def _as_kind(raw: Raw, kind: str, reason: str) -> tuple[Column, np.ndarray]:
         values = code(raw.name, texts, levels)
     elif kind == "date":
         values = _days_of(raw)
+    elif kind == "weight":
+        values = _numbers_of(raw, "real")
+        if not (values >= 0).all() or not values.sum() > 0:
+            raise InvalidData(f"column {raw.name!r} is to be weights, which are numbers from 0 up without gaps")
     else:
         values = np.array(_texts_of(raw), dtype=object)
     missing = values != values if values.dtype != object else np.array([value is None for value in values])
@@ -217,7 +292,7 @@ def _numbers_of(raw: Raw, kind: str) -> np.ndarray:
 
 
 def _days_of(raw: Raw) -> np.ndarray:
-    if raw.dated and raw.numbers is not None:
+    if raw.numbers is not None:  # days since 1970, or a year, a month or a day
         return raw.numbers
     dates = parse_dates(_texts_of(raw))
     if dates is None:

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from ..errors import InvalidParameter
 
 USED = ("real", "positive", "count", "binary", "category", "ordered")
-LEFT_OUT = ("date", "id", "constant", "text")
+LEFT_OUT = ("date", "id", "constant", "text", "weight")
+_WIDE = 36  # letters of a list of levels
+_MANY = 40  # columns of one kind that are said one by one
 _UNIT = re.compile(r".+?\s*[(\[]([^()\[\]]{1,12})[)\]]")
 
 
@@ -36,7 +38,8 @@ class Column:
         return found[1] if found else ""
 
     def __str__(self) -> str:
-        shown = ", ".join(self.levels[:6]) + (", …" if len(self.levels) > 6 else "")
+        shown = ", ".join(self.levels)
+        shown = shown if len(shown) <= _WIDE else shown[: _WIDE - 1].rstrip(", ") + "…"
         gaps = f", {self.gaps} missing" if self.gaps else ""
         return f"{self.name}: {self.kind}{f' ({shown})' if shown else ''}{gaps}; {self.reason}"
 
@@ -78,10 +81,24 @@ class Schema:
         return tuple(column.question for column in self.columns if column.question)
 
     def __str__(self) -> str:
-        lines = [f"left out  {column}" for column in self.left_out]
-        lines += [f"used      {column}" for column in self.used]
+        lines = [f"{'weights ' if column.kind == 'weight' else 'left out'}  {column}" for column in self.left_out]
+        alike: dict[tuple[str, tuple[str, ...]], list[Column]] = {}
+        for column in self.used:
+            alike.setdefault((column.kind, column.levels), []).append(column)
+        for column in self.used:
+            same = alike[column.kind, column.levels]
+            if len(same) <= _MANY:
+                lines.append(f"used      {column}")
+            elif column is same[0]:
+                lines.append(f"used      {len(same)} columns, {same[0].name} to {same[-1].name}: {_kinds(same)}")
         lines += [f"note      {note}" for note in self.notes]
         return "\n".join(lines + [f"question  {question}" for question in self.questions])
+
+
+def _kinds(columns: list[Column]) -> str:
+    """What many columns of one kind are, and how many values they lack."""
+    gaps = sum(column.gaps for column in columns)
+    return columns[0].kind + (f", {gaps} values missing" if gaps else "")
 
 
 def shortened(names: tuple[str, ...], most: int = 12) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DamagedFile, InvalidData, InvalidParameter
-from .recognise import Raw, code, from_cells, recognise
+from .recognise import Raw, code, from_cells, parts_of_a_date, recognise
 from .schema import Column, Schema, shortened
 from .text import LOOK, MISSING, Dialect, decode, find_decimal, find_delimiter, rows
 
@@ -52,6 +52,14 @@ class Table:
         found = [self.values[column.name] for column in self.schema if column.kind == "id"]
         counts = {str(first + row) for first in (0, 1) for row in range(len(self))}
         return next((ids for ids in found if not counts.issuperset(ids)), [*found, np.arange(1, len(self) + 1)][0])
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """The survey weights of the rows, if a column is said to hold them, scaled to a mean of 1."""
+        found = [self.values[column.name] for column in self.schema if column.kind == "weight"]
+        if len(found) > 1:
+            raise InvalidData(f"{self.name} has {len(found)} columns of weights, where there can be one")
+        return found[0] / found[0].mean() if found else None
 
     def choose(self, names: Sequence[str]) -> Table:
         """Only these columns, in this order."""
@@ -121,7 +129,8 @@ def read_table(
             f"kinds names the column {strange[0]!r}, which {name} does not have; its columns are {names}"
         )
     found = [recognise(raw, (kinds or {}).get(raw.name)) for raw in raws]
-    schema = Schema(tuple(column for column, _ in found), tuple(notes))
+    columns = [column for column, _ in found]
+    schema = Schema(tuple(columns if kinds else parts_of_a_date(columns)), tuple(notes))
     return Table(schema, {column.name: values for column, values in found}, name)
 
 

@@ -13,12 +13,23 @@ import numpy as np
 from ..errors import InvalidData
 
 # Cells without a value. In a column of words "none" is a word.
-MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "null", "?", "-", "."})
+MISSING = frozenset({
+    "", "na", "n/a", "#n/a", "<na>", "nan", "null", "?", "-", ".", "--", "..", "#value!", "#ref!", "#div/0!",
+})  # fmt: skip
 MISSING_NUMBERS = MISSING | {"none"}
+# Answers without a value: gaps among numbers and in scales, and a category among categories.
+NO_ANSWER = frozenset({
+    "don't know", "dont know", "do not know", "no answer", "no response", "not applicable", "not available",
+    "not stated", "refused", "prefer not to say", "unknown", "missing", "n.a.", "n. a.", "n.d.", "nd", "n/d", "s/d",
+    "k.a.", "k. a.", "keine angabe", "weiß nicht", "nil",
+})  # fmt: skip
 DELIMITERS = ("\t", ";", "|", ",")  # a comma last: it may be a decimal point
 LOOK = 20  # lines that are looked at to find the delimiter
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)", re.IGNORECASE | re.ASCII)
+_MONEY = r"(?:[$€£¥₹]|EUR|USD|GBP|CHF)"
+_MARKED = re.compile(rf"([+-]?)\s?{_MONEY}?\s?([+-]?[\d.,'\u2019\u00a0\u202f ]*\d\.?)\s?(?:{_MONEY}|%)?", re.ASCII)
+_WITH_UNIT = re.compile(r"([+-]?[\d.,]*\d)\s?([^\W\d_][^\s\d]{0,7})")
 _SPACED = re.compile(r'"((?:[^"]|"")*)"|(\S+)')
 _MARKS = " \u00a0\u202f'\u2019"  # between groups of three digits, besides the point and the comma
 _GROUPS = re.compile(rf"[+-]?\d{{1,3}}([{_MARKS}]\d{{3}})+([.,]\d*)?", re.ASCII)
@@ -38,6 +49,7 @@ class Dialect(NamedTuple):
             return float("nan")
         if _NUMBER.fullmatch(cell) and self.decimal == ".":
             return float(cell)
+        cell = bare(cell)
         if _GROUPS.fullmatch(cell):
             cell = re.sub(f"[{_MARKS}]", "", cell)
         grouped, plain = (r"\.", ",") if self.decimal == "," else (",", r"\.")
@@ -59,6 +71,22 @@ class Dialect(NamedTuple):
                 pass
         distinct = {cell: self.number(cell) for cell in set(cells)}
         return [distinct[cell] for cell in cells]
+
+
+def bare(cell: str) -> str:
+    """The number of a cell with a sign of money or of per cent: 1,234.50 of $1,234.50."""
+    found = _MARKED.fullmatch(cell.strip())
+    return found[1] + found[2] if found else cell
+
+
+def without_unit(cells: Sequence[str]) -> tuple[list[str], str] | None:
+    """Cells such as "12.5 kg" without their unit, where all that hold anything have the same one."""
+    found = [_WITH_UNIT.fullmatch(cell) if cell else None for cell in cells]
+    units = {match[2] for match in found if match}
+    whole = all(match or not cell for cell, match in zip(cells, found, strict=True))
+    if len(units) != 1 or len(set(cells)) <= 10 or not whole:
+        return None
+    return [match[1] if match else "" for match in found], units.pop()
 
 
 def decode(content: bytes, name: str) -> str:
@@ -142,6 +170,7 @@ def rows(text: str, delimiter: str, name: str) -> Iterator[tuple[int, list[str]]
 
 def find_decimal(cells: Sequence[str], delimiter: str) -> str:
     """Whether numbers have a decimal point or a comma, by those that can only be read one way."""
+    cells = [bare(cell) for cell in cells]
     commas = [cell for cell in cells if _COMMA.fullmatch(cell.strip())]
     if not commas or any(re.fullmatch(r"[+-]?\d+(,\d{3})*\.\d+", cell.strip(), re.ASCII) for cell in cells):
         return "."

@@ -54,7 +54,8 @@ def maximum_likelihood(model: Mixture, data: Data, q: Posterior, restarts: int =
     with np.errstate(all="ignore"):
         own = hashes(np.asarray(jax.random.key_data(split(make_key(seed), restarts))), [0])[:, 0]
         half = restarts // 2
-        starts = [_starting_shares(problem, own[:half], "kmeans++"), _starting_shares(problem, own[half:], "random")]
+        kinds = ((own[:half], "kmeans++"), (own[half:], "random"))
+        starts = [_starting_shares(problem, keys, kind) for keys, kind in kinds if len(keys)]
         shares = np.concatenate([problem.shares(mean)[0], *(start * problem.weights for start in starts)])
         shares, value = _climb(problem, shares, _RACE)
         best = np.argsort(-np.where(np.isfinite(value), value, -np.inf), kind="stable")[:_KEPT]

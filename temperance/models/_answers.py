@@ -70,6 +70,10 @@ class Regressing(Predicting):
     def predict(self, q: Any, inputs: Any) -> Any:
         """Mean and variance of the target at each new input."""
 
+    @abstractmethod
+    def fitted(self, q: Any, data: Data) -> tuple[np.ndarray, np.ndarray]:
+        """The targets that the model was fitted to, and what is expected of each, in the user's units."""
+
 
 class Labelled(Answer):
     """Discrete latents of each datum."""
@@ -121,6 +125,10 @@ class Profiling(Clustering):
     @abstractmethod
     def profiles(self, q: Posterior, data: Data, level: float, names: Sequence[str] = ()) -> Any:
         """The shares of the parts that hold data and what is expected within each, with intervals."""
+
+    @abstractmethod
+    def contributions(self, q: Posterior) -> dict[str, float] | None:
+        """By how many nats the parts describe each column of a table better than one part would; None of a matrix."""
 
 
 @eqx.filter_jit

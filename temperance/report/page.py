@@ -18,7 +18,7 @@ from ..comparison.comparison import Comparison
 from ..errors import InvalidParameter
 from ..fit import Fit
 from ..models._about import counted
-from ..models._answers import Decoding, Decomposing, Drawable, Regressing, Topical
+from ..models._answers import Decoding, Decomposing, Drawable, Loading, Regressing, Sequential, Topical
 from ..models.topics.report import NAMING
 from ..summary import _cell
 from . import plots
@@ -40,6 +40,7 @@ _HEADINGS = {
     "converged": "converged",
     "failure": "what went wrong",
 }
+_COLUMNS = 60  # that are listed
 DENSITY = "Predictive density"
 _PACKAGES = ("temperance", "jax", "numpy", "scipy", "equinox")
 
@@ -62,7 +63,8 @@ def write_page(
         names = [column.name for column in fit.schema.used]
     body = _comparison(result, names, opening) if isinstance(result, Comparison) else _fit(result, names, opening)
     heading = title or (_title(result) if isinstance(result, Comparison) else f"A fit of {type(result.model).__name__}")
-    parts = [*body, *also_parts(also), _settings(result), _code(code if code else _default_code(result))]
+    again = _code(code if code else _default_code(result))
+    parts = [*body, *also_parts(also), *_columns(fit), _settings(result), again]
     text = _document(heading, parts)
     handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
@@ -85,7 +87,8 @@ def _title(comparison: Comparison) -> str:
 
 def _comparison(comparison: Comparison, names: Sequence[str] | None, lead: list[str]) -> list[str]:
     best = comparison.best_fit
-    parts = [_summary(lead or conclusion(comparison), warnings(comparison), _answer(comparison))]
+    notes = [*warnings(comparison), *_questions(best)]
+    parts = [_summary(lead[1:] or conclusion(comparison), notes, _lead_answer(lead) or _answer(comparison))]
     figures = [
         figure(
             "The Ockham hill",
@@ -112,6 +115,14 @@ def _comparison(comparison: Comparison, names: Sequence[str] | None, lead: list[
     if profiles_of(best) is not None:  # who they are comes before why there are so many
         return [*parts, *found[:2], *why, _evidence_table(comparison), *found[2:]]
     return [*parts, *why, _evidence_table(comparison), *found]
+
+
+def _lead_answer(lead: list[str]) -> tuple[str, str] | None:
+    """The first of the sentences that a page begins with, what it has in brackets apart."""
+    if not lead:
+        return None
+    big, _, small = lead[0].rstrip(".").partition(" (")
+    return big, small.rstrip(")")
 
 
 def _answer(comparison: Comparison) -> tuple[str, str]:
@@ -161,16 +172,34 @@ def _bracket(low: float | None, high: float | None) -> str | None:
 
 def _fit(fit: Fit, names: Sequence[str] | None, lead: list[str]) -> list[str]:
     notes = [note[:1].upper() + note[1:].removesuffix("…") + ("…" if note.endswith("…") else ".") for note in fit.notes]
-    return [_summary(lead or fit_sentences(fit), notes, _fit_answer(fit)), *_found(fit, names)]
+    return [
+        _summary(lead[1:] or fit_sentences(fit), [*notes, *_questions(fit)], _lead_answer(lead) or _fit_answer(fit)),
+        *_found(fit, names),
+    ]
 
 
 def _fit_answer(fit: Fit) -> tuple[str, str] | None:
     """How many parts are in use, where the model has parts."""
+    if isinstance(fit.model, Regressing):
+        return _effects_answer(fit)
     words, size = fit.model.words, fit.model.size
     held = len(fit.columns().get(words.part, ()))
     if not words.parts or not held:
         return None
     return counted(held, words.parts), words.used if size in (None, held) else f"of {size} {words.used}"
+
+
+def _effects_answer(fit: Fit) -> tuple[str, str] | None:
+    """How many inputs matter: those whose intervals of 95% leave 0 out."""
+    table = fit.columns()
+    each = [(name, mean, sd) for name, mean, sd in zip(table["weight"], table["mean"], table["sd"], strict=True)
+            if name != "intercept"]  # fmt: skip
+    if not each or not all(np.isfinite(sd) for _, _, sd in each):
+        return None
+    sure = [f"{name} ({'+' if mean > 0 else '−'})" for name, mean, sd in each if abs(mean) > 1.96 * sd]
+    shown = ", ".join(sure[:6]) + (", …" if len(sure) > 6 else "")
+    count = f"{len(sure)} of {len(each)} inputs have a clear effect"
+    return count, shown if sure else "no weight has a 95% interval that leaves 0 out"
 
 
 def _found(fit: Fit, names: Sequence[str] | None, density: bool = True) -> list[str]:
@@ -232,14 +261,25 @@ def _fit_figures(fit: Fit, names: Sequence[str] | None) -> list[tuple[str, Calla
         found.append(("Topics", lambda: plots.topics(fit, relevance=NAMING), caption,
                       "; ".join(f"topic {k + 1}: {', '.join(str(word) for word, _ in words)}"
                                 for k, words in enumerate(fit.topics(5, NAMING)))))  # fmt: skip
-    if isinstance(fit.model, Decomposing):
+    if isinstance(fit.model, Loading):
+        caption = "What one standard deviation of a factor adds to each column, in standard deviations of the column."
+        found.append(("Loadings", lambda: plots.loadings(fit, names), caption, "Coloured squares; see the table."))
+    elif isinstance(fit.model, Decomposing):
         found.append(("Factors", lambda: plots.factors(fit), "The expected factors.", "Images of the factors."))
     if isinstance(fit.model, Decoding):
         caption = "The first column of the (first) sequence; the ribbon shows the probability of each state."
         found.append(("States", lambda: plots.states(fit), caption, "Line with a ribbon of states beneath it."))
+    if isinstance(fit.model, Sequential) and not isinstance(fit.model, Decoding):
+        steps = max(5, min(30, fit.data.values.x.shape[1] // 10))
+        caption = f"The first column with what the model makes of it, and the next {steps} steps with their intervals."
+        found.append(("The series", lambda: plots.forecast(fit, steps), caption, "Line with a fan of forecasts."))
     if isinstance(fit.model, Regressing):
         caption = "Each weight with its 95% interval; the intercept is in the table."
         found.append(("Weights", lambda: plots.coefficients(fit), caption, "Dots with intervals; see the table."))
+        target, mean = fit.model.fitted(fit.state, fit.data)
+        left = 1.0 - np.square(target - mean).mean() / max(target.var(), 1e-300)
+        caption = f"Points on the dotted line are predicted exactly; {percent(left)} of the variance is explained."
+        found.append(("Predicted and observed", lambda: plots.predicted(fit), caption, "Dots along a diagonal."))
     elif "weight" in fit.columns():
         found.append(("Weights", lambda: plots.weights(fit), "The share of each component; × marks those without data.",
                       "Bar chart of the weights; the numbers are in the table."))  # fmt: skip
@@ -260,6 +300,22 @@ def _fit_figures(fit: Fit, names: Sequence[str] | None) -> list[tuple[str, Calla
 
 
 # ---- pieces -------------------------------------------------------------------------------------------------
+
+
+def _questions(fit: Fit) -> list[str]:
+    """What only the owner of the table can know, as sentences."""
+    return [f"{question[:1].upper()}{question[1:]}." for question in (fit.schema.questions if fit.schema else ())]
+
+
+def _columns(fit: Fit) -> list[str]:
+    """What the columns of a table were taken for, those left out first."""
+    if fit.schema is None or not any(column.reason for column in fit.schema):
+        return []
+    each = [*fit.schema.left_out, *fit.schema.used]
+    rows = [[("", column.name), ("", column.kind if column.used else f"left out: {column.kind}"),
+             ("", str(column.gaps or "–")), ("", column.reason)] for column in each[:_COLUMNS]]  # fmt: skip
+    more = [f"<p>and {len(each) - _COLUMNS} more columns.</p>"] if len(each) > _COLUMNS else []
+    return [section("The columns", [html_table(["column", "kind", "missing", "why"], rows, "The columns"), *more])]
 
 
 def _settings(result: Fit | Comparison) -> str:

@@ -5,7 +5,7 @@ Colours are those everyone can tell apart; where they carry meaning, markers and
 
 from .plots_data import density, ellipses, overview, pairs, responsibilities
 from .plots_evidence import hill, trace
-from .plots_linear import coefficients, forecast, loadings
+from .plots_linear import coefficients, forecast, loadings, predicted
 from .plots_parts import factors, topics, weights
 from .plots_profiles import profiles
 from .plots_sequences import states
@@ -24,6 +24,7 @@ __all__ = [
     "loadings",
     "overview",
     "pairs",
+    "predicted",
     "profiles",
     "responsibilities",
     "states",

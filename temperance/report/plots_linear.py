@@ -30,6 +30,32 @@ def coefficients(fit: Fit, axes: Any = None, most: int = 30) -> Any:
     return axes
 
 
+def predicted(fit: Fit, axes: Any = None, bins: int = 10) -> Any:
+    """The targets of a regression against what is expected of them; of yes and no, the share of yes among rows with
+    about the same probability, with two standard errors."""
+    target, mean = require(fit.model, Regressing).fitted(fit.state, fit.data)
+    axes = axes_or_new(axes, 4.5, 4.0)
+    what = "observed"
+    if set(np.unique(target)) <= {0.0, 1.0} and mean.min() >= 0.0 and mean.max() <= 1.0:
+        parts = [part for part in np.array_split(np.argsort(mean, kind="stable"), bins) if len(part)]
+        share, error = (np.array(values) for values in zip(*(_share(target[part]) for part in parts), strict=True))
+        middle = [mean[part].mean() for part in parts]
+        axes.errorbar(middle, share, yerr=2.0 * error, fmt="o", color=colour(0), markersize=5, linewidth=1.2)
+        what = "share of yes"
+    else:
+        axes.plot(mean, target, ".", color=colour(0), markersize=5, alpha=0.6)
+    ends = min(mean.min(), target.min()), max(mean.max(), target.max())
+    axes.plot(ends, ends, color=GREY, linewidth=0.8, linestyle=":")
+    axes.set(xlabel="predicted", ylabel=what)
+    return axes
+
+
+def _share(target: np.ndarray) -> tuple[float, float]:
+    """The share of ones and its standard error, with one of each added."""
+    p = (target.sum() + 1.0) / (len(target) + 2.0)
+    return float(target.mean()), float(np.sqrt(p * (1.0 - p) / len(target)))
+
+
 def loadings(fit: Fit, names: Sequence[str] | None = None, axes: Any = None) -> Any:
     """The expected loadings as coloured squares, the strongest factor first, each column in units of its spread.
 
@@ -76,6 +102,7 @@ def forecast(fit: Fit, n: int, column: int = 0, axes: Any = None, *, recent: int
         low, high = (np.append(signal[-1], side[:, column]) for side in future.interval(level))
         axes.fill_between(ahead, low, high, color=colour(1), alpha=0.25, linewidth=0, label=f"{level:.0%}")
     axes.plot(ahead, np.append(signal[-1], future.mean[:, column]), color=colour(1), label="forecast")
-    axes.set(xlabel="step", ylabel=f"column {column}")
+    named = fit.schema.used[column].name if fit.schema is not None else f"column {column + 1}"
+    axes.set(xlabel="step", ylabel=named)
     axes.legend(frameon=False, fontsize=8, ncols=2)
     return axes

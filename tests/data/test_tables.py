@@ -9,7 +9,7 @@ import pytest
 import temperance as tp
 from temperance import storage
 from temperance.data import Schema, read_table
-from temperance.errors import InvalidData, InvalidParameter, TemperanceError
+from temperance.errors import DamagedFile, InvalidData, InvalidParameter, TemperanceError
 
 RNG = np.random.default_rng(0)
 N = 40
@@ -241,8 +241,8 @@ BAD = {
     "nul": ("1,2\0", "line 1 holds the character 0"),
     "archive": (b"PK\x03\x04", "save a spreadsheet as csv"),
     "an odd word": (
-        "x\n" + "".join(f"{i}.5\n" for i in range(20)) + "unknown\n",
-        "holds numbers in 20 of 21 rows, but 'un",
+        "x\n" + "".join(f"{i}.5\n" for i in range(20)) + "twelve\n",
+        "holds numbers in 20 of 21 rows, but 'twelve",
     ),
     "a long cell": ('a,b\n1,"' + "x" * 200_000 + '"\n', "cannot be read.*limit"),
 }
@@ -274,3 +274,79 @@ def test_wrong_arguments(tmp_path):
             read_table(source)
     with pytest.raises(InvalidData, match="there is no file"):
         read_table(tmp_path / "none.csv")
+
+
+def test_money_per_cent_and_units_are_numbers(tmp_path):
+    pay = RNG.uniform(10, 5000, 30).round(2)
+    lines = [f'"${v:,.2f}";{v / 100:.1f}%;{v:.1f} kg;{v:.0f} €' for v in pay]
+    table = read_table(put(tmp_path, "\n".join(["pay;share;mass;price", *lines]) + "\n"))
+    assert all(kind in ("real", "positive") for kind in kinds(table).values())
+    np.testing.assert_allclose(table["pay"], pay)
+    np.testing.assert_allclose(table["mass"], pay, atol=0.051)
+    assert "in kg" in table.schema["mass"].reason
+    european = "a;b\n" + "".join(f"{i}.234,50 €;{i},5%\n" for i in range(1, 9))
+    table = read_table(put(tmp_path, european))
+    np.testing.assert_array_equal(table["a"], [1000 * i + 234.5 for i in range(1, 9)])
+    np.testing.assert_array_equal(table["b"], np.arange(1, 9) + 0.5)
+
+
+def test_no_answer_is_a_gap_in_numbers_and_scales_and_a_category_elsewhere(tmp_path):
+    rows = [f"{i * 1.5},{('agree', 'neutral', 'disagree')[i % 3]},{'xyz'[i % 3]}" for i in range(20)]
+    rows += ["k.A.,don't know,refused", "unknown,no answer,refused"]
+    table = read_table(put(tmp_path, "\n".join(["income,trust,party", *rows]) + "\n"))
+    assert kinds(table) == {"income": "real", "trust": "ordered", "party": "category"}
+    assert table.schema["income"].gaps == table.schema["trust"].gaps == 2 and "'k.A.'" in table.schema["income"].reason
+    assert table.schema["trust"].levels == ("disagree", "neutral", "agree")
+    assert "refused" in table.schema["party"].levels
+
+
+def test_kinds_by_the_shape_of_numbers():
+    n = 400
+    skewed = np.exp(RNG.normal(10, 0.8, n)).round()
+    frame = pd.DataFrame(
+        {
+            "gear": RNG.choice([3, 4, 5], n), "dose": RNG.choice([0.5, 1.0], n), "pay": skewed,
+            "height": RNG.normal(170, 8, n), "seconds": RNG.exponential(60, n).astype(int),
+            "calls": RNG.poisson(RNG.choice([1, 9], n)), "subject": np.arange(n) // 4,
+        }
+    )  # fmt: skip
+    found = kinds(read_table(frame))
+    assert found | {"seconds": ""} == {"gear": "ordered", "dose": "binary", "pay": "positive", "height": "real",
+                                      "seconds": "", "calls": "count", "subject": "id"}  # fmt: skip
+    assert found["seconds"] in ("real", "positive")  # a variance of 60 means is no count
+    dates = {"year": RNG.integers(1990, 2000, n), "month": RNG.integers(1, 13, n), "day": RNG.integers(1, 29, n)}
+    assert kinds(read_table(dates | {"x": frame["height"]})) == dict.fromkeys(dates, "date") | {"x": "real"}
+    assert kinds(read_table({"day": dates["day"], "x": frame["height"]}))["day"] != "date"
+
+
+def test_weights_are_asked_about_and_are_no_measurements():
+    frame = pd.DataFrame({"weight": RNG.gamma(4, 0.25, 50), "x": RNG.normal(size=50), "age": RNG.integers(18, 90, 50)})
+    frame.loc[[3, 9], "age"] = -99  # far from the others, but no further than these are from each other
+    asked = read_table(frame).schema.questions
+    assert "--as weight=weight" in asked[0] and "--na '-99'" in asked[1]
+    table = read_table(frame, kinds={"weight": "weight"})
+    assert table.columns == ("x", "age") and str(table.schema).startswith("weights")
+    np.testing.assert_allclose(table.weights, frame["weight"] / frame["weight"].mean())
+    assert read_table(frame).weights is None
+    with pytest.raises(InvalidData, match="is to be weights"):
+        read_table(frame, kinds={"x": "weight"})
+
+
+def test_many_columns_of_one_kind_are_one_line():
+    table = read_table({f"gene {i}": RNG.normal(size=9) for i in range(150)})
+    assert str(table.schema) == "used      150 columns, gene 0 to gene 149: real"
+
+
+def test_excel(tmp_path):
+    book = pytest.importorskip("openpyxl").Workbook()
+    second = book.create_sheet("Data")
+    for row in [[None, None, None], ["id", "when", "pay (€)"], ["a7", datetime.datetime(2021, 3, 4), 12.5],
+                ["b9", datetime.datetime(2021, 3, 5), None], ["c1", datetime.datetime(2021, 3, 9), 14]]:  # fmt: skip
+        second.append(row)
+    book.save(tmp_path / "x.xlsx")
+    table = read_table(tmp_path / "x.xlsx")
+    assert kinds(table) == {"id": "id", "when": "date", "pay (€)": "real"}
+    np.testing.assert_array_equal(table["pay (€)"], [12.5, np.nan, 14.0])
+    (tmp_path / "y.xlsx").write_bytes((tmp_path / "x.xlsx").read_bytes()[:-400])
+    with pytest.raises(DamagedFile, match="damaged or cut short"):
+        read_table(tmp_path / "y.xlsx")

@@ -207,6 +207,10 @@ class GeneralisedRegression(Designed, Sited):
         x = as_inputs(inputs)
         return Prediction(*map(np.asarray, _moments(self, q, Cases(*self._rows(x, np.zeros(len(x)))))))
 
+    def fitted(self, q: Any, data: Data) -> tuple[np.ndarray, np.ndarray]:
+        found = np.asarray(data.values.target), np.asarray(_moments(self, q, data.values)[0])
+        return found[0][: data.size], found[1][: data.size]
+
 
 @eqx.filter_jit
 def _moments(model: GeneralisedRegression, q: Any, x: Cases) -> tuple[Array, Array]:
@@ -228,6 +232,10 @@ class _YesOrNo(GeneralisedRegression):
         if wrong.any():
             raise InvalidData(f"y must be 0 or 1 for {type(self).__name__}, got {y[wrong][0]:g}")
         return 2.0 * y - 1.0
+
+    def fitted(self, q: Any, data: Data) -> tuple[np.ndarray, np.ndarray]:
+        signs, mean = super().fitted(q, data)
+        return (signs + 1.0) / 2.0, mean
 
     def draw_targets(self, key: Key[Array, ""], a: Float[Array, " n"]) -> Float[Array, " n"]:
         yes = jnp.log(jax.random.uniform(key, a.shape)) < self.log_factor(a, jnp.ones_like(a))

@@ -178,6 +178,11 @@ class LinearRegression(Designed):
         mean, variance = _moments(self, q, self._design(as_inputs(inputs)))
         return Prediction(np.asarray(mean) + np.asarray(self._at().target), np.asarray(variance))
 
+    def fitted(self, q: Any, data: Data) -> tuple[np.ndarray, np.ndarray]:
+        rows, target = data.values, np.asarray(self._at().target)
+        found = np.asarray(rows.target), np.asarray(_moments(self, q, rows.features)[0])
+        return found[0][: data.size] + target, found[1][: data.size] + target
+
     def predictive(self, q: Posterior, features: Float[Array, "n p"]) -> Location:
         """The density of the (centred) target at each row of features."""
         weights, noise = q.blocks["weights"], q.blocks.get("noise")

@@ -157,6 +157,22 @@ class ColumnsPair(ProductPair):
         found, names = profile(layout(self.schema), components.factors, level), self.schema.names
         return None if found is None else sorted(found, key=lambda item: names.index(item.column))
 
+    def contributions(self, prior: Any, components: Any) -> dict[str, float] | None:
+        """By how many nats the classes describe each column better than one class with the same prior would, given
+        who is in which; columns with a full covariance together. None where the posterior is no product."""
+        if not isinstance(components, Product):
+            return None
+        found: dict[str, float] = {}
+        for name, columns in layout(self.schema or Schema(())).items():
+            before, after = prior.factors[name], components.factors[name]
+            told = after.natural - before.natural
+            one = before.with_natural(before.natural[:1] + told.sum().expand(0))
+            gain = (_normalisers(after) - _normalisers(before)).sum(axis=0)
+            gain -= (_normalisers(one) - _normalisers(before))[0]
+            names = [column.name for column in columns]
+            found |= dict(zip(names if len(gain) == len(names) else [", ".join(names)], gain.tolist(), strict=True))
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
     def described(self, components: Any) -> dict[str, Any]:
         """Readable numbers of each class, by the names of the columns."""
         found = self.profile(components)
@@ -248,6 +264,12 @@ class ColumnsPair(ProductPair):
                 parts[REAL], size, x.shape[1], isinstance(self.factors[REAL], IndependentPair)
             )
         return Product(**priors)
+
+
+def _normalisers(family: Any) -> np.ndarray:
+    """The log normalisers of each class and column, (k, d), or (k, 1) where the columns have one family."""
+    values = family.inner.log_normaliser() if isinstance(family, Independent) else family.log_normaliser()[:, None]
+    return np.asarray(values)
 
 
 def _numbers_prior(x: np.ndarray, size: int, columns: int, independent: bool) -> Any:

@@ -243,6 +243,7 @@ class Mixture(Profiling, Predicting, Enumerable):
         if isinstance(self.pair, ColumnsPair):
             table = self.pair.table(data)
             model = eqx.tree_at(lambda model: model.pair, self, self.pair.opened(table))
+            weights = table.weights if weights is None else weights
         x = model._rows(data)
         weights = as_weights(weights, x.shape[0])
         model = model._complete(x, weights)
@@ -420,6 +421,11 @@ class Mixture(Profiling, Predicting, Enumerable):
         items = profile_of(self.pair, components, level, names)
         weights = np.exp(np.asarray(self.mean_log_weights(q)))
         return None if items is None else profiles(self.words, order, weights, q.blocks.get("weights"), items, level)
+
+    def contributions(self, q: Posterior) -> dict[str, float] | None:
+        """`Profiling.contributions`, of tables."""
+        return self.pair.contributions(self.prior["components"], q.blocks["components"]) if isinstance(
+            self.pair, ColumnsPair) else None  # fmt: skip
 
     def _described(self, components: Family) -> dict[str, Any]:
         """Columns of the table: readable numbers of each component."""

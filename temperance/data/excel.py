@@ -1,0 +1,51 @@
+"""Excel files, by way of openpyxl where it is installed: the first sheet that holds anything, as csv."""
+
+from __future__ import annotations
+
+import csv
+import io
+import warnings
+import zipfile
+from datetime import datetime, time
+from typing import Any
+
+from ..errors import DamagedFile, InvalidData
+
+
+def is_excel(content: bytes) -> bool:
+    """Whether these are the bytes of an .xlsx or .xlsm file."""
+    return content[:4] == b"PK\x03\x04" and b"xl/workbook" in content
+
+
+def csv_of_excel(content: bytes, name: str) -> bytes:
+    """The first sheet with a filled cell as csv; rows and columns without any are left out."""
+    try:
+        from openpyxl import load_workbook
+    except ImportError as error:
+        raise InvalidData(
+            f"{name} is an Excel file, which needs one more package (pip install openpyxl); or save it as csv"
+        ) from error
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of styles that it does not know
+            book = load_workbook(io.BytesIO(content), read_only=True, data_only=True)
+            sheets = [[[_cell(value) for value in row] for row in sheet.values] for sheet in book.worksheets]
+    except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
+        raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
+    for sheet in sheets:
+        rows = [row for row in sheet if any(row)]
+        if rows:
+            width = max(map(len, rows))
+            filled = [row + [""] * (width - len(row)) for row in rows]
+            kept = [place for place in range(width) if any(row[place] for row in filled)]
+            file = io.StringIO()
+            csv.writer(file, lineterminator="\n").writerows([[row[place] for place in kept] for row in filled])
+            return file.getvalue().encode()
+    raise InvalidData(f"{name} has no sheet with data")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, datetime) and value.time() == time():
+        return value.date().isoformat()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return "" if value is None else str(value).strip()
