@@ -377,10 +377,16 @@ def _fit(
     run: Callable[..., Run] = here,
 ) -> Fit:
     """The model and the data as the method sees them; all that is left is to run it."""
+    started = time.perf_counter()
     complete, arrays = arrange(model, arrays, method, seed)
     keep = None if checkpoint is None else checkpoint(model, method, arrays, as_key(seed))
     done = run(complete, model, arrays, as_key(seed), as_progress(progress), checkpoint=keep)
-    result = complete.result(model, arrays, done)
+    result: Any = None
+    try:
+        result = complete.result(model, arrays, done)
+    except NumericalFailure:
+        if done.interrupted or run is not here or complete.instead(None) is None:
+            raise
 
     interrupted = done.interrupted
 
@@ -393,9 +399,15 @@ def _fit(
 
     began = time.perf_counter()
     try:
-        result = complete.improve(fold_in(as_key(seed), 1), model, arrays, result, again)
+        result = result and complete.improve(fold_in(as_key(seed), 1), model, arrays, result, again)
     except KeyboardInterrupt:
         interrupted = True
+    other = None if interrupted or run is not here else complete.instead(result)
+    if other is not None:
+        closer = _fit(model, arrays, other, seed, progress)
+        note = f"{method.name} found no way from the prior, so its path begins at the best fit of VB, widened"
+        seconds = time.perf_counter() - started
+        return dataclasses.replace(closer, method=method, seconds=seconds, notes=(*closer.notes, note))
     if interrupted:
         result = result._replace(converged=False)
     seconds = done.seconds + time.perf_counter() - began
@@ -419,6 +431,11 @@ def _fit(
         notes=(*model.notes(kept), *result.notes, *((keep.failure,) if keep is not None and keep.failure else ())),
         interrupted=interrupted,
     )
+
+
+def refit(fit: Fit, method: Method, seed: Any, model: Model | None = None) -> Fit:
+    """A fit to the arrays of another one, by any method, of its model or of one of the same form."""
+    return _fit(method.prepare(fit.model if model is None else model), fit.data, method, seed, False)
 
 
 def load(path: str | os.PathLike[str]) -> Any:

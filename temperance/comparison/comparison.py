@@ -26,6 +26,7 @@ from .names import Label, size_of
 if TYPE_CHECKING:
     from ..diagnostics.loo import LOO
     from .publication import Publication
+    from .sensitivity import PriorSensitivity
 
 NOT_REACHED = "not reached: the comparison was interrupted"
 _SIMULATED = 4000  # evidences, drawn by their standard errors
@@ -208,6 +209,13 @@ class Comparison:
         held_out = [cell.fit.loo(seed).pointwise for cell in row if cell.fit is not None]
         weights[fitted] = stacking(np.stack(held_out, axis=1))
         return weights
+
+    def prior_sensitivity(self) -> PriorSensitivity:
+        """The choice when the prior of each block is made twice as wide and half as wide (worth half and twice as many
+        observations): every model is fitted again by the method that decides, twice for each prior."""
+        from .sensitivity import prior_sensitivity
+
+        return prior_sensitivity(self)
 
     @property
     def complete(self) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._arguments import number
-from ..errors import UnsupportedMethod
+from ..errors import NumericalFailure, UnsupportedMethod
 from ..evidence.bracket import WIDTH, intersect
 from ..models import Posterior
 
@@ -77,11 +77,15 @@ def _gap(fit: Fit, low: float, high: float) -> float:
 
 def _weighed(fit: Fit, key: Any, ends: float) -> Any:
     """Importance sampling from the fit and from every optimum that restarts find, so that a mode it misses is seen."""
+    from ..fit import refit
     from ..inference.monte_carlo.importance import ImportanceSampling
 
     if fit.model.local_groups or time.perf_counter() >= ends:
         return None
-    return _again(fit, ImportanceSampling(draws=2048, proposal=fit), key)
+    try:
+        return refit(fit, ImportanceSampling(draws=2048, proposal=fit), key)
+    except NumericalFailure:
+        return None
 
 
 def _interval(weighed: Any) -> Interval | None:
@@ -93,34 +97,20 @@ def _interval(weighed: Any) -> Interval | None:
 
 def _annealed(fit: Fit, key: Any, ends: float, enough: bool) -> Interval | None:
     """The bracket of AIS, which it withholds where something speaks against it; then more temperatures are tried."""
+    from ..fit import refit
     from ..inference.monte_carlo.annealed_importance import AIS
 
     temperatures, took = 100, 0.0
     while time.perf_counter() + FINER * took < ends:
         began = time.perf_counter()
-        found: Interval | None = _again(fit, AIS(particles=64, temperatures=temperatures), key).bracket
+        try:
+            found = refit(fit, AIS(particles=64, temperatures=temperatures), key).bracket
+        except NumericalFailure:
+            found = None
         if found is not None or enough:
             return found
         took, temperatures = time.perf_counter() - began, FINER * temperatures
     return None
-
-
-def _again(fit: Fit, method: Any, key: Any) -> Any:
-    """Another method on the model and the arrays of a fit."""
-    import jax
-
-    from ..inference.progress import Progress
-    from ..inference.run import run
-
-    model = method.prepare(fit.model)
-    complete = method.complete(model, fit.data)
-    done = run(complete, model, fit.data, key, Progress(False))
-    result = complete.result(model, fit.data, done)
-
-    def again(states: Any, steps: int) -> Any:
-        return run(complete, model, fit.data, key, Progress(False), states)
-
-    return complete.improve(jax.random.fold_in(key, 1), model, fit.data, result, again)
 
 
 def _where(fit: Fit, bracket: Interval, gap: float) -> str:

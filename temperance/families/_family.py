@@ -182,6 +182,10 @@ class Family(Module):
         """The same family at another natural parameter."""
         return type(self).from_natural(natural)
 
+    def worth(self, times: float) -> Self:
+        """The prior that counts as so many times the observations: its density to that power."""
+        return self.with_natural(self.natural.scale(times))
+
     def match(self, mean: Any) -> Self:
         """The member of the same family with E[t(θ)] = `mean`, searched for from here."""
         return type(self).from_mean(mean, self)

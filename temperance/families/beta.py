@@ -57,6 +57,9 @@ class Beta(Family):
         info = jnp.finfo(draw.dtype)
         return BetaVector(jnp.log(jnp.maximum(draw, info.tiny)), jnp.log(jnp.maximum(1.0 - draw, 0.25 * info.eps)))
 
+    def worth(self, times: float) -> Self:
+        return self.from_natural(BetaVector(times * self.a - 1.0, times * self.b - 1.0))
+
     def mode(self) -> Float[Array, "*b"]:
         return self._dirichlet().mode()[..., 0]
 

@@ -60,6 +60,9 @@ class Dirichlet(Family):
         # The smallest normal number stands for an underflowed zero, so that statistics stay finite.
         return DirichletVector(jnp.log(jnp.maximum(draw, jnp.finfo(draw.dtype).tiny)))
 
+    def worth(self, times: float) -> Self:
+        return self.from_natural(DirichletVector(times * self.concentration - 1.0))
+
     def mode(self) -> Float[Array, "*b k"]:
         counts = jnp.maximum(self.natural.log, 0.0)
         total = jnp.sum(counts, axis=-1, keepdims=True)

@@ -74,6 +74,9 @@ class Independent(Family):
             raise InvalidParameter("Independent.from_mean needs a guess, which says what the inner family is")
         return cls(guess.inner.match(mean.inner))
 
+    def worth(self, times: float) -> Self:
+        return type(self)(self.inner.worth(times))
+
     def mix_means(self, other: Self, rate: ArrayLike) -> Self:
         return type(self)(self.inner.mix_means(other.inner, jnp.asarray(rate)[..., None]))
 

@@ -73,6 +73,9 @@ class Product(Family):
             raise InvalidParameter("Product.from_mean needs a guess, which says what the factors are")
         return cls(**{name: factor.match(mean.factors[name]) for name, factor in guess.factors.items()})
 
+    def worth(self, times: float) -> Self:
+        return type(self)(**{name: factor.worth(times) for name, factor in self.factors.items()})
+
     def mix_means(self, other: Self, rate: ArrayLike) -> Self:
         return type(self)(
             **{name: factor.mix_means(other.factors[name], rate) for name, factor in self.factors.items()}

@@ -215,6 +215,9 @@ def gibbs(
     `backwards` takes the groups in the opposite order: the sweep run backwards in time.
     """
     draws, local = dict(draws), dict(local or {})
+    key_local = jax.random.fold_in(key, len(model.groups))
+    if model.local_groups and backwards:
+        local = model.gibbs_local(key_local, draws, data, powers, local, backwards)
     order = list(enumerate(model.groups))
     for number, group in reversed(order) if backwards else order:
         group_key = jax.random.fold_in(key, number)
@@ -230,8 +233,8 @@ def gibbs(
         for index, name in enumerate(group):
             family = model._family(name, natural[name])
             draws[name] = family.sample(jax.random.fold_in(key_draw, index))
-    if model.local_groups:
-        local = model.gibbs_local(jax.random.fold_in(key, len(model.groups)), draws, data, powers, local)
+    if model.local_groups and not backwards:
+        local = model.gibbs_local(key_local, draws, data, powers, local)
     return draws, local
 
 

@@ -128,12 +128,19 @@ def metropolis(
 
 
 def draw_local(
-    model: Model, key: Key[Array, ""], draws: dict[str, Any], data: Data, powers: Powers, local: dict[str, Any]
+    model: Model,
+    key: Key[Array, ""],
+    draws: dict[str, Any],
+    data: Data,
+    powers: Powers,
+    local: dict[str, Any],
+    backwards: bool = False,
 ) -> dict[str, Any]:
+    turn: Any = reversed if backwards else iter
     m = model.statistics(draws)
     local = dict(local)
     priors = model.local_prior(data.values)
-    for number, group in enumerate(model.local_groups):
+    for number, group in turn(list(enumerate(model.local_groups))):
         names = (group.block,) if isinstance(group, Each) else group
         group_key = jax.random.fold_in(key, number)
 
@@ -154,7 +161,7 @@ def draw_local(
 
         if isinstance(group, Each):
             size = member(priors[group.block], model._local_statistics(m, data, local)[group.block])
-            for index in range(size.batch_shape[group.axis]):
+            for index in turn(range(size.batch_shape[group.axis])):
                 fresh = draw(local, jax.random.fold_in(group_key, index))
                 local[group.block] = replace_slice(
                     local[group.block], fresh[group.block], group.axis, jnp.asarray(index)

@@ -142,10 +142,16 @@ class Model(RowAccess, Tempering, Coordinates, Exchangeable, Spoken):
         return _derive.ascend_local(self, m, x, powers, q, steps)
 
     def gibbs_local(
-        self, key: Key[Array, ""], draws: dict[str, Any], data: Data, powers: Powers, local: dict[str, Any]
+        self,
+        key: Key[Array, ""],
+        draws: dict[str, Any],
+        data: Data,
+        powers: Powers,
+        local: dict[str, Any],
+        backwards: bool = False,
     ) -> dict[str, Any]:
-        """Draw the local blocks given the globals."""
-        return draw_local(self, key, draws, data, powers, local)
+        """Draw the local blocks given the globals; `backwards`, in the opposite order."""
+        return draw_local(self, key, draws, data, powers, local, backwards)
 
     def probes(self, q: Posterior, way: Way, rate: ArrayLike) -> Means:
         """Statistics, all zero, whose messages `reparametrised` needs from the first walk of a sweep."""

@@ -221,9 +221,15 @@ class FactorialMixture(Labelled, Decomposing, Predicting, Model):
         return {"z": BernoulliDistribution.from_natural(BernoulliVector(eta))}
 
     def gibbs_local(
-        self, key: Key[Array, ""], draws: dict[str, Any], data: Data, powers: Powers, local: dict[str, Any]
+        self,
+        key: Key[Array, ""],
+        draws: dict[str, Any],
+        data: Data,
+        powers: Powers,
+        local: dict[str, Any],
+        backwards: bool = False,
     ) -> dict[str, Any]:
-        return {"z": sweep_draws(key, self._logit(self.statistics(draws), data.values, powers), local["z"])}
+        return {"z": sweep_draws(key, self._logit(self.statistics(draws), data.values, powers), local["z"], backwards)}
 
     def _logit(self, m: Means, x: Any, powers: Powers) -> Any:
         return factor_logit(Activation(self.probability, x.shape[0]), self._weights(m), m, x, powers)
@@ -378,14 +384,18 @@ def sweep_means(logit: Logit, eta: Float[Array, "n k"], sweeps: int) -> Float[Ar
     return jax.lax.fori_loop(0, sweeps * factors, update, start)[0].T
 
 
-def sweep_draws(key: Key[Array, ""], logit: Logit, z: Float[Array, "n k"]) -> Float[Array, "n k"]:
-    """Gibbs sampling: every factor in turn drawn given the others."""
+def sweep_draws(
+    key: Key[Array, ""], logit: Logit, z: Float[Array, "n k"], backwards: bool = False
+) -> Float[Array, "n k"]:
+    """Gibbs sampling: every factor in turn drawn given the others; `backwards`, the last one first."""
+    size = z.shape[1]
 
-    def update(k: Array, z: Float[Array, "k n"]) -> Float[Array, "k n"]:
+    def update(step: Array, z: Float[Array, "k n"]) -> Float[Array, "k n"]:
+        k = size - 1 - step if backwards else step
         on = jax.random.bernoulli(jax.random.fold_in(key, k), jax.nn.sigmoid(logit(k, z)))
         return z.at[k].set(on.astype(z.dtype))
 
-    return jax.lax.fori_loop(0, z.shape[1], update, z.T).T
+    return jax.lax.fori_loop(0, size, update, z.T).T
 
 
 def _all_states(k: int) -> Float[Array, "s k"]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..comparison.comparison import Comparison
+from ..comparison.sensitivity import blocks
 from ..errors import InvalidParameter
 from ..fit import Fit
 from ..models._about import counted
@@ -42,6 +43,7 @@ _HEADINGS = {
 }
 _COLUMNS = 60  # that are listed
 DENSITY = "Predictive density"
+_QUICK = 5.0  # seconds that a page may spend on fits under other priors
 _PACKAGES = ("temperance", "jax", "numpy", "scipy", "equinox")
 
 
@@ -147,7 +149,18 @@ def _evidence_table(comparison: Comparison) -> str:
     headings = [_HEADINGS.get(name, name) for name in names]
     note = about_labels(comparison)
     table = html_table(headings, cells, "The log evidence of every model by every method", marked)
-    return section("The numbers", [table, *([f"<p>{escaped(note)}</p>"] if note else [])])
+    said = [line for line in (note, _about_priors(comparison)) if line]
+    return section("The numbers", [table, *(f"<p>{escaped(line)}</p>" for line in said)])
+
+
+def _about_priors(comparison: Comparison) -> str | None:
+    """How the choice rests on the priors, where all fits under others are quick."""
+    row = comparison.cells[comparison.methods.index(comparison.decided_by)]
+    fits = [cell.fit for cell in row if cell.fit is not None]
+    seconds = 2 * len(blocks(row)) * sum(fit.seconds for fit in fits)
+    if len(fits) < 2 or seconds > _QUICK or any(fit.method.arranges or fit.method.streams for fit in fits):
+        return None
+    return str(comparison.prior_sensitivity())
 
 
 def _with_bracket(row: dict[str, Any]) -> dict[str, Any]:

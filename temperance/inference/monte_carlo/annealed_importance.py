@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar, NamedTuple, Self
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,7 +23,7 @@ from ...evidence.tempered import Estimate
 from ...evidence.weights import both_ways, downwards, effective_draws, halves, upwards
 from ...evidence.witnesses import CLOSER, contradictions
 from ...kernels import RunEngine, small_tempered
-from ...models import Data, Each, Model
+from ...models import Data, Each, Model, Powers
 from ...numerics.host import softmax
 from ...numerics.keys import is_host, uniforms
 from ...numerics.place import on_device
@@ -37,6 +38,7 @@ from .small_runs import PARTICLES
 from .witness import lower_bounds
 
 CERTAIN = 0.02  # least effective share of the particles for the weights to be informative
+SETTLING = 50  # sweeps of the latents alone, with which a way down from the draws of another fit begins
 FEWEST = 10.0  # least number of effective particles, likewise
 
 
@@ -60,7 +62,8 @@ class AIS(Method):
     `reference` and `widen` say where the path starts, as in `ParallelTempering`. With `reverse` as many particles
     go back from posterior draws: those of `posterior` (a fit by a method that draws, or the draw that data were
     simulated with, by block), or, if there is none, the particles themselves, resampled: the upper side of the
-    bracket is then an approximation. `ladder` is a fixed ladder of inverse temperatures.
+    bracket is then an approximation. `ladder` is a fixed ladder of inverse temperatures. Without a `reference` the path
+    starts at the prior, and where its weights come to nothing once more at the best fit of `tp.VB`, widened.
     """
 
     particles: int = 200
@@ -68,7 +71,7 @@ class AIS(Method):
     sweeps: int = 1
     reverse: bool = True
     posterior: Any = None
-    reference: Reference = "prior"
+    reference: Reference = None
     widen: float = 4.0
     ladder: Any = None
     max_iter: int = dataclasses.field(default=0, repr=False)  # from the ladder
@@ -100,8 +103,8 @@ class AIS(Method):
         return dataclasses.replace(
             self,
             path=as_path(self.reference, self.widen, model, data),
-            reference="prior",
-            draws=None if self.posterior is None else inside(model, self.posterior, data),
+            reference=None if self.reference is None else "prior",
+            draws=self.draws if self.posterior is None else inside(model, self.posterior, data),
             posterior=None,
             max_iter=self.temperatures - 1,
         )
@@ -167,6 +170,10 @@ class AIS(Method):
             notes=tuple(notes),
         )
 
+    def instead(self, result: Result | None) -> Method | None:
+        lost = self.reference is None and (result is None or not result.converged)
+        return dataclasses.replace(self, reference="auto", path=Path({})) if lost else None
+
     def improve(self, key: Key[Array, ""], model: Model, data: Data, result: Result, again: Again) -> Result:
         """The way down."""
         details = dict(result.details)
@@ -174,17 +181,17 @@ class AIS(Method):
         result = result._replace(details=details)
         if not self.reverse:
             return self._judged(model, data, result, [])
-        if model.local_groups:
-            note = f"there is no upper bound: the latents of {type(model).__name__} cannot be swept backwards in time"
-            return self._judged(model, data, result._replace(notes=(*result.notes, note)), [])
-        draws, approximate = self.draws, self.draws is None
-        if approximate:
-            draws = _resampled(key, result.state, self.particles)
-        chosen = _spread(draws, self.particles)
+        approximate = self.draws is None or bool(model.local_groups)
+        if self.draws is None:
+            start = _resampled(key, result.state, local, self.particles)
+        else:
+            start = State(_spread(self.draws, self.particles), local)
+            if model.local_groups:
+                start = _settled(key, model, start, data)
         kind = Particle if _reversible(model, self.path) else Returning
         size = self.particles
         last, down = (on_device(np.full(size, number)) for number in (self.temperatures - 1, -1))
-        states = kind(State(chosen, local), on_device(np.zeros(size)), last, down)
+        states = kind(start, on_device(np.zeros(size)), last, down)
         done = again(states, self.temperatures - 1)
         if done.interrupted:
             return result._replace(converged=False)
@@ -193,10 +200,13 @@ class AIS(Method):
         below, above, best = upwards(forward), downwards(backward), both_ways(forward, backward)
         notes = list(result.notes)
         if approximate:
-            notes.append(
-                "the upper side of the bracket is approximate: its particles came from resampled weights; give "
-                "posterior=, a fit by tp.ParallelTempering, for draws that are closer to the posterior"
+            why = (
+                "its particles came from resampled weights; give posterior=, a fit by tp.ParallelTempering, for draws "
+                "that are closer to the posterior"
+                if self.draws is None
+                else f"the latents of {type(model).__name__} were drawn anew for the draws of the posterior"
             )
+            notes.append(f"the upper side of the bracket is approximate: {why}")
         result = result._replace(
             log_evidence=best.log_evidence,
             details=details
@@ -228,7 +238,8 @@ class AIS(Method):
 
 def _reversible(model: Model, path: Path) -> bool:
     """Whether a sweep is its own reverse: all blocks are drawn at once, given one draw of the latents."""
-    return len(model.groups) == 1 and not isinstance(model.groups[0], Each) and not path.move_labels
+    one = len(model.groups) == 1 and not isinstance(model.groups[0], Each) and not model.local_groups
+    return one and not path.move_labels
 
 
 def _few(effective: float, particles: int) -> str:
@@ -238,15 +249,29 @@ def _few(effective: float, particles: int) -> str:
     )
 
 
-def _resampled(key: Key[Array, ""], draws: Draws, count: int) -> Any:
-    """`Draws.resampled` in NumPy, because eager JAX would compile each of its operations."""
+def _resampled(key: Key[Array, ""], draws: Draws, local: dict[str, Any], count: int) -> State:
+    """`Draws.resampled` in NumPy, because eager JAX would compile each of its operations; latents go with their draw."""
     assert draws.log_weights is not None
     log_weights = np.asarray(draws.log_weights).ravel()
     offset = uniforms(np.asarray(jax.random.key_data(key))[None], 1)[0, 0] if is_host() else jax.random.uniform(key)
     places = (np.arange(count) + float(offset)) / count
     index = np.searchsorted(np.cumsum(softmax(log_weights, 0)), places)
     index = np.minimum(index, len(log_weights) - 1)
-    return jax.tree.map(lambda leaf: np.asarray(leaf).reshape((-1, *leaf.shape[2:]))[index], draws.blocks)
+    blocks = jax.tree.map(lambda leaf: np.asarray(leaf)[0], draws.blocks)
+    return State(*jax.tree.map(lambda leaf: on_device(np.asarray(leaf)[index]), (blocks, local)))
+
+
+@eqx.filter_jit
+def _settled(key: Key[Array, ""], model: Model, start: State, data: Data) -> State:
+    """Latents that a fit does not keep, drawn again by sweeps in which its draws stand still."""
+
+    def one(key: Key[Array, ""], state: State) -> State:
+        def sweep(number: Array, local: dict[str, Any]) -> dict[str, Any]:
+            return model.gibbs_local(jax.random.fold_in(key, number), state.draws, data, Powers(), local)
+
+        return state._replace(local=jax.lax.fori_loop(0, SETTLING, sweep, state.local))
+
+    return jax.vmap(one)(jax.random.split(key, jax.tree.leaves(start)[0].shape[0]), start)
 
 
 def _spread(draws: Any, count: int) -> Any:

@@ -26,7 +26,7 @@ from .path import Energies, Path
 from .reference import Reference, as_path
 from .replicas import Replicas, Seen
 from .small_runs import REPLICAS
-from .tempered_result import tempered_result
+from .tempered_result import tempered_result, torn
 from .witness import lower_bounds
 
 SWAPS = ("even-odd", "random")
@@ -40,11 +40,12 @@ class ParallelTempering(Method):
     During the warm-up the ladder adapts at the ends of rounds of doubling length until neighbours reject swaps
     equally often; give `ladder` for a fixed one. `swaps` is "even-odd" (all even pairs, then all odd pairs: states
     drift along the ladder instead of diffusing) or "random" (one random pair, as in the thesis). `reference` is
-    where the path starts: "prior", "auto" (the best of a few restarts of `tp.VB`, widened), "narrowed" (the prior and
-    one datum's worth of the data), families by block name, a fit (its posterior, widened by the factor `widen`), or a
-    list of rows of the data whose exact posterior is the start (mixtures). `thin` is the number of sweeps between
-    swaps, `chains` that of whole ensembles. With `multistate` every draw is weighed at every temperature, not at its
-    neighbours only (MBAR): slower, but the estimate of the evidence of least variance.
+    where the path starts: "prior", "auto" (the best of a few restarts of `tp.VB`, widened), None (the prior, and if the
+    path from there is torn, "auto"), "narrowed" (the prior and one datum's worth of the data), families by block name,
+    a fit (its posterior, widened by the factor `widen`), or a list of rows of the data whose exact posterior is the
+    start (mixtures). `thin` is the number of sweeps between swaps, `chains` that of whole ensembles. With `multistate`
+    every draw is weighed at every temperature, not at its neighbours only (MBAR): slower, but the estimate of the
+    evidence of least variance.
     """
 
     draws: int = 2000
@@ -54,7 +55,7 @@ class ParallelTempering(Method):
     thin: int = 1
     swaps: str = "even-odd"
     ladder: Any = None
-    reference: Reference = "prior"
+    reference: Reference = None
     widen: float = 4.0
     multistate: bool = False
     path: Path = dataclasses.field(default=Path({}), repr=False)
@@ -101,7 +102,7 @@ class ParallelTempering(Method):
     def complete(self, model: Model, data: Data) -> Self:
         require_unweighted(data, self.name)
         path = as_path(self.reference, self.widen, model, data)
-        complete = dataclasses.replace(self, path=path, reference="prior")
+        complete = dataclasses.replace(self, path=path, reference=None if self.reference is None else "prior")
         if not when(model, data, complete):
             return complete
         assert isinstance(model, Mixture)
@@ -203,6 +204,14 @@ class ParallelTempering(Method):
         if self.sweeps > 1:
             run = run._replace(history=jax.tree.map(self._in_a_row, run.history))
         return tempered_result(run, self.warmup, float(self.path.log_start), lambda: lower_bounds(model, data))
+
+    def instead(self, result: Result | None) -> Method | None:
+        apart = result is None or torn(result.details["rejection"], result.details["round_trips"])
+        return (
+            dataclasses.replace(self, reference="auto", path=Path({}), block=0)
+            if self.reference is None and apart
+            else None
+        )
 
     def _in_a_row(self, values: np.ndarray) -> np.ndarray:
         """Reshape (step, chain, sweep, …) to (sweep, chain, …) and drop the sweeps beyond the budget."""

@@ -26,7 +26,7 @@ from .path import Path
 from .pinned import pin
 from .witness import STARTS, search
 
-Reference = Any  # "auto", "narrowed", "prior", {block: Family}, a fit, or a list of row numbers
+Reference = Any  # None, "auto", "narrowed", "prior", {block: Family}, a fit, or a list of row numbers
 
 
 def as_path(reference: Reference, widen: float, model: Model, data: Data) -> Path:

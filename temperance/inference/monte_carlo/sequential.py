@@ -51,7 +51,7 @@ class SMC(Method):
     The next temperature is where the conditional effective sample size is the share `effective` of the particles; there
     are at most `temperatures`, the last of which jumps to the posterior. With a `ladder` of inverse temperatures
     nothing adapts, and the estimate of the evidence (not of its log) is unbiased. `reference` and `widen` say where
-    the path starts, as in `ParallelTempering`.
+    the path starts, as in `ParallelTempering`; None is the prior, and "auto" if populations from there disagree.
     """
 
     particles: int = 256
@@ -59,7 +59,7 @@ class SMC(Method):
     sweeps: int = 4
     effective: float = 0.7
     temperatures: int = 500
-    reference: Reference = "prior"
+    reference: Reference = None
     widen: float = 4.0
     ladder: Any = None
     path: Path = dataclasses.field(default=Path({}), repr=False)
@@ -95,7 +95,8 @@ class SMC(Method):
 
     def complete(self, model: Model, data: Data) -> Self:
         require_unweighted(data, self.name)
-        return dataclasses.replace(self, path=as_path(self.reference, self.widen, model, data), reference="prior")
+        path = as_path(self.reference, self.widen, model, data)
+        return dataclasses.replace(self, path=path, reference=None if self.reference is None else "prior")
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Populations:
         shape = (self.sweeps, self.populations, self.particles // self.sweeps)
@@ -191,6 +192,10 @@ class SMC(Method):
             details=self._details(judged, betas),
             notes=_notes(judged, arrived),
         )
+
+    def instead(self, result: Result | None) -> Method | None:
+        lost = self.reference is None and (result is None or not result.converged)
+        return dataclasses.replace(self, reference="auto", path=Path({})) if lost else None
 
     def _details(self, judged: Judged, betas: np.ndarray) -> dict[str, Any]:
         return {
