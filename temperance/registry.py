@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from ._uncollected import uncollected
 from .errors import InvalidParameter
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
@@ -353,7 +354,8 @@ def entry_of(instance: Any) -> ModelEntry | None:
 
 def resolve(name: str) -> Any:
     """Import what a public name stands for."""
-    return getattr(importlib.import_module(f"{__package__}.{EXPORTS[name]}"), name)
+    with uncollected():
+        return getattr(importlib.import_module(f"{__package__}.{EXPORTS[name]}"), name)
 
 
 def tables() -> str:

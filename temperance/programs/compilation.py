@@ -17,6 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._uncollected import uncollected
+
 # Fewer passes of the compiler: several times faster to compile, up to six times slower to run.
 CHEAP: Mapping[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0}
 # A little slower to compile than that, and of small arrays as fast as what is optimised wholly.
@@ -110,11 +112,11 @@ def build(
         return [array for array, place in pairs if isinstance(place, Traced)]
 
     flat.__name__, flat.__qualname__ = fun.__name__, fun.__qualname__
-    traced = jax.jit(flat).trace(*arrays)
-    options = _options(traced.jaxpr) if cheap is None else CHEAP if cheap else {}
-    lowered = traced.lower()
-    targets = frozenset(first or second for first, second in _CALLS.findall(lowered.as_text()))
-    with _Watch() as watch, _unwritten() if to_keep else contextlib.nullcontext():
+    with uncollected(), _Watch() as watch, _unwritten() if to_keep else contextlib.nullcontext():
+        traced = jax.jit(flat).trace(*arrays)
+        options = _options(traced.jaxpr) if cheap is None else CHEAP if cheap else {}
+        lowered = traced.lower()
+        targets = frozenset(first or second for first, second in _CALLS.findall(lowered.as_text()))
         compiled = _compile(lowered, options)
     return Executable(compiled, results[-1], targets, "JAX" if watch.hit else "compiled")
 

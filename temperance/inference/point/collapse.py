@@ -32,11 +32,12 @@ def collapsed(block: Family) -> Bool[Array, "*b"]:
     return ~block.is_proper() | _singular(block.natural)
 
 
-def at_edge(block: Family) -> bool:
+def at_edge(block: Family) -> Bool[Array, ""]:
     """Whether a probability or rate is as small as numbers go, and its density asks for less."""
     lowest = np.log(np.finfo(np.float64).tiny) + 1.0
     pairs = zip(_logarithms(block.natural), _logarithms(block.mean()), strict=True)
-    return any(bool(np.any((np.asarray(eta) < 0) & (np.asarray(log) < lowest))) for eta, log in pairs)
+    at = [jnp.any((eta < 0) & (log < lowest)) for eta, log in pairs]
+    return jnp.any(jnp.stack(at)) if at else jnp.asarray(False)
 
 
 def _logarithms(vector: Any) -> list[Array]:

@@ -13,16 +13,23 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from ..._arguments import Checks, optional, whole
 from ...errors import InvalidParameter, UnsupportedMethod
 from ...families import Point
 from ...families._family import Family
 from ...models import Conditional, Data, Model, Posterior, Way
+from ...programs import program
 from .._method import Info, Method, Result, Run, best_restart
 from ..variational.memoised import Parts, pass_over_parts, require_additive, start_parts
 from .collapse import at_edge, collapsed
+
+# A density such as π^(δ − 1) with δ < 1 has no maximum: say so, because its value is then arbitrary.
+_EDGE = (
+    "the density of {!r} has no maximum (an exponent of its prior is negative), so some of it is at the edge and the "
+    "value found is arbitrary; use a concentration or shape of at least 1"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,11 +128,11 @@ class EM(Method):
         best = best_restart(run)
         history = {name: values for name, values in best.history.items() if name != "collapsed"}
         state = best.state.posterior if self.incremental else best.state
-        value, likelihood = _values(self._target(model), state, data)
+        value, likelihood, edges = _values(self, model, state, data.uncounted())
         what = "log posterior density (up to the evidence)" if self.prior else "log likelihood"
         failed = int(np.sum(np.isneginf(history["restarts"])))
         notes = [f"log_evidence is the largest {what} that EM found, not an evidence: do not compare models by it"]
-        notes += _boundary(state)
+        notes += [_EDGE.format(name) for name, edge in edges.items() if edge]
         if failed:
             notes.append(f"{failed} of {self.restarts} restarts collapsed and were left out")
         return best._replace(
@@ -141,10 +148,15 @@ class EM(Method):
         return model if self.prior else flatten_prior(model)
 
 
-@eqx.filter_jit
-def _values(model: Model, q: Posterior, data: Data) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    bound = model.bound(q, data)
-    return bound, bound - model.log_prior({name: block.mean() for name, block in q.blocks.items()})
+@program
+def _values(
+    method: EM, model: Model, q: Posterior, data: Data
+) -> tuple[Float[Array, ""], Float[Array, ""], dict[str, Bool[Array, ""]]]:
+    """The bound, log p(x | θ), and which blocks are at the edge."""
+    target = method._target(model)
+    bound = target.bound(q, data)
+    likelihood = bound - target.log_prior({name: block.mean() for name, block in q.blocks.items()})
+    return bound, likelihood, {name: at_edge(block) for name, block in q.blocks.items()}
 
 
 def as_point(block: Family) -> Point:
@@ -158,13 +170,3 @@ def flatten_prior(model: Model) -> Model:
         assert isinstance(p, Family)
         flat[name] = as_point(p.with_natural(jax.tree.map(jnp.zeros_like, p.natural)))
     return eqx.tree_at(lambda model: model.prior, model, flat)
-
-
-def _boundary(q: Posterior) -> list[str]:
-    """A density such as π^(δ − 1) with δ < 1 has no maximum: say so, because its value is then arbitrary."""
-    return [
-        f"the density of {name!r} has no maximum (an exponent of its prior is negative), so some of it is at "
-        "the edge and the value found is arbitrary; use a concentration or shape of at least 1"
-        for name, block in q.blocks.items()
-        if at_edge(block)
-    ]
