@@ -39,6 +39,11 @@ class Rows(NamedTuple):
     features: Any  # (n, p)
     target: Any  # (n,)
 
+    @property
+    def offset(self) -> Any:
+        """Known terms of what the features predict: none."""
+        return np.zeros(1) * self.target
+
 
 def as_inputs(data: Any, name: str = "X") -> np.ndarray:
     """A finite matrix with one row for each datum."""

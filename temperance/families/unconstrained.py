@@ -27,6 +27,7 @@ from .beta import Beta
 from .dirichlet import Dirichlet
 from .gamma import Gamma
 from .independent import Independent, IndependentVector
+from .matrix_normal import MatrixNormal, MatrixNormalGamma, WeightsAndScale
 from .matrix_normal_wishart import MatrixNormalWishart, WeightsAndPrecision
 from .normal import Normal
 from .normal_gamma import IsotropicNormalGamma, IsotropicNormalGammaVector, NormalGamma
@@ -207,6 +208,28 @@ class _WeightsAndMatrix(Chart):
         return self._jacobian(d * math.log(2.0), dof=d + 1.0)
 
 
+class _Weights(Chart):
+    """The entries of a matrix W, and log λ where there is one precision λ for all columns."""
+
+    def to_line(self, draw: Any) -> Line:
+        weights = draw.weights if self._scaled else draw
+        flat = weights.reshape((*weights.shape[:-2], -1))
+        return jnp.concatenate([flat, jnp.log(draw.precision)[..., None]], axis=-1) if self._scaled else flat
+
+    def from_line(self, u: Line) -> Any:
+        k, d = self.family.natural.cross.shape[-2:]
+        weights = u[..., : k * d].reshape((*u.shape[:-1], k, d))
+        return WeightsAndScale(weights, jnp.exp(u[..., -1])) if self._scaled else weights
+
+    def jacobian(self) -> Jacobian:
+        # The statistic is ½ log λ.
+        return self._jacobian(dof=2.0) if self._scaled else self._jacobian()
+
+    @property
+    def _scaled(self) -> bool:
+        return isinstance(self.family, MatrixNormalGamma)
+
+
 class _Columns(Chart):
     """Independent columns, with their coordinates one after another."""
 
@@ -256,6 +279,8 @@ _CHARTS: dict[type, type[Chart]] = {
     NormalGamma: _MeanAndScale,
     IsotropicNormalGamma: _MeanAndScale,
     NormalWishart: _MeanAndMatrix,
+    MatrixNormal: _Weights,
+    MatrixNormalGamma: _Weights,
     MatrixNormalWishart: _WeightsAndMatrix,
     Independent: _Columns,
     Product: _Factors,

@@ -123,6 +123,10 @@ class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Factored):
         met = {name for q in self.spec if q.random and self.spec.local(q) for name in self.spec.factor_blocks(q.name)}
         return tuple(q.name for q in self._global(self.spec) if q.name not in met)
 
+    @property
+    def without_latents(self) -> bool:
+        return not any(q.latent and self.spec.local(q) for q in self.spec)
+
     def local_prior(self, x: Any) -> dict[str, Family | Conditional]:
         priors: dict[str, Family | Conditional] = {}
         for q in self._local():

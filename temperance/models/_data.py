@@ -181,6 +181,15 @@ class RowAccess(Module):
         """How many parts of the data minibatches are drawn from: rows, sequences or partitions."""
         return data.size
 
+    def whole_units(self, data: Data) -> bool:
+        """Whether these parts are independent of each other."""
+        return True
+
+    @property
+    def without_latents(self) -> bool:
+        """Whether the data say all they can of the parameters by sums: then parts of them need no refreshing."""
+        return False
+
     def minibatch(
         self, data: Data, chosen: Int[Array, " b"], stands_for: Float[Array, ""], ahead: Int[Array, " b"]
     ) -> Data:

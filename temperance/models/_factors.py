@@ -74,6 +74,11 @@ class Factored(Model):
     def factors(self, data: Data) -> Factors: ...
 
     @property
+    def chained(self) -> bool:
+        """Whether neighbouring factors share a discrete latent."""
+        return False
+
+    @property
     def linear_factors(self) -> bool:
         """Whether the factors are of the form above, so that products of several can be integrated, too."""
         return True

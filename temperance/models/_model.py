@@ -94,6 +94,11 @@ class Model(RowAccess, Tempering, Coordinates, Exchangeable, Spoken):
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
         """A random start."""
 
+    def summed(self) -> Model:
+        """The same model with the discrete latents of each datum summed out, where they can be and are not; for methods
+        that need it."""
+        return self
+
     # ---- how blocks hang together: by default all are global and updated together ---------------------------
 
     @property
@@ -193,9 +198,9 @@ class Model(RowAccess, Tempering, Coordinates, Exchangeable, Spoken):
     _local_statistics = _derive.local_statistics
     _family = _derive.family
 
-    def _with(self, **fields: Any) -> Self:
-        """The same model with some fields replaced (`eqx.tree_at` cannot replace static ones)."""
-        copy = object.__new__(type(self))
+    def _with(self, kind: type | None = None, /, **fields: Any) -> Any:
+        """The same model with some fields replaced (`eqx.tree_at` cannot replace static ones), or as a subclass."""
+        copy = object.__new__(kind or type(self))
         for field in dataclasses.fields(self):
             object.__setattr__(copy, field.name, fields.get(field.name, getattr(self, field.name)))
         return copy

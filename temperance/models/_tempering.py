@@ -50,8 +50,8 @@ class Tempering(Module):
     def heat(self, data: Data, powers: np.ndarray) -> Heat:
         """The powers that each datum may have, with what they cost; refuses data without one noise to temper."""
         raise UnsupportedMethod(
-            f"tp.LVT is for Gaussian mixtures without missing values, factorial mixtures and LDA, not for "
-            f"{self.temperable_name}; use tp.Annealed or tp.VB"
+            f"tp.LVT is for Gaussian, Bernoulli and categorical mixtures without missing values, linear regression, factor "
+            f"analysis without missing values, factorial mixtures and LDA, not for {self.temperable_name}; use tp.Annealed or tp.VB"
         )
 
     def priced(self, heat: Heat, blocks: dict[str, Family]) -> Heat:
@@ -86,6 +86,10 @@ class Tempering(Module):
         """About how many numbers of these data are Gaussian: that part of the volume is known beforehand."""
         return 0.0
 
+    def numbers_each(self, x: Any) -> int:
+        """How many numbers a datum has."""
+        return int(x.shape[1])
+
     def log_peak(self, m: Means, width: int) -> Float[Array, ""]:
         """E log of a datum's highest density, the same whatever its latents are."""
         raise AssertionError("a model with `heat` has `log_peak` or `heated`")
@@ -97,7 +101,7 @@ def by_derivatives(model: Model, m: Means, m_local: Means, x: Array, power: Arra
     def rows(m_global: Means, observation: Array, latent: Array) -> Float[Array, " n"]:
         return model._datum(m_global | m_local, x, Powers(observation, latent), None)
 
-    width = x.shape[1]
+    width = model.numbers_each(x)
     value, back = jax.vjp(rows, m, power, power)
     _, observed, latent = back(jnp.ones_like(value))
     fresh = expected_power(heat, model.log_peak(m, width) - observed, width, power)

@@ -41,6 +41,7 @@ from ._data import Data, make_data
 from ._model import Conditional, Each, Group, Means, Model, Posterior, Powers, means
 from ._normaliser import Normaliser, count, exact, gaussian_volumes, infinite, known_switches, learned_switches
 
+_SUMMABLE = 6  # up to this many factors methods that need it sum out the states
 _ENUMERABLE = 10  # up to this many factors the predictive density is the exact sum over all their states
 
 Logit = Callable[[Array, Float[Array, "k n"]], Float[Array, " n"]]
@@ -57,7 +58,7 @@ class Activation(Conditional):
         self.known, self.n = known, n
         self.parents = ("probability",) if known is None else ()
 
-    def _logs(self, m: Means) -> tuple[Float[Array, "n k"], Float[Array, "n k"]]:
+    def logs(self, m: Means) -> tuple[Float[Array, "n k"], Float[Array, "n k"]]:
         """E log π and E log (1 − π), a row for each datum."""
         if self.known is None:
             on, off = m["probability"].log, m["probability"].log_complement
@@ -67,11 +68,11 @@ class Activation(Conditional):
         return jnp.broadcast_to(on[None], shape), jnp.broadcast_to(off[None], shape)
 
     def natural(self, m: Means) -> BernoulliVector:
-        on, off = self._logs(m)
+        on, off = self.logs(m)
         return BernoulliVector(on - off)
 
     def log_normaliser(self, m: Means) -> Float[Array, "n k"]:
-        return -self._logs(m)[1]
+        return -self.logs(m)[1]
 
     def family(self, natural: Any) -> BernoulliDistribution:
         return BernoulliDistribution.from_natural(natural)
@@ -142,6 +143,13 @@ class FactorialMixture(Labelled, Decomposing, Predicting, Model):
         return (np.asarray(data.weights) @ np.asarray(q.locals["z"].mean().indicator),)
 
     # ---- the model ----------------------------------------------------------------------------------------
+
+    def summed(self) -> Model:
+        if self.n_factors > _SUMMABLE:
+            return self
+        from .factorial_states import SummedFactorialMixture
+
+        return self._with(SummedFactorialMixture)
 
     @property
     def local_groups(self) -> tuple[Group, ...]:
@@ -307,9 +315,9 @@ class FactorialMixture(Labelled, Decomposing, Predicting, Model):
         if self.n_factors > _ENUMERABLE:
             m, local = means(q.blocks), self._explain(q, x)
             return self._datum(m | means(local), x, Powers(), None) + jnp.sum(local["z"].entropy(), axis=1)
-        states = _all_states(self.n_factors)
+        states = all_states(self.n_factors)
         share = self._mean_probability(q.blocks)
-        log_share = states @ safe_log(share) + (1.0 - states) @ safe_log(1.0 - share)
+        log_share = log_states(safe_log(share), safe_log(1.0 - share), states)
         each = self._log_density(q.blocks["factors"], states, x)
         return log_mix(jnp.broadcast_to(log_share[None], each.shape), each)
 
@@ -398,8 +406,13 @@ def sweep_draws(
     return jax.lax.fori_loop(0, size, update, z.T).T
 
 
-def _all_states(k: int) -> Float[Array, "s k"]:
+def all_states(k: int) -> Float[Array, "s k"]:
     return jnp.asarray((np.arange(2**k)[:, None] >> np.arange(k)) & 1, dtype=jnp.float64)
+
+
+def log_states(on: Float[Array, " k"], off: Float[Array, " k"], states: Float[Array, "s k"]) -> Float[Array, " s"]:
+    """log p(z) of each state."""
+    return states @ on + (1.0 - states) @ off
 
 
 def _quadratic(precision: Float[Array, "k k"], states: Float[Array, "s k"]) -> Float[Array, " s"]:

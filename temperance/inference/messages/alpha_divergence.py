@@ -108,7 +108,7 @@ class MessagePassing(Method):
         return self.passes - self._warm
 
     def prepare(self, model: Model) -> Model:
-        return model if isinstance(model, Sited) else require_factors(self.name, model)
+        return model if isinstance(model, Sited) else require_factors(self.name, model.summed())
 
     @property
     def streams(self) -> bool:  # type: ignore[override]

@@ -20,9 +20,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from ...models import Data, Model
-from ...models._answers import Enumerable
 from ...models._factors import (
     Blocks,
+    Factored,
     Factors,
     Natural,
     exact_prior,
@@ -31,12 +31,12 @@ from ...models._factors import (
     naturals,
     with_naturals,
 )
-from ...models.mixture.factors import Factor
 from ...numerics.linalg import cholesky, explicit_inverse, solve_vector
-from .._method import Info
+from .._method import Info, Result, Run
 from ._flat import flatten, unflatten, unflatten_mean
-from .alpha_divergence import Approximation, MessagePassing, distance
+from .alpha_divergence import Approximation, MessagePassing, distance, one_by_one, require_whole
 from .sweep import Sites, factors_of
+from .together import Together, told_of_labels
 
 INNER_STEPS = 100
 INNER_TOLERANCE = 1e-20  # largest Newton decrement (a squared distance in nats) at convergence
@@ -81,9 +81,22 @@ class DoubleLoop(MessagePassing):
     def _warm(self) -> int:
         return min(self.warm_passes, self.passes)
 
+    def complete(self, model: Model, data: Any) -> Any:
+        require_whole(self.name, data)
+        return dataclasses.replace(self, warm_passes=self._warm)
+
+    def init(self, key: Key[Array, ""], model: Model, data: Data) -> Approximation:
+        if one_by_one(model):
+            return super().init(key, model, data)
+        assert isinstance(model, Factored)
+        begun = Together(warm_passes=self._warm).init(key, model, data)
+        sites = Sites(begun.natural, jnp.zeros(data.weights.shape))
+        return Approximation(begun.blocks, exact_prior(model), jnp.asarray(True), sites, jnp.zeros(()), {})
+
     def step(self, key: Key[Array, ""], model: Model, state: Approximation, data: Data) -> tuple[Approximation, Info]:
-        assert isinstance(model, Enumerable)
-        problem = Problem.of(model, state.blocks, factors_of(model, data))
+        assert isinstance(model, Factored)
+        factors = factors_of(model, data) if one_by_one(model) else model.factors(data)
+        problem = Problem.of(model, state.blocks, factors)
         eta = flatten(naturals(state.blocks))
         eta, inner = problem.outer_step(eta, problem.proper_start(eta, state.sites))
         fresh = problem.approximation(eta, inner, state)
@@ -97,6 +110,14 @@ class DoubleLoop(MessagePassing):
         }
         return fresh, info | {"done": (change <= self.tol) & (inner.decrement <= SETTLED)}
 
+    def result(self, model: Model, data: Data, run: Run) -> Result:
+        found = super().result(model, data, run)
+        if one_by_one(model):
+            return found
+        details, notes = told_of_labels(model, found.state.blocks)
+        details = {**found.details, "sites": found.details["sites"].natural, **details}
+        return found._replace(details=details, notes=(*found.notes, *notes))
+
 
 class Problem(NamedTuple):
     """The data and the prior of one free energy, in flat coordinates."""
@@ -107,7 +128,7 @@ class Problem(NamedTuple):
     size: Float[Array, ""]  # N, without padding
 
     @staticmethod
-    def of(model: Enumerable, blocks: Blocks, factors: Factors) -> Problem:
+    def of(model: Factored, blocks: Blocks, factors: Factors) -> Problem:
         prior = flatten(naturals(exact_prior(model)))
         return Problem(factors, blocks, prior, jnp.sum(factors.live.astype(jnp.float64)))
 
@@ -117,7 +138,7 @@ class Problem(NamedTuple):
     def normaliser(self, eta: Float[Array, " p"]) -> Float[Array, ""]:
         return log_normaliser(self.blocks(eta))
 
-    def log_z(self, cavity: Float[Array, " p"], factor: Factor) -> Float[Array, ""]:
+    def log_z(self, cavity: Float[Array, " p"], factor: Any) -> Float[Array, ""]:
         tilted = self.factors.terms.tilt(self.blocks(cavity), factor, 1.0)
         return tilted.value + jax.nn.logsumexp(tilted.log_terms)
 

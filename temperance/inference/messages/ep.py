@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from ..._arguments import FLAG, Checks
 from ...errors import InvalidParameter, UnsupportedMethod
 from ...models import Model
-from .alpha_divergence import MessagePassing, one_by_one
+from ...models._factors import Factored
+from .alpha_divergence import MessagePassing
 from .double_loop import DoubleLoop
 
 
@@ -43,10 +44,11 @@ class EP(MessagePassing):
     def complete(self, model: Model, data: Any) -> Any:
         if not self.double_loop:
             return super().complete(model, data)
-        if not one_by_one(model):
+        if not isinstance(model, Factored) or model.chained:
+            why = "factors of a chain share their states" if isinstance(model, Factored) else "its sites are numbers"
             raise UnsupportedMethod(
-                f"the double loop is for mixtures without missing values or a shared covariance, not for this "
-                f"{type(model).__name__}; use tp.EP() with more damping"
+                f"the double loop needs factors with latents of their own, which this {type(model).__name__} has not "
+                f"({why}); use tp.EP() with more damping"
             )
         loop = DoubleLoop(
             restarts=self.restarts,

@@ -6,6 +6,9 @@ A site is two numbers, and its projection a one-dimensional integral (Minka, 200
 factor between the weights and a precision α that is learned is approximated with α-divergence zero, as VB does it:
 
     ln s = Σ ln s̃_n + ln ∫ exp{E_q log p(w | α)} Π_n exp(h_n u_n − ½ τ_n u_n²) dw − KL(q(α) ‖ p(α))
+
+Gaussian noise of unknown precision β adds a Gamma to each site; given β the integral over u is known, and that over log β
+is a sum on a grid.
 """
 
 from __future__ import annotations
@@ -18,21 +21,26 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from ...families import Family, Normal, NormalVector
+from ...families import Family, Gamma, GammaVector, Normal, NormalVector
 from ...models import Data, Model, Posterior
 from ...models._answers import Sited
 from ...models._blocks import prior_terms
 from ...models._model import add, means
 from ...numerics.linalg import cholesky, explicit_inverse
 from ...numerics.quadrature import gaussian_expectation, tilted_moments
+from ...numerics.special import LOG_2PI, digamma
 from .._method import Info, Method, Result, Run, state_of
 
 
+_NODES, _BELOW, _ABOVE = 97, 12.0, 8.0  # of the grid over log β: how many, and how far in standard deviations
+
+
 class ScalarSites(NamedTuple):
-    """exp(h u − ½ τ u²) of each datum."""
+    """exp(h u − ½ τ u²) of each datum, times exp⟨noise, t(β)⟩ where the noise has a precision β to be learned."""
 
     linear: Float[Array, " n"]
     precision: Float[Array, " n"]
+    noise: Any = None
 
 
 class Approximation(NamedTuple):
@@ -72,7 +80,14 @@ class ScalarPassing(Method):
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Approximation:
         assert isinstance(model, Sited)
         blocks = {name: family for name, family in model.initial(key, data).blocks.items() if name != "weights"}
-        sites = ScalarSites(*jnp.zeros((2, data.weights.shape[0])))
+        n = data.weights.shape[0]
+        sites = ScalarSites(*jnp.zeros((2, n)))
+        if "noise" in blocks:
+            # An equal share each of what the start knows of the noise: cavities of a vague prior would be improper.
+            known = jnp.maximum(jnp.sum(data.weights > 0.0), 1)
+            share = (data.weights > 0.0) / known
+            gained = blocks["noise"].natural - _noise_prior(model).natural
+            sites = sites._replace(noise=jax.tree.map(lambda leaf: leaf * share, gained))
         return Approximation(_with_weights(model, blocks, sites, data), sites, jnp.zeros(()))
 
     def step(self, key: Key[Array, ""], model: Model, state: Approximation, data: Data) -> tuple[Approximation, Info]:
@@ -82,7 +97,9 @@ class ScalarPassing(Method):
         sites, skipped = self._one_pass(model, state, data, order)
         blocks = dict(_with_weights(model, state.blocks, sites, data))
         for name in blocks:
-            if name != "weights":
+            if name == "noise":
+                blocks[name] = _with_noise(model, sites)
+            elif name != "weights":
                 natural = jax.grad(model.log_prior)(means(blocks))[name]
                 blocks[name] = blocks[name].with_natural(natural)
         blocks = _with_weights(model, blocks, sites, data)
@@ -100,33 +117,38 @@ class ScalarPassing(Method):
         x = data.values
 
         def visit(carry: Any, index: Array) -> tuple[Any, Array]:
-            mean, covariance, sites = carry
+            mean, covariance, noise, sites = carry
             features, offset, target = x.features[index], x.offset[index], x.target[index]
             along = covariance @ features
             variance, centre = features @ along, features @ mean
-            old = ScalarSites(sites.linear[index], sites.precision[index])
-            found = self._project(model, *(leaf[None] for leaf in (centre, variance, *old, offset, target)))
+            old = jax.tree.map(lambda leaf: leaf[index], sites)
+            given = jax.tree.map(lambda leaf: leaf[None], (centre, variance, old, offset, target))
+            found = self._project(model, *given, noise)
             live = data.weights[index] > 0.0
             use = live & found.proper[0] & (variance > 0.0)
             kept = jnp.where(use, self.damping, 1.0)
-            new = ScalarSites(*(kept * a + (1.0 - kept) * b[0] for a, b in zip(old, found.sites, strict=True)))
+            new = jax.tree.map(lambda a, b: kept * a + (1.0 - kept) * jnp.where(use, b[0], a), old, found.sites)
             dh, dt = new.linear - old.linear, new.precision - old.precision
             share = 1.0 / (1.0 + dt * variance)
             mean = mean + along * ((dh - dt * centre) * share)
             covariance = covariance - (dt * share) * along[:, None] * along[None]
-            sites = ScalarSites(*(leaf.at[index].set(value) for leaf, value in zip(sites, new, strict=True)))
-            return (mean, covariance, sites), live & ~use & (variance > 0.0)
+            noise = jax.tree.map(lambda q, a, b: q + b - a, noise, old.noise, new.noise)
+            sites = jax.tree.map(lambda leaf, value: leaf.at[index].set(value), sites, new)
+            return (mean, covariance, noise, sites), live & ~use & (variance > 0.0)
 
-        carry, skipped = jax.lax.scan(visit, (weights.mode(), covariance, state.sites), order)
-        return carry[2], jnp.sum(skipped)
+        noise = state.blocks["noise"].natural if "noise" in state.blocks else None
+        carry, skipped = jax.lax.scan(visit, (weights.mode(), covariance, noise, state.sites), order)
+        return carry[3], jnp.sum(skipped)
 
     def _project(
-        self, model: Sited, centre: Array, variance: Array, h: Array, t: Array, offset: Array, target: Array
+        self, model: Sited, centre: Array, variance: Array, old: ScalarSites, offset: Array, target: Array, noise: Any
     ) -> Projected:
-        """Project factors against the cavities that result from N(centre, variance) over u."""
+        """Project factors against the cavities that N(centre, variance) over u, and q(β), leave of them."""
+        if noise is not None:
+            return _project_noisy(self.alpha, centre, variance, old, target - offset, noise)
         if self.alpha == 0.0:
-            return _project_reversed(model, centre, variance, ScalarSites(h, t), offset, target)
-        alpha = self.alpha
+            return _project_reversed(model, centre, variance, old, offset, target)
+        alpha, h, t = self.alpha, old.linear, old.precision
         precision, linear = 1.0 / variance - alpha * t, centre / variance - alpha * h
         proper = precision > 1e-10 / variance
         precision = jnp.where(proper, precision, 1.0 / variance)
@@ -145,12 +167,15 @@ class ScalarPassing(Method):
         covariance = explicit_inverse(cholesky(weights.natural.precision))
         centre, variance = x.features @ weights.mode(), jnp.sum((x.features @ covariance) * x.features, axis=1)
         variance = jnp.maximum(variance, 1e-20)
-        scales = self._project(model, centre, variance, *sites, x.offset, x.target).log_scale
+        noise = blocks["noise"].natural if "noise" in blocks else None
+        scales = self._project(model, centre, variance, sites, x.offset, x.target, noise).log_scale
         m = means(blocks)
         value = jnp.sum(jnp.where(data.weights > 0.0, scales, 0.0)) + weights.log_normaliser()
         for name, p in model.prior.items():
             if name == "weights":
                 value = value - (p.log_normaliser() if isinstance(p, Family) else p.log_normaliser(m))
+            elif name == "noise":
+                value = value + blocks[name].log_normaliser() - _noise_prior(model).log_normaliser()
             else:
                 value = value + jnp.sum(prior_terms(p, m, name)) + jnp.sum(blocks[name].entropy())
         return value
@@ -191,6 +216,60 @@ def _project_reversed(
     taken = old.linear * centre - 0.5 * old.precision * (variance + jnp.square(centre))
     sites = ScalarSites(slope + precision * centre, precision)
     return Projected(sites, jnp.isfinite(value) & jnp.isfinite(precision), value - taken)
+
+
+def _project_noisy(
+    alpha: float, centre: Array, variance: Array, old: ScalarSites, y: Float[Array, " n"], noise: GammaVector
+) -> Projected:
+    """Of y ~ N(u, 1/β): the integral over u for every β of a grid, and a sum over the grid."""
+    q = Gamma.from_natural(jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, y.shape), noise))
+    if alpha == 0.0:
+        beta, square = q.mean(), jnp.square(y - centre) + variance
+        site = ScalarSites(beta.value * y, beta.value, GammaVector(jnp.full_like(y, 0.5), -0.5 * square))
+        taken = old.linear * centre - 0.5 * old.precision * (variance + jnp.square(centre)) + old.noise.dot(beta)
+        return Projected(site, variance > 0.0, 0.5 * (beta.log - LOG_2PI - beta.value * square) - taken)
+    precision, linear = 1.0 / variance - alpha * old.precision, centre / variance - alpha * old.linear
+    cavity = q.with_natural(q.natural - old.noise.scale(alpha))
+    proper = (precision > 1e-10 / variance) & cavity.is_proper()
+    precision = jnp.where(proper, precision, 1.0 / variance)
+    cavity = jax.tree.map(lambda a, b: jnp.where(proper, a, b), cavity, q)
+    mean, width = linear / precision, 1.0 / precision
+    # Where u is integrated out: N(y | u, 1/β)^α is a Gaussian of precision αβ, up to a constant.
+    middle = digamma(cavity.shape) - jnp.log(cavity.rate)
+    spread = jnp.sqrt(jax.scipy.special.polygamma(1, cavity.shape))
+    log_beta = middle[:, None] + spread[:, None] * jnp.linspace(-_BELOW, _ABOVE, _NODES)
+    beta, total = jnp.exp(log_beta), width[:, None] + jnp.exp(-log_beta) / alpha
+    log_u = -0.5 * (LOG_2PI + jnp.log(total) + jnp.square(y - mean)[:, None] / total)
+    log_u = log_u + 0.5 * (alpha * (log_beta - LOG_2PI) - jnp.log(alpha) - log_beta + LOG_2PI)
+    log_each = (cavity.natural.log + 1.0)[:, None] * log_beta + cavity.natural.value[:, None] * beta
+    log_each = log_each + jnp.log(spread[:, None] * (_BELOW + _ABOVE) / (_NODES - 1))
+    log_z = jax.nn.logsumexp(log_each + log_u, axis=1)
+    share = jnp.exp(log_each + log_u - log_z[:, None])
+    # Moments of u and of β under the tilted distribution.
+    narrow = 1.0 / (precision[:, None] + alpha * beta)
+    at = narrow * (linear[:, None] + alpha * beta * y[:, None])
+    first = jnp.sum(share * at, axis=1)
+    second = jnp.sum(share * (narrow + jnp.square(at - first[:, None])), axis=1)
+    matched = cavity.match(GammaVector(jnp.sum(share * log_beta, axis=1), jnp.sum(share * beta, axis=1)))
+    site = ScalarSites(
+        (first / second - linear) / alpha,
+        (1.0 / second - precision) / alpha,
+        (matched.natural - cavity.natural).scale(1.0 / alpha),
+    )
+    apart = 0.5 * (centre * centre / variance + jnp.log(variance) - mean * linear - jnp.log(width))
+    good = jnp.isfinite(log_z) & (second > 0.0) & matched.is_proper()
+    return Projected(site, proper & good, (log_z - apart - q.log_normaliser()) / alpha)
+
+
+def _noise_prior(model: Sited) -> Family:
+    prior = model.prior["noise"]
+    assert isinstance(prior, Family)
+    return prior
+
+
+def _with_noise(model: Sited, sites: ScalarSites) -> Family:
+    prior = _noise_prior(model)
+    return prior + jax.tree.map(jnp.sum, sites.noise)
 
 
 def _with_weights(model: Sited, blocks: dict[str, Any], sites: ScalarSites, data: Data) -> dict[str, Family]:

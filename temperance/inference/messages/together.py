@@ -137,10 +137,8 @@ class Together(Method):
                 f"by {change[best]:.2g} and {skipped[best]} factors were skipped), so there is no ln s: try more "
                 "passes, damping=0.8 or more restarts",
             )
-        overlap = label_overlap(model, state.blocks)
-        if overlap is not None:
-            details |= {"log_overlap": overlap.log_sum, "labels": overlap.kind, "log_labellings": overlap.missing}
-            notes += (overlap.sentence,)
+        labels, more = told_of_labels(model, state.blocks)
+        details, notes = details | labels, notes + more
         ends = np.where(converged, evidence, np.nan)
         return Result(
             state=Posterior(state.blocks, {}),
@@ -150,6 +148,15 @@ class Together(Method):
             details=details,
             notes=notes,
         )
+
+
+def told_of_labels(model: Model, blocks: Blocks) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Details and a note on the labellings that q covers, where there are several."""
+    overlap = label_overlap(model, blocks)
+    if overlap is None:
+        return {}, ()
+    details = {"log_overlap": overlap.log_sum, "labels": overlap.kind, "log_labellings": overlap.missing}
+    return details, (overlap.sentence,)
 
 
 def look(alpha: float, factors: Factors, prior: Blocks, blocks: Blocks, messages: Natural) -> Look:

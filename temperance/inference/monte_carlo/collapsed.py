@@ -1,9 +1,7 @@
-"""Collapsed Gibbs sampling of a mixture: the globals are integrated out and only the labels are drawn.
+"""Collapsed Gibbs sampling: the globals are integrated out and only the labels are drawn (`inference/collapsed.py`).
 
-    p(z | x, β) ∝ Π_j exp{A(η_j + β Σ_n z_nj T(x_n)) − A(η_j)} · B(δ + counts)/B(δ)
-
-which is thesis (4.56) as corrected in the errata: ∫ p(x | θ, z)^β p(θ) dθ, not p(x | z)^β. Data are visited one
-after the other, so a sweep costs a loop over them; it mixes better than `Gibbs` where components overlap.
+Data are visited one after the other, so a sweep costs a loop over them; it mixes better than `Gibbs` where components
+overlap. Hyperparameters that only other parameters depend on (a concentration) are drawn given those.
 """
 
 from __future__ import annotations
@@ -13,28 +11,26 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Key
 
-from ...errors import UnsupportedMethod
-from ...families import Dirichlet
-from ...families._family import Family
 from ...models import Data, Model
-from ...models._answers import Enumerable
+from ...models._factors import Factored
 from .._method import Info
+from ..collapsed import Shares, begin, one_pass, require_collapsible
 from .gibbs import Gibbs
 
 
-class Labels(NamedTuple):
-    """The component of each datum, and the statistics that the labels give to each block."""
+class Chain(NamedTuple):
+    """One chain: the labels, and the last draw of the globals given them."""
 
-    labels: Int[Array, " n"]
-    counts: Float[Array, " k"]
-    components: Any  # natural parameters, one for each component
+    shares: Shares
+    draws: dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class CollapsedGibbs(Gibbs):
-    """Like `Gibbs`, for mixtures: labels one by one, with weights and component parameters integrated out.
+    """Like `Gibbs`, for mixtures, hidden Markov models and graphs with discrete latents: labels one by one, with all
+    parameters integrated out.
 
     A draw of the globals given the labels is kept every `thin` sweeps.
     """
@@ -46,86 +42,37 @@ class CollapsedGibbs(Gibbs):
         return "collapsed Gibbs"
 
     def prepare(self, model: Model) -> Model:
-        model = super().prepare(model)
-        plain = isinstance(model, Enumerable) and isinstance(model.prior.get("weights"), Dirichlet)
-        if not plain or not model.one_by_one:  # type: ignore[attr-defined]
-            raise UnsupportedMethod(
-                f"collapsed Gibbs needs a mixture with Dirichlet weights and no missing values, not this "
-                f"{type(model).__name__}; use tp.Gibbs"
-            )
-        return model
+        return require_collapsible(self.name, super().prepare(model).summed(), "tp.Gibbs")
 
-    def init(self, key: Key[Array, ""], model: Model, data: Data) -> Labels:  # type: ignore[override]
-        assert isinstance(model, Enumerable)
+    def init(self, key: Key[Array, ""], model: Model, data: Data) -> Chain:  # type: ignore[override]
+        assert isinstance(model, Factored)
         key_start, key_labels = jax.random.split(key)
-        start = super().init(key_start, model, data)
-        logits = model.log_joint_z(model.statistics(start.draws), data.values)
-        return count(model, data, jax.random.categorical(key_labels, logits), jnp.ones(()))
+        draws = super().init(key_start, model, data).draws
+        return Chain(begin(model, model.statistics(draws), data, pick, key_labels), draws)
 
-    def step(self, key: Key[Array, ""], model: Model, state: Labels, data: Data) -> tuple[Labels, Info]:  # type: ignore[override]
-        assert isinstance(model, Enumerable)
+    def step(self, key: Key[Array, ""], model: Model, state: Chain, data: Data) -> tuple[Chain, Info]:  # type: ignore[override]
+        assert isinstance(model, Factored)
 
-        def one(number: Array, state: Labels) -> Labels:
-            return sweep(jax.random.fold_in(key, number), model, state, data, jnp.ones(()))
+        def sweep(number: Array, state: Chain) -> Chain:
+            key_labels, key_draws = jax.random.split(jax.random.fold_in(key, number))
+            shares, _ = one_pass(model, model.statistics(state.draws), data, state.shares, pick, key_labels)
+            return Chain(shares, draw_globals(key_draws, model, state.draws, shares))
 
-        state = jax.lax.fori_loop(1, self.thin + 1, one, state)
-        draws = draw_globals(jax.random.fold_in(key, 0), model, state)
-        return state, {"draws": draws, "log_joint": model.log_joint(draws, data)}
-
-
-def count(model: Enumerable, data: Data, labels: Int[Array, " n"], beta: Float[Array, ""]) -> Labels:
-    """The statistics of given labels."""
-    share = jax.nn.one_hot(labels, model.n_components, dtype=jnp.float64) * data.weights[:, None]
-    statistics = jax.tree.map(
-        lambda leaf: beta * jnp.tensordot(share, leaf, axes=(0, 0)), model.pair.statistics(data.values)
-    )
-    return Labels(labels, jnp.sum(share, axis=0), _components(model).natural + statistics)
+        state = jax.lax.fori_loop(0, self.thin, sweep, state)
+        return state, {"draws": state.draws, "log_joint": model.log_joint(state.draws, data)}
 
 
-def sweep(key: Key[Array, ""], model: Enumerable, state: Labels, data: Data, beta: Float[Array, ""]) -> Labels:
-    """Every label in turn, given all others."""
-    components, weights = _components(model), model.prior["weights"]
-    assert isinstance(weights, Dirichlet)
-    n = data.weights.shape[0]
-    statistics = model.pair.statistics(data.values) * beta
-    noise = jax.random.gumbel(key, (n, model.n_components))
-    concentration = weights.concentration
-
-    def visit(carry: tuple[Array, Any], datum: Any) -> tuple[tuple[Array, Any], Array]:
-        counts, natural = carry
-        label, own, weight, noise = datum
-
-        def move(sign: float, label: Array) -> tuple[Array, Any]:
-            share = sign * weight * jax.nn.one_hot(label, model.n_components, dtype=jnp.float64)
-            return counts + share, natural + jax.tree.map(lambda leaf: leaf[None], own) * share
-
-        counts, natural = move(-1.0, label)
-        apart = components.with_natural(natural)
-        together = apart + jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(counts), *leaf.shape)), own)
-        logits = jnp.log(concentration + counts) + together.log_normaliser() - apart.log_normaliser()
-        fresh = jnp.argmax(logits + noise)
-        counts, natural = move(1.0, fresh)
-        return (counts, natural), fresh
-
-    datum = (state.labels, statistics, data.weights, noise)
-    _, labels = jax.lax.scan(visit, (state.counts, state.components), datum)
-    # The statistics are summed afresh, so that rounding does not build up over the sweeps.
-    return count(model, data, labels, beta)
+def pick(logits: Float[Array, " k"], key: Key[Array, ""]) -> Float[Array, " k"]:
+    """A draw, one-hot."""
+    return jax.nn.one_hot(jax.random.categorical(key, logits), logits.shape[0], dtype=jnp.float64)
 
 
-def draw_globals(key: Key[Array, ""], model: Enumerable, state: Labels) -> dict[str, Any]:
-    """Weights and component parameters given the labels."""
-    key_weights, key_components = jax.random.split(key)
-    weights = model.prior["weights"]
-    assert isinstance(weights, Dirichlet)
-    posterior = Dirichlet.from_natural(weights.natural + type(weights.natural)(state.counts))
-    return {
-        "weights": posterior.sample(key_weights),
-        "components": _components(model).with_natural(state.components).sample(key_components),
-    }
-
-
-def _components(model: Enumerable) -> Family:
-    family = model.prior["components"]
-    assert isinstance(family, Family)
-    return family
+def draw_globals(key: Key[Array, ""], model: Model, draws: dict[str, Any], shares: Shares) -> dict[str, Any]:
+    """The parameters given the labels, then the hyperparameters given those."""
+    draws, keys = dict(draws), dict(zip(draws, jax.random.split(key, len(draws)), strict=True))
+    for name, natural in shares.natural.items():
+        draws[name] = model._family(name, natural).sample(keys[name])
+    for name in (name for name in model.apart if name in model.prior):
+        natural = jax.grad(model.log_prior)(model.statistics(draws))[name]
+        draws[name] = model._family(name, natural).sample(keys[name])
+    return draws

@@ -68,7 +68,7 @@ class ImportanceSampling(Method):
         return -(-self.draws // BATCH)
 
     def prepare(self, model: Model) -> Model:
-        require_distributions(model, self.name)
+        model = require_distributions(model, self.name).summed()
         if model.local_groups:
             raise UnsupportedMethod(
                 f"importance sampling needs the latents of {type(model).__name__} to be summed out, and they are not; "

@@ -61,6 +61,7 @@ class VariationalKernel(Gibbs):
         return "variational kernel"
 
     def prepare(self, model: Model) -> Model:
+        model = model.summed()
         if model.local_groups:
             raise UnsupportedMethod(
                 f"the variational kernel needs the latents of {type(model).__name__} to be summed out, and they are "

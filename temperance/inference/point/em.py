@@ -7,7 +7,7 @@ block's conditional. With a flat prior it is log p(x | θ), and the same sweep i
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -22,7 +22,7 @@ from ...families._family import Family
 from ...models import Conditional, Data, Model, Posterior, Way
 from ...programs import program
 from .._method import Info, Method, Result, Run, best_restart
-from ..variational.memoised import Parts, pass_over_parts, require_additive, start_parts
+from ..variational.memoised import Parts, pass_over_parts, require_additive, require_whole_units, start_parts
 from .collapse import at_edge, collapsed
 
 # A density such as π^(δ − 1) with δ < 1 has no maximum: say so, because its value is then arbitrary.
@@ -37,7 +37,8 @@ class EM(Method):
     """The parameters of highest posterior density, or with `prior=False` of highest likelihood.
 
     `incremental` updates the parameters after each part of the data rather than after a whole pass (Neal &
-    Hinton, 1998): `batches` parts, or by default one datum at a time. A restart whose component collapses is
+    Hinton, 1998): `batches` parts, or by default one datum (or sequence) at a time; where data have no latents it is the
+    same as EM. A restart whose component collapses is
     left out; if all do, that is an error. `tol` and `local_steps` are those of `VB`.
     """
 
@@ -90,9 +91,20 @@ class EM(Method):
                     f"the prior of {children[0]!r} in {type(model).__name__} depends on other parameters, so "
                     "it cannot be left out; use tp.EM(prior=True) or tp.VB()"
                 )
-        if self.incremental:
+        if self.incremental and not model.without_latents:
             require_additive(model, "incremental EM", "tp.EM(incremental=False)")
         return model
+
+    def complete(self, model: Model, data: Any) -> Self:
+        if self.incremental:
+            if model.without_latents:
+                return dataclasses.replace(self, incremental=False, batches=None)
+            require_whole_units(model, data, "incremental EM", "tp.EM(incremental=False)")
+        return self
+
+    @property
+    def counts_rows(self) -> bool:  # type: ignore[override]
+        return self.incremental
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Posterior | Parts:
         posterior = self.start(key, model, data)

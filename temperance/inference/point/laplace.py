@@ -77,7 +77,7 @@ class Laplace(Method):
         return "the density is not finite there; try a stronger prior or fewer components"
 
     def prepare(self, model: Model) -> Model:
-        kind = type(model).__name__
+        model, kind = model.summed(), type(model).__name__
         if model.local_groups:
             raise UnsupportedMethod(
                 f"tp.Laplace needs the latents of {kind} to be summed out, and they are not; use tp.VB()"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from jaxtyping import Array, Key
 
@@ -11,7 +11,7 @@ from ...errors import InvalidParameter, UnsupportedMethod
 from ...models import Data, Model, Posterior, Way
 from ...models._answers import Enumerable
 from .._method import Again, Info, Method, Result, Run, best_restart
-from .memoised import Parts, pass_over_parts, require_additive, start_parts
+from .memoised import Parts, pass_over_parts, require_additive, require_whole_units, start_parts
 from .moves import KINDS, Search, improve
 
 
@@ -24,7 +24,8 @@ class VB(Method):
     For mixtures `moves` (True, or some of "delete", "merge" and "split") then tries to leave a bad optimum.
     With `batches` the globals are updated after each of that many parts of the data, whose statistics are stored, so
     that the bound is exact and never falls; local blocks are kept from sweep to sweep, or with `carry=False`
-    computed afresh, which needs no memory per datum.
+    computed afresh, which needs no memory per datum. A hidden Markov model is taken a few sequences at a time; where
+    data have no latents, as in a regression, batches change nothing.
     """
 
     restarts: int = 1
@@ -68,9 +69,20 @@ class VB(Method):
     def prepare(self, model: Model) -> Model:
         if self.moves and not isinstance(model, Enumerable):
             raise UnsupportedMethod(f"moves are for mixtures, not for {type(model).__name__}; use moves=False")
-        if self.batches is not None:
+        if self.batches is not None and not model.without_latents:
             require_additive(model, "VB with batches", "tp.VB() or tp.SVI()")
         return model
+
+    def complete(self, model: Model, data: Any) -> Self:
+        if self.batches is not None:
+            if model.without_latents:
+                return dataclasses.replace(self, batches=None, carry=True)
+            require_whole_units(model, data, "VB with batches", "tp.VB() or tp.SVI()")
+        return self
+
+    @property
+    def counts_rows(self) -> bool:  # type: ignore[override]
+        return self.batches is not None
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Posterior | Parts:
         posterior = model.initial(key, data)

@@ -1,4 +1,5 @@
-"""Collapsed variational Bayes to zeroth order (CVB0) for topic models: proportions and topics integrated out.
+"""Collapsed variational Bayes to zeroth order (CVB0): for topic models (here) proportions and topics are integrated out,
+for mixtures and chains all parameters (`collapsed_shares.py`).
 
 What is left are responsibilities φ, one distribution over topics for each word of each document, refreshed in turn
 from the counts of all others (`kernels/topics_collapsed.py`). The stochastic form keeps none of them: it takes the
@@ -27,7 +28,9 @@ from ...models.topics.documents import Collapsible, find_rows
 from ...numerics.place import on_device
 from ...programs import program
 from .._method import Info, Method, Result, Run
+from ..collapsed import require_collapsible
 from ..streamed import Streamed
+from .collapsed_shares import CollapsedShares
 from .minibatches import Batches, rows_of_step
 from .stochastic import SVI, Walk, global_terms
 
@@ -59,7 +62,8 @@ class Assignments(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class CVB0(Method):
     """At most `passes` over the corpus, until a token's log probability given all the others gains less than `tol`
-    nats on average from one report (every `report` passes) to the next.
+    nats on average from one report (every `report` passes) to the next. For topic models, mixtures, hidden Markov models
+    and graphs with discrete latents; but for topic models a datum stands for the token, and every pass is a report.
 
     With `batch_size` it is the stochastic form, which keeps nothing of a document: `step_size`, `local_steps`,
     `held_out` and `patience` are those of `tp.SVI`, and the corpus may be a stream.
@@ -102,7 +106,10 @@ class CVB0(Method):
 
     def prepare(self, model: Model) -> Model:
         if not isinstance(model, Collapsible):
-            raise UnsupportedMethod(f"CVB0 is for topic models (tp.LDA), not for {type(model).__name__}")
+            model = require_collapsible(self.name, model.summed(), "tp.VB")
+            if self.batch_size is not None:
+                raise UnsupportedMethod("the stochastic form of CVB0 is for topic models; leave batch_size out")
+            return model
         if self.batch_size is not None and model.learn:
             raise UnsupportedMethod("the stochastic form of CVB0 learns no priors; leave batch_size out, or learn")
         return model.as_collapsed()
@@ -111,6 +118,8 @@ class CVB0(Method):
         if self.batch_size is not None:
             return self._stochastic().complete(model, data)
         passes = 200 if self.passes is None else int(self.passes)
+        if not isinstance(model, Collapsible):
+            return CollapsedShares(restarts=self.restarts, max_iter=passes, tol=self.tol)
         report = min(passes, self.report or 10)
         return dataclasses.replace(self, passes=passes, report=report, max_iter=-(-passes // report))
 

@@ -12,6 +12,7 @@ latents: no two blocks meet in it. With globals that are points it is incrementa
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -36,10 +37,6 @@ class Parts(NamedTuple):
 
 def require_additive(model: Model, method: str, instead: str) -> None:
     """Refuse a model in which two blocks meet in one datum's term."""
-    if not model.independent_rows:
-        raise UnsupportedMethod(
-            f"{method} takes rows one by one, but those of {type(model).__name__} depend on each other; use {instead}"
-        )
     if any(model.unconjugate.values()):
         raise UnsupportedMethod(
             f"{method} keeps what each part of the data last said, which is no bound on the likelihood of "
@@ -53,6 +50,15 @@ def require_additive(model: Model, method: str, instead: str) -> None:
         )
 
 
+def require_whole_units(model: Model, data: Data, method: str, instead: str) -> None:
+    """Refuse sequences that are cut into windows: what a window says of its edges is no bound."""
+    if not model.whole_units(data):
+        raise UnsupportedMethod(
+            f"{method} takes whole sequences, and one here is longer than the window of this {type(model).__name__}; "
+            f"give it a wider window, or use {instead}"
+        )
+
+
 def start_parts(model: Model, posterior: Posterior, data: Data, parts: int | None, local_steps: int = 1) -> Parts:
     """One walk over the data, kept part by part; by default every datum is a part."""
     m = means(posterior.blocks)
@@ -61,7 +67,7 @@ def start_parts(model: Model, posterior: Posterior, data: Data, parts: int | Non
         messages, rest, fresh = refresh(model, m, data, index, local, local_steps)
         return _put(local, index, fresh), (messages, rest)
 
-    local, (messages, rest) = jax.lax.scan(look, posterior.locals, split(data, parts))
+    local, (messages, rest) = jax.lax.scan(look, posterior.locals, split(model, data, parts))
     return Parts(Posterior(posterior.blocks, local), messages, rest)
 
 
@@ -88,7 +94,7 @@ def pass_over_parts(model: Model, state: Parts, data: Data, local_steps: int = 1
         return (_ascend(model, blocks, total), _put(local, index, fresh), total), new
 
     carry = (state.posterior.blocks, state.posterior.locals, total)
-    parts = ((state.messages, state.rest), split(data, state.rest.shape[0]))
+    parts = ((state.messages, state.rest), split(model, data, state.rest.shape[0]))
     (blocks, local, _), (messages, rest) = jax.lax.scan(body, carry, parts)
     return Parts(Posterior(blocks, local), messages, rest), bound
 
@@ -96,7 +102,11 @@ def pass_over_parts(model: Model, state: Parts, data: Data, local_steps: int = 1
 def refresh(
     model: Model, m: Means, data: Data, index: Int[Array, " n"], local: Locals, local_steps: int = 1
 ) -> tuple[Means, Float[Array, ""], Locals]:
-    """The messages of some rows at m, the remainder c_p of their value, and their local blocks if kept."""
+    """The messages of some rows (or sequences) at m, what is left of their value, and their local blocks if any are
+    kept."""
+    if not model.independent_rows:
+        walked = model.walk(m, _sequences(model, data, index), Way(local_steps=local_steps))
+        return walked.messages, walked.value - _dot(walked.messages, m), {}
     size, count = data.weights.shape[0], index.shape[0]
     blocks, devices = -(-count // max(1, size // data.blocks)), data.cuts.devices
     index = jnp.concatenate([index, jnp.full(-count % (blocks * devices), size)])
@@ -110,9 +120,19 @@ def refresh(
     return walked.messages, walked.value - _dot(walked.messages, m), kept
 
 
-def split(data: Data, parts: int | None) -> Int[Array, "p n"]:
-    """The rows of each part, interleaved, so that sorted data still give similar parts."""
-    n = data.weights.shape[0]
+def _sequences(model: Model, data: Data, index: Int[Array, " n"]) -> Data:
+    """Whole sequences with their own weights; those past the end weigh nothing."""
+    units, count = model.units(data), index.shape[0]
+    inside = index < units
+    part = model.minibatch(data, jnp.where(inside, index, 0), jnp.asarray(data.size * count / units), index)
+    weights = jnp.where(inside[:, None], part.weights.reshape((count, -1)), 0.0)
+    return dataclasses.replace(part, weights=weights.reshape(-1))
+
+
+def split(model: Model, data: Data, parts: int | None) -> Int[Array, "p n"]:
+    """The rows (or sequences) of each part, every so many apart, so that data in order still give parts that are
+    alike."""
+    n = data.weights.shape[0] if model.independent_rows else model.units(data)
     count = n if parts is None else min(parts, n)
     size = -(-n // count)
     return jnp.arange(count * size).reshape((size, count)).T

@@ -258,6 +258,9 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
         steps: Steps = data.values
         return steps.sequences if steps.longest <= self.window else -(-data.size // self.window)
 
+    def whole_units(self, data: Data) -> bool:
+        return bool(data.values.longest <= self.window)
+
     def minibatch(
         self, data: Data, chosen: Int[Array, " b"], stands_for: Float[Array, ""], ahead: Int[Array, " b"]
     ) -> Data:

@@ -28,7 +28,7 @@ from ...numerics.place import on_device
 from ...numerics.special import LOG_2PI
 from .._about import FACTOR, Symmetry, Words
 from .._answers import Alignable, Imputing, Loading, Predicting, Reconstructing
-from .._blocks import is_cold
+from .._blocks import Heat, gaussian_heat, is_cold
 from .._data import Data, make_data
 from .._model import (
     Conditional,
@@ -135,6 +135,12 @@ class FactorAnalysis(Alignable, Loading, Reconstructing, Imputing, Predicting, M
 
     def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
         return factors_normaliser(self, temperatures, data)
+
+    def heat(self, data: Data, powers: np.ndarray) -> Heat:
+        return super().heat(data, powers) if self.missing else gaussian_heat(powers, data.values.shape[1])
+
+    def log_peak(self, m: Means, width: int) -> Float[Array, ""]:
+        return 0.5 * jnp.sum(self._noise(m).log - LOG_2PI)
 
     def traits(self, draws: dict[str, Any], x: Any) -> Float[Array, "d k"]:
         return scaled_loadings(draws["loadings"], self.n_factors, self.scale)

@@ -26,8 +26,11 @@ from ...families import Gamma, GammaVector, Normal, Point
 from ...families._family import Family
 from ...numerics.linalg import cholesky, explicit_inverse
 from ...numerics.special import LOG_2PI, log_gamma
+from .._answers import Sited
+from .._blocks import Heat, gaussian_heat
 from .._data import Data, make_data
 from .._model import Conditional, Means, Posterior, Powers, add
+from .._normaliser import Normaliser, count, exact, gaussian_volumes, infinite
 from .answers import Prediction
 from .design import Designed, as_prior
 
@@ -56,7 +59,7 @@ class Location(NamedTuple):
         return self.square * jnp.where(self.dof > 2.0, self.dof / jnp.maximum(self.dof - 2.0, 1e-300), jnp.inf)
 
 
-class LinearRegression(Designed):
+class LinearRegression(Designed, Sited):
     """Bayesian linear regression; the data are a pair (X, y).
 
     `features` is `tp.Polynomial(degree)`, a function of X, or None for the columns of X. `intercept` adds a
@@ -90,6 +93,10 @@ class LinearRegression(Designed):
         precisions = tuple(name for name in ("alpha", "noise") if name in self.prior)
         return (("weights",), precisions) if precisions else (("weights",),)
 
+    @property
+    def without_latents(self) -> bool:
+        return True
+
     def log_evidence(
         self, m: Means, x: Rows, powers: Powers = Powers(), key: Key[Array, ""] | None = None
     ) -> Float[Array, " n"]:
@@ -104,6 +111,31 @@ class LinearRegression(Designed):
     def _known_noise(self) -> GammaVector:
         assert isinstance(self.noise_prior, jax.Array)
         return GammaVector(jnp.log(self.noise_prior), self.noise_prior)
+
+    def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]:
+        """For a known noise; where it is learned message passing adds it to the sites."""
+        beta = self._known_noise()
+        return 0.5 * (beta.log - LOG_2PI - beta.value * jnp.square(target - a))
+
+    # ---- at a temperature ---------------------------------------------------------------------------------
+
+    def heat(self, data: Data, powers: np.ndarray) -> Heat:
+        return gaussian_heat(powers, 1)
+
+    def numbers_each(self, x: Rows) -> int:
+        return 1
+
+    def log_peak(self, m: Means, width: int) -> Float[Array, ""]:
+        beta = m["noise"] if "noise" in self.prior else self._known_noise()
+        return 0.5 * (beta.log - LOG_2PI)
+
+    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        """The volume of a tempered Gaussian is the same wherever its mean is."""
+        if "noise" in self.prior:
+            raise infinite("noise")
+        return exact(count(data) * gaussian_volumes(1.0 / temperatures, 1, -float(self._known_noise().log)))
+
+    # ---- draws and starts ---------------------------------------------------------------------------------
 
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Rows:
         """Targets at standard Normal inputs: the model does not describe its inputs."""

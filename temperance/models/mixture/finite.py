@@ -35,7 +35,7 @@ from .._model import Conditional, Means, Posterior, Powers, column
 from .._normaliser import Normaliser
 from .._tempering import Heated
 from .columns import ColumnsPair, profile_of
-from .heat import GAUSSIAN, heated_mixture, mixture_normaliser, one_pair, pair_volume, seen_numbers
+from .heat import DISCRETE, GAUSSIAN, heated_mixture, mixture_normaliser, one_pair, pair_volume, seen_numbers
 from .likelihoods import as_pair, axes_of, log_known_weights, match_rows, pair_log_base, require_conjugate, stack_prior
 from .occupancy import occupancy
 from .profiles import Profiles, profiles
@@ -162,8 +162,10 @@ class Mixture(Profiling, Predicting, Enumerable):
         return f"{type(self).__name__} of {type(one_pair(self.pair)).__name__}{missing}"
 
     def heat(self, data: Data, powers: np.ndarray) -> Heat:
-        if type(one_pair(self.pair)) not in GAUSSIAN or self.missing:
+        if type(one_pair(self.pair)) not in (*GAUSSIAN, *DISCRETE) or self.missing:
             return super().heat(data, powers)
+        if type(one_pair(self.pair)) in DISCRETE:
+            return Heat(jnp.asarray(powers), jnp.zeros(1))
         return gaussian_heat(powers, data.values.shape[1])
 
     def heated(self, m: Means, ready: Means, m_local: Means, x: Array, power: Float[Array, " n"], heat: Heat) -> Heated:

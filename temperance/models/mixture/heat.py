@@ -1,8 +1,9 @@
-"""Mixtures at a temperature. First, one for each datum of a Gaussian mixture:
+"""Mixtures at a temperature. First, one for each datum:
 
-    x_n ~ p(x | z_n, θ)^(1/T_n) / c_n(1/T_n),      c(s) = ∫ p(x | z_n, θ)^s dx ∝ |Λ_{z_n}|^((s − 1)/2) s^(−d/2)
+    x_n ~ p(x | z_n, θ)^(1/T_n) / c_n(1/T_n),      c(s) = ∫ p(x | z_n, θ)^s dx
 
-The tempered density is a Gaussian of covariance T Σ: this is a mixture over scales.
+For Gaussians c(s) ∝ |Λ_{z_n}|^((s − 1)/2) s^(−d/2): the tempered density is a Gaussian of covariance T Σ, and this is a
+mixture over scales. For 0/1 data and categories c(s) = Π_d Σ_v θ_dv^s, taken at E log θ, which is a lower bound of E log c.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ...families import (
     KnownCovarianceGaussian,
     Multinomial,
     Pair,
+    Point,
     Poisson,
     ScalarGaussian,
     SphericalGaussian,
@@ -51,6 +53,7 @@ from .._tempering import Heated
 if TYPE_CHECKING:
     from .finite import Mixture
 
+DISCRETE = (Bernoulli, Categorical)
 GAUSSIAN = (Gaussian, SphericalGaussian, ScalarGaussian, KnownCovarianceGaussian)
 
 
@@ -61,8 +64,10 @@ def one_pair(pair: Pair) -> Pair:
 
 def heated_mixture(model: Mixture, m: Means, ready: Means, x: Array, power: Float[Array, " n"], heat: Heat) -> Heated:
     """Powers multiply what each component says of a datum, so one evaluation serves all of them."""
-    width = x.shape[1]
-    peaks = 0.5 * (_log_precisions(model, m, width) - width * jnp.log(2.0 * jnp.pi)) + model.log_weights(m)
+    width, discrete = x.shape[1], isinstance(one_pair(model.pair), DISCRETE)
+    peaks = model.log_weights(m)
+    if not discrete:
+        peaks = peaks + 0.5 * (_log_precisions(model, m, width) - width * jnp.log(2.0 * jnp.pi))
     each, back = jax.vjp(lambda m: model.log_joint_z(m, x), ready)
     # Components first, as in `sum_out`.
     logits = power[None] * each.T
@@ -71,12 +76,24 @@ def heated_mixture(model: Mixture, m: Means, ready: Means, x: Array, power: Floa
     parts = jax.lax.optimization_barrier(jnp.exp(logits - top[None]))
     norm, joint, peak = _sums(parts, parts * each.T, parts * peaks[:, None])
     joint, peak = joint / norm, peak / norm
-    fresh = expected_power(heat, peak - joint, width, power)
+    if discrete:
+        fresh = _discrete_power(model, m, x, joint - peak, parts / norm, power, heat)
+    else:
+        fresh = expected_power(heat, peak - joint, width, power)
 
     def messages(weights: Float[Array, " n"]) -> Means:
         return back(((weights * fresh / norm)[None] * parts).T)[0]
 
     return Heated(top + jnp.log(norm), joint, fresh, messages)
+
+
+def _discrete_power(
+    model: Mixture, m: Means, x: Array, energy: Array, shares: Float[Array, "k n"], power: Array, heat: Heat
+) -> Float[Array, " n"]:
+    """E[s] of each datum, with r_m ∝ exp{s_m E log p(x | z, θ) − E log c(s_m)}; without gaps c is the same for all."""
+    log_c = jax.vmap(lambda s: pair_volume(model.pair, m["components"], x[:1], s, None)[0])(heat.powers)
+    logits = energy[:, None] * heat.powers[None] - shares.T @ log_c.T
+    return jnp.where(heat.hot, jax.nn.softmax(logits, axis=1) @ heat.powers, power)
 
 
 def _log_precisions(model: Mixture, m: Means, width: int) -> Float[Array, " k"]:
@@ -106,10 +123,10 @@ def _sums(*arrays: Float[Array, "k n"]) -> list[Float[Array, " n"]]:
 def mixture_normaliser(model: Mixture, temperatures: np.ndarray, data: Data, seed: int) -> Normaliser:
     """log C(T): exact for components of known covariance, whose tempered densities all have the same volume."""
     weights = model.prior.get("weights")
-    if not isinstance(weights, Dirichlet):
-        raise UnsupportedMethod("tp.VT needs weights with a Dirichlet prior; use tp.Annealed")
-    powers, n, delta = 1.0 / temperatures, count(data), np.asarray(weights.concentration)
-    if isinstance(model.pair, KnownCovarianceGaussian) and not model.missing:
+    if isinstance(weights, Point):
+        raise UnsupportedMethod("tp.VT needs a prior for the weights, not a point estimate; use tp.Annealed")
+    if isinstance(model.pair, KnownCovarianceGaussian) and not model.missing and isinstance(weights, Dirichlet):
+        powers, n, delta = 1.0 / temperatures, count(data), np.asarray(weights.concentration)
         covariance = np.atleast_2d(np.asarray(model.pair.covariance))
         gaussian = gaussian_volumes(powers, len(covariance), np.linalg.slogdet(covariance)[1])
         return exact(n * gaussian + np.array([_log_shares(delta, n, s) for s in powers]))
