@@ -214,6 +214,12 @@ def inverse_wishart_gap(gap: Float[Array, "*s"], d: int, guess: Float[Array, "*s
     return d - 1 + jnp.exp(jax.lax.while_loop(unfinished, body, first)[1])
 
 
+def steady_log(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
+    """log x whose second derivative in a coordinate like log x overflows for no x: 1/x² does from 1e-154 on."""
+    unit = jax.lax.stop_gradient(jnp.where(x > 0.0, x, 1.0))
+    return jnp.log(x / unit) + jnp.log(unit)
+
+
 def safe_log(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
     """log x, with −∞ and a zero (not NaN) derivative at x = 0: a weight of zero stays a weight of zero."""
     positive = x > 0
