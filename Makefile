@@ -5,7 +5,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet
 
-.PHONY: demo test test-slow test-plain test-oldest test-newest package docs gallery bench lint format clean
+.PHONY: demo test test-slow test-plain test-oldest test-newest package sbom docs gallery bench lint format clean
 
 demo: $(VENV)/.run
 	$(VENV)/bin/temperance demo
@@ -50,6 +50,13 @@ package:
 	$(PYTHON) -m venv --clear build/installed
 	build/installed/bin/python -m pip --disable-pip-version-check install --quiet dist/*.whl
 	cd build && installed/bin/temperance --version && installed/bin/temperance demo --quick --out demo
+
+# A bill of materials of what requirements.lock lists, from an environment that holds just that.
+sbom:
+	$(PYTHON) -m venv --clear build/locked
+	build/locked/bin/python -m pip --disable-pip-version-check install --quiet '.[parquet,texts,dask]' --constraint requirements.lock
+	build/locked/bin/python tests/lock.py --sbom > build/sbom.json
+	@echo build/sbom.json
 
 # Every example of the documentation runs as it stands, and every link leads somewhere.
 # The variable silences the theme's notice about its successor; --quiet would also silence --strict.

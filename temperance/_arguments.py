@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,15 +58,28 @@ def optional(check: Check) -> Check:
 
 
 FLAG = Check("True or False", lambda value: isinstance(value, bool))
+TEXT = optional(Check("text", lambda value: isinstance(value, str)))
+
+
+def check_path(name: str, value: Any) -> Path:
+    """A path from what a user gave as one."""
+    path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise InvalidParameter(f"{name} must be the path of a file, got {value!r}")
+    return Path(path)
 
 
 # Arguments of models.
 
+_MOST = 10**7  # parts that a model can have
+
 
 def check_count(name: str, value: Any) -> int:
     whole = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not whole or not np.isfinite(value) or int(value) != value or value < 1:
+    if not whole or not 1 <= value < np.inf or int(value) != value:
         raise InvalidParameter(f"{name} must be a whole number of at least 1, got {value!r}")
+    if value > _MOST:
+        raise InvalidParameter(f"{name} must be at most {_MOST:,}, got {value!r}")
     return int(value)
 
 

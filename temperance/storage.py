@@ -8,6 +8,7 @@ A file on disk is replaced only by a complete new one: it is written beside, flu
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -19,7 +20,7 @@ import secrets
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,6 +28,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ._arguments import check_path
 from ._saved import check_fields, class_named, name_of
 from .data.npy import parse_npy
 from .errors import DamagedFile, InvalidParameter
@@ -46,12 +48,12 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
         entries[f"arrays/{number}.npy"] = buffer.getvalue()
     checksums = {name: hashlib.sha256(content).hexdigest() for name, content in entries.items()}
     header = json.dumps({"format": FORMAT, "version": VERSION, "sha256": checksums}).encode()
-    _write(Path(path), {"header.json": header} | entries)
+    _write(check_path("path", path), {"header.json": header} | entries)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Read what `save` wrote; a damaged or foreign file is an error and is left as it is."""
-    with open(path, "rb") as file:
+    with check_path("path", path).open("rb") as file:
         return _read(file, path)
 
 
@@ -97,20 +99,29 @@ def _check_sizes(archive: zipfile.ZipFile, size: int) -> None:
 
 
 def _write(path: Path, entries: dict[str, bytes]) -> None:
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in entries.items():
+            # A fixed date: the same fit gives the same bytes.
+            archive.writestr(zipfile.ZipInfo(name), content)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file beside `path` that takes its place when it is complete, and its permissions."""
+    beside = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.part")
     try:
         with open(beside, "xb") as file:
-            if path.exists():  # who may read it stays as it is
+            if path.exists():
                 os.chmod(beside, stat.S_IMODE(path.stat().st_mode))
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                for name, content in entries.items():
-                    # A fixed date: the same fit gives the same bytes.
-                    archive.writestr(zipfile.ZipInfo(name), content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename, error.filename2 = str(path), None  # the name that the user gave
         raise
 
 

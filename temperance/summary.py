@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,15 @@ if TYPE_CHECKING:
     from .fit import Fit
 
 _ROWS = 20  # a longer table is cut
+_LETTERS = 60  # of a name or a cell of a table
+# A terminal obeys control characters, files in UTF-8 cannot hold halves of characters, and marks of direction turn the
+# words around them.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: object) -> str:
+    """Words of a user as they can be shown anywhere."""
+    return _CONTROL.sub("�", str(text))
 
 
 class Summary(str):
@@ -39,7 +49,7 @@ def summarise(fit: Fit) -> Summary:
         _verdict(fit),
         *_heat(fit),
         *_held(fit, table),
-        *(f"note: {note}" for note in fit.notes),
+        *(f"note: {printable(note)}" for note in fit.notes),
     ]
     if table:
         lines += ["", *layout(table)]
@@ -105,20 +115,22 @@ def _verdict(fit: Fit) -> str:
 
 def layout(table: dict[str, list[Any]], most: int = _ROWS) -> list[str]:
     """Lines of a table with aligned columns, cut after `most` rows."""
-    columns = {name: [_cell(value) for value in values] for name, values in table.items()}
-    widths = {name: max(map(len, [name, *cells])) for name, cells in columns.items()}
-    size = len(next(iter(columns.values())))
-    rows = ["  ".join(name.rjust(widths[name]) for name in columns)]
-    for index in range(min(size, most)):
-        rows.append("  ".join(cells[index].rjust(widths[name]) for name, cells in columns.items()))
-    if size > most:
-        rows.append(f"… and {size - most} more")
-    return rows
+    columns = [[heading(name), *map(_cell, values[:most])] for name, values in table.items()]
+    widths = [max(map(len, cells)) for cells in columns]
+    rows = ["  ".join(map(str.rjust, row, widths)) for row in zip(*columns, strict=True)]
+    size = len(next(iter(table.values())))
+    return [*rows, f"… and {size - most} more"] if size > most else rows
+
+
+def heading(name: object, most: int = _LETTERS) -> str:
+    """A name in one line of a table or a plot, of at most so many letters."""
+    line = " ".join(printable(name).split())
+    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def _cell(value: Any) -> str:
     if isinstance(value, str):
-        return value
+        return heading(value)
     array = np.asarray(value)
     if array.ndim == 0:
         return str(int(array)) if array.dtype.kind in "iu" else f"{float(array):.4g}"

@@ -9,8 +9,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from temperance.datasets._describe import BUNDLED_TEXT
+from tests import lock
 from tests.lowest import lowest
 
 ROOT = Path(__file__).parents[1]
@@ -51,6 +53,24 @@ def test_the_list_for_assistants_leads_somewhere() -> None:
 def test_the_lowest_versions_are_those_that_are_asked_for() -> None:
     assert lowest(["numpy>=2.0", "dask[distributed]>=2024.8"]) == ["numpy==2.0", "dask==2024.8"]
     assert all("==" in constraint for constraint in lowest(PROJECT["dependencies"]))
+
+
+def test_the_lock_has_what_is_asked_for_and_the_bill_of_materials_has_the_lock(monkeypatch) -> None:
+    versions = lock.locked()
+    for each in lock.required():
+        assert versions[canonicalize_name(each.name)] in each.specifier, each
+    assert all(re.fullmatch(r"[\w.]+", version) for version in versions.values())  # no addresses
+    here = {name: found for name, found in lock.closure().items() if name in versions}
+    if set(here) != set(versions):
+        assert sys.version_info[:2] != (3, 11) or sys.platform != "linux"  # what is needed depends on both
+    monkeypatch.setattr(lock, "locked", lambda: {name: found.version for name, (found, _) in here.items()})
+    monkeypatch.setattr(lock, "closure", lambda: here)
+    bill = lock.sbom()
+    parts = {part["bom-ref"]: part for part in bill["components"]}
+    assert bill["bomFormat"] == "CycloneDX" and {part["name"] for part in parts.values()} == set(here)
+    assert all(part["licenses"][0]["license"]["name"] != "unknown" for part in parts.values())
+    assert {line["ref"] for line in bill["dependencies"][1:]} == set(parts)
+    assert {below for line in bill["dependencies"] for below in line["dependsOn"]} == set(parts)
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ import itertools
 import threading
 import uuid
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,15 +26,15 @@ from ..errors import ClusterLost, PartitionFailed
 from . import worker
 from .model import FRESH, Question, sessions
 from .partitions import Partition
+from .waiting import STEP, Patience, completed, lost, require_alive
 from .worker import Job, Walks
 
 _FAN = 8  # sums that one task adds
 _TRIES = 6  # rounds of a walk whose tasks' workers keep dying
+_BLAMES = 3  # of them after which one partition is at fault
 _RETRIES = 2  # of a task that fails
-_WAIT = 0.25  # seconds between looks at what is done
 _LEAST = 64 << 20  # bytes of globals that the chain of walks may always hold
 _MEMORY = 0.4  # of the workers' memory that partitions may take
-_ALIVE = ("running", "connecting")
 _numbers = itertools.count(1)
 
 
@@ -59,6 +60,7 @@ class Session:
         self._asked: dict[int, list[set[int]]] = {}  # the versions its last walks used or made
         self._trail = 0  # bytes of globals since the chain was cut
         self._lock = threading.Lock()
+        Patience(client)  # refuses settings that it cannot read
         sessions[self.number] = self
 
     # ---- before the run -----------------------------------------------------------------------------------
@@ -187,14 +189,13 @@ class Session:
         return self._wait(last, len(jobs)), local
 
     def _wait(self, future: Any, walks: int) -> Any:
-        ready = threading.Event()
+        ready, patience = threading.Event(), Patience(self.client)
         future.add_done_callback(lambda _: ready.set())
-        while not ready.wait(_WAIT):
+        while not ready.wait(STEP):
             # Workers hold a result as long as the client has its future: what is done must go, to be freed once added.
             self._suspects = {part: one for part, one in self._suspects.items() if one.status != "finished"}
             self.done = (walks - len(self._suspects), walks)
-            if self.client.status not in _ALIVE:
-                raise _lost(self.client)
+            patience.look()
         self.done = (walks, walks)
         return future.result()
 
@@ -203,6 +204,7 @@ class Session:
         from distributed.client import FutureCancelledError
         from distributed.scheduler import KilledWorker
 
+        blamed: Counter[int] = Counter()  # how often each partition was on workers that died
         for attempt in range(_TRIES):
             last = attempt == _TRIES - 1
             self._suspects = {}
@@ -211,23 +213,33 @@ class Session:
             except (PartitionFailed, ClusterLost):
                 raise
             except KilledWorker as error:
-                if last:
+                failed = self._failed()
+                blamed.update(failed)
+                if last or any(blamed[number] == _BLAMES for number in failed):
                     why = "the workers that had it died each time: is it too large for a worker's memory?"
                     raise self._blame(why) from error
             except FutureCancelledError as error:
-                if last or self.client.status not in _ALIVE:
-                    raise _lost(self.client) from error
+                require_alive(self.client)
+                if last:
+                    raise lost(self.client) from error
             except Exception as error:
                 # Of a task before ours, which made the partition; or there is no connection any more.
                 if any(future.status == "error" for future in self._suspects.values()):
                     raise self._blame(f"{type(error).__name__}: {error}") from error
-                if last or self.client.status not in _ALIVE:
-                    raise _lost(self.client) from error
+                require_alive(self.client)
+                if last:
+                    raise lost(self.client) from error
             self._reads.clear()
         raise AssertionError("every way out is above")
 
+    def _settled(self, future: Any) -> Any:
+        return self._settle(lambda: next(completed(self.client, [future])).result())
+
+    def _failed(self) -> list[int]:
+        return [number for number, future in sorted(self._suspects.items()) if future.status == "error"]
+
     def _blame(self, why: str) -> PartitionFailed:
-        failed = [number for number, future in sorted(self._suspects.items()) if future.status == "error"]
+        failed = self._failed()
         if not failed:
             return PartitionFailed(f"a task of the run failed: {why}")
         return PartitionFailed(f"partition {failed[0]} ({self.partitions[failed[0]].name}): {why}", failed[0])
@@ -235,6 +247,9 @@ class Session:
     def _gather(self, numbers: Any, tasks: list[Any]) -> list[Any]:
         futures = self._submit(tasks)
         self._suspects = dict(zip(numbers, futures, strict=True))
+        for future in completed(self.client, futures):
+            if future.status == "error":
+                future.result()
         return self.client.gather(futures)
 
     # ---- partitions in the workers' memory ----------------------------------------------------------------
@@ -274,14 +289,13 @@ class Session:
         if not held or self._trail < _LEAST or self._trail < self._local_bytes():
             return
         for place, version in held:
-            self._kept[place][version] = self.put(place, self._settle(lambda f=self._kept[place][version]: f.result()))
+            self._kept[place][version] = self.put(place, self._settled(self._kept[place][version]))
         self._trail = 0
 
     def _local_bytes(self) -> int:
-        from distributed import wait
-
         futures = [future for kept in self._kept.values() for future in kept.values()]
-        wait(futures)
+        for _ in completed(self.client, futures):
+            pass
         return int(self.client.run_on_scheduler(_sizes, keys=[future.key for future in futures]))
 
     def put(self, place: int, local: Any) -> Any:
@@ -294,7 +308,7 @@ class Session:
         for column, place in enumerate(sorted(self.counts)):
             for restart, version in enumerate(versions[:, column]):
                 if version >= 0:
-                    whole = self._settle(lambda f=self._kept[place][int(version)]: f.result())
+                    whole = self._settled(self._kept[place][int(version)])
                     found[f"{place}/{restart}"] = whole[restart]
         return found
 
@@ -367,13 +381,6 @@ def _memory(client: Any) -> float:
 def _sizes(dask_scheduler: Any, keys: list[str]) -> int:
     found = (dask_scheduler.tasks.get(key) for key in keys)
     return sum(task.nbytes for task in found if task is not None)
-
-
-def _lost(client: Any) -> ClusterLost:
-    return ClusterLost(
-        f"the Dask scheduler was lost (the client is {client.status!r}): the same call on another cluster goes on from "
-        "its last state if it was given a checkpoint"
-    )
 
 
 @contextlib.contextmanager

@@ -28,6 +28,7 @@ from ..numerics.threads import kernels
 from ._dask import require_dask
 from .engine import quiet
 from .tasks import running, threads
+from .waiting import completed
 
 
 def spreads_restarts(engine: Any, data: Any, method: Method, checkpoint: Any, refusal: Exception | None) -> bool:
@@ -62,7 +63,7 @@ def runner(engine: Any, model: Model, data: Any, weights: Any, method: Method, s
             ]  # fmt: skip
         try:
             with progress.task(complete.name, len(futures)) as report:
-                for done, _ in enumerate(require_dask().as_completed(futures), 1):
+                for done, _ in enumerate(completed(client, futures), 1):
                     report(done, {})
             runs = [_result(future) for future in futures]
         finally:

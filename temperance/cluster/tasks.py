@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ClusterLost
 from ._dask import require_client, require_dask
 from .engine import quiet
+from .waiting import completed
 
 if TYPE_CHECKING:
     from ..comparison.comparison import Cell
@@ -44,7 +45,7 @@ def fit_tasks(client: Any, tasks: list[Task], data: Any, weights: Any, seed: Any
             for task in tasks
         }
     try:
-        for future in distributed.as_completed(list(futures)):
+        for future in completed(client, list(futures)):
             yield futures[future], _result(distributed, future, futures[future])
     finally:
         # What nobody waits for any more is not worked out.

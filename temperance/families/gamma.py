@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..numerics.random import log_gamma_variate
-from ..numerics.special import inverse_wishart_gap, log_gamma
+from ..numerics.special import inverse_wishart_gap, log_gamma, steady_log
 from ._family import Family, Vector
 from ._pair import Pair, check_counts
 from ._parameters import as_arrays, is_traced, parameters, require, require_finite_positive
@@ -57,7 +57,7 @@ class Gamma(Family):
         return jnp.maximum(jnp.exp(log), jnp.finfo(log.dtype).tiny)
 
     def statistics(self, draw: Float[Array, "*b"]) -> GammaVector:
-        return GammaVector(jnp.log(draw), draw)
+        return GammaVector(steady_log(draw), draw)
 
     def mode(self) -> Float[Array, "*b"]:
         # A quotient below the smallest normal number would be flushed to zero, whose logarithm is infinite.

@@ -22,6 +22,7 @@ from ..numerics.linalg import (
     transpose,
     transposed_solve,
 )
+from ..numerics.special import steady_log
 from ._family import LOG_2PI, Family, Vector, closed_form
 from ._located import Located
 from ._parameters import as_arrays, parameters, positive_definite, require_finite_positive
@@ -195,7 +196,7 @@ class MatrixNormalGamma(Located):
         weights, precision = draw
         wide = precision[..., None, None]
         return MatrixNormalGammaVector(
-            wide * weights, -0.5 * wide * _square(weights), -0.5 * precision, 0.5 * jnp.log(precision)
+            wide * weights, -0.5 * wide * _square(weights), -0.5 * precision, 0.5 * steady_log(precision)
         )
 
     def mode(self) -> WeightsAndScale:

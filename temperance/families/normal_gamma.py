@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..numerics.random import log_gamma_variate, normal
-from ..numerics.special import digamma, inverse_wishart_gap, log_gamma
+from ..numerics.special import digamma, inverse_wishart_gap, log_gamma, steady_log
 from ._family import LOG_2PI, Vector, closed_form
 from ._located import Located
 from ._pair import Pair
@@ -160,7 +160,7 @@ class _NormalGamma(Located):
             _wide(precision, self.vector) * mean,
             -0.5 * precision * _square(mean, mean, self.vector),
             -0.5 * precision,
-            0.5 * jnp.log(precision),
+            0.5 * steady_log(precision),
         )
 
     def mode(self) -> MeanAndPrecision:

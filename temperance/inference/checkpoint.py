@@ -10,7 +10,6 @@ import dataclasses
 import hashlib
 import re
 import time
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -19,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import storage
+from .._arguments import check_path
 from ..errors import DamagedFile, InvalidParameter
 from ..models.topics.documents import Documents
 
@@ -31,15 +31,17 @@ class Checkpoint:
     def __init__(self, path: Any, every: float, identity: str):
         if isinstance(every, bool) or not isinstance(every, int | float) or not 0 <= every < np.inf:
             raise InvalidParameter(f"every must be a number of seconds of at least 0, got {every!r}")
-        self.path, self.every, self.identity = Path(path), every, identity
+        # Whole, so that the run may go to another folder.
+        self.path = check_path("checkpoint", path).absolute()
+        self.every, self.identity = every, identity
         self.failure: str | None = None  # why the last write failed, if it did
         self._saved = time.monotonic()
 
     def read(self, carry: Any, history: Any) -> tuple[Any, Any] | None:
         """The stored carry and history, in the structure of these shapes; None if nothing is stored yet."""
-        if not self.path.exists():
-            return None
         try:
+            if not self.path.exists():
+                return None
             kept = storage.load(self.path)
         except OSError as error:
             raise InvalidParameter(f"checkpoint {str(self.path)!r} cannot be read: {error.strerror}") from error

@@ -31,6 +31,7 @@ from ..families import (
 )
 from ..models._blocks import Posterior
 from ..models.mixture.columns import ColumnsPair
+from ..models.mixture.finite import log_unit
 from ..models.mixture.starts import COOLING
 from ..numerics.host import digamma, log_gamma
 from ..numerics.keys import hashes, is_host, uniforms
@@ -267,6 +268,7 @@ def chunk(
     problem = flat(model, data)
     eta, recent, done = _pack(jax.tree.leaves(carry.states)), np.array(carry.recent), np.array(carry.done)
     small, still, bounds = float(tol), bool(hold), []
+    unit = log_unit(model, *(np.asarray(part) for part in (data.values, data.weights)), np)
     with np.errstate(all="ignore"):
         for _ in range(int(carry.steps), int(limit)):
             going = np.flatnonzero(~done)
@@ -275,7 +277,7 @@ def chunk(
             fresh, bound = problem.sweep(eta[going])
             recent[going] = np.column_stack([recent[going, 1:], bound])
             if not still:
-                done[going] = method.finished(recent[going].T, small)
+                done[going] = method.finished(recent[going].T + unit, small)
                 eta[going] = np.where(done[going, None, None], eta[going], fresh)
             bounds.append(recent[:, -1].copy())
     after = carry._replace(recent=recent, done=done, steps=np.asarray(int(carry.steps) + len(bounds)))

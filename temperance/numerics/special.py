@@ -214,6 +214,30 @@ def inverse_wishart_gap(gap: Float[Array, "*s"], d: int, guess: Float[Array, "*s
     return d - 1 + jnp.exp(jax.lax.while_loop(unfinished, body, first)[1])
 
 
+@jax.custom_jvp
+@jax.jit
+def steady_log(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
+    """log x with derivatives in the steps dx/x, and never by 1/x², which overflows below 1e-154."""
+    return jnp.log(x)
+
+
+@steady_log.defjvp
+def _steady_log_jvp(primals, tangents):  # type: ignore[no-untyped-def]
+    return steady_log(*primals), tangents[0] * _reciprocal(*primals)
+
+
+@jax.custom_jvp
+@jax.jit
+def _reciprocal(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
+    return 1.0 / x
+
+
+@_reciprocal.defjvp
+def _reciprocal_jvp(primals, tangents):  # type: ignore[no-untyped-def]
+    value = _reciprocal(*primals)
+    return value, -value * (tangents[0] * value)
+
+
 def safe_log(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
     """log x, with −∞ and a zero (not NaN) derivative at x = 0: a weight of zero stays a weight of zero."""
     positive = x > 0

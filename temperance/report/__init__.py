@@ -32,6 +32,10 @@ def report(
     heads the page, `lead` are sentences that open it in place of its own, `code` is the program (or command) that made
     the result, shown at its end, and `names` are those of the data's columns.
     """
+    from .._arguments import TEXT, check_path
     from .page import write_page
 
-    return write_page(result, Path(path), title=title, code=code, names=names, also=also, lead=lead)
+    TEXT("title", title)
+    TEXT("code", code)
+
+    return write_page(result, check_path("path", path), title=title, code=code, names=names, also=also, lead=lead)

@@ -8,6 +8,8 @@ import io
 import re
 from typing import Any
 
+from ..summary import printable
+
 _WIDEST = 5.0  # inches
 _HEAVIEST = 200_000  # bytes of SVG; above it a bitmap is smaller and faster
 
@@ -28,8 +30,8 @@ def picture(drawn: Any, words: str, mark: str) -> str:
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=150, facecolor="white")
         data = base64.b64encode(buffer.getvalue()).decode()
-        return f'<img alt="{html.escape(words)}" style="{wide}" src="data:image/png;base64,{data}">'
-    label = html.escape(words)
+        return f'<img alt="{html.escape(printable(words))}" style="{wide}" src="data:image/png;base64,{data}">'
+    label = html.escape(printable(words))
     return text.replace("<svg ", f'<svg role="img" aria-label="{label}" style="{wide}" ', 1)
 
 

@@ -6,6 +6,7 @@ import html
 from collections.abc import Callable
 from typing import Any
 
+from ..summary import heading, printable
 from ._picture import picture
 
 
@@ -29,7 +30,9 @@ def html_table(
     headings: list[str], rows: list[list[tuple[str, str]]], caption: str, marked: list[bool] | None = None
 ) -> str:
     sides = [_right(value) for _, value in rows[0]] if rows else [""] * len(headings)
-    head = "".join(f'<th scope="col"{side}>{escaped(name)}</th>' for name, side in zip(headings, sides, strict=True))
+    head = "".join(
+        f'<th scope="col"{side}>{escaped(heading(name))}</th>' for name, side in zip(headings, sides, strict=True)
+    )
     body = ""
     for number, row in enumerate(rows):
         mark = ' class="best"' if marked and marked[number] else ""
@@ -52,4 +55,4 @@ def slug(text: str) -> str:
 
 
 def escaped(value: str) -> str:
-    return html.escape(value)
+    return html.escape(printable(value))

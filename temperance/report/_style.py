@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from ..errors import InvalidParameter
+from ..summary import heading
 
 # Okabe and Ito's palette; methods also differ in marker and line, so that grey paper is enough.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
@@ -36,6 +40,20 @@ def grid_of_axes(rows: int, columns: int, width: float, height: float, **options
 
 def colour(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
+
+
+def plain(name: Any, most: int = 40) -> str:
+    """A name of a user's on a plot: cut, and no formula whatever its letters are."""
+    return heading(name, most).replace("$", r"\$")
+
+
+def column_names(names: Any, columns: int) -> list[Any]:
+    """One name for each column: the user's, or their numbers."""
+    if names is None:
+        return [f"column {place + 1}" for place in range(columns)]
+    if not isinstance(names, Sequence | np.ndarray) or len(names) != columns:
+        raise InvalidParameter(f"names must be {columns}, one for each column, got {names!r}")
+    return list(names)
 
 
 def thin(points: np.ndarray, most: int = 4000) -> np.ndarray:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import platform
-import tempfile
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -21,11 +19,13 @@ from ..fit import Fit
 from ..models._about import counted
 from ..models._answers import Decoding, Decomposing, Drawable, Loading, Regressing, Sequential, Topical
 from ..models.topics.report import NAMING
+from ..storage import replacing
 from ..summary import _cell
 from . import plots
 from ._facts import data_of, is_gaussian
 from ._page_style import STYLE
 from ._pieces import escaped, figure, grid, html_table, section
+from ._style import column_names
 from .members_page import members_sections, profiles_of
 from .topics_page import also_parts, map_section
 from .words import about_labels, conclusion, fit_sentences, in_words, percent, shown, warnings
@@ -61,6 +61,9 @@ def write_page(
     if not isinstance(result, Fit | Comparison):
         raise InvalidParameter(f"result must be a fit or a comparison, got {type(result).__name__}")
     opening, fit = list(lead), result.best_fit if isinstance(result, Comparison) else result
+    x = data_of(fit) if names and is_gaussian(fit) else None
+    if x is not None:
+        names = column_names(names, x.shape[1])
     if not names and fit.schema is not None:
         names = [column.name for column in fit.schema.used]
     body = _comparison(result, names, opening) if isinstance(result, Comparison) else _fit(result, names, opening)
@@ -68,15 +71,8 @@ def write_page(
     again = _code(code if code else _default_code(result))
     parts = [*body, *also_parts(also), *_columns(fit), _settings(result), again]
     text = _document(heading, parts)
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(beside, 0o644)  # a page is there to be shown
-        os.replace(beside, path)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        file.write(text.encode(errors="replace"))
     return path
 
 

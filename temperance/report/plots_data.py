@@ -10,7 +10,7 @@ from ..comparison.comparison import Comparison
 from ..errors import InvalidParameter
 from ..fit import Fit
 from ._facts import data_of, gaussians, is_gaussian, shares_of
-from ._style import GREY, LIGHT, LINES, axes_or_new, colour, grid_of_axes, thin
+from ._style import GREY, LIGHT, LINES, axes_or_new, colour, column_names, grid_of_axes, plain, thin
 
 _MOST_DIMENSIONS = 6
 
@@ -32,11 +32,11 @@ def density(results: Any, x: Any = None, axes: Any = None, *, xlabel: str = "x")
     axes.hist(seen, bins=bins, density=True, color=LIGHT, label="data" if len(named) > 1 else None)
     for number, (name, result) in enumerate(named.items()):
         line = np.exp(result.log_predictive(grid[:, None]))
-        axes.plot(grid, line, color=colour(number), linestyle=LINES[number % len(LINES)], label=name or None)
+        axes.plot(grid, line, color=colour(number), linestyle=LINES[number % len(LINES)], label=plain(name) or None)
     ticks = thin(seen, 500)
     low = -0.03 * axes.get_ylim()[1]
     axes.plot(ticks, np.full(len(ticks), low), "|", color=GREY, markersize=5, alpha=0.6)
-    axes.set(xlabel=xlabel, ylabel="density")
+    axes.set(xlabel=plain(xlabel), ylabel="density")
     if len(named) > 1:
         axes.legend(frameon=False, fontsize=8)
     return axes
@@ -64,8 +64,8 @@ def ellipses(fit: Fit, x: Any = None, axes: Any = None, *, names: Any = None, co
         box = {"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": colour(number)}
         place = {"ha": "center", "va": "center"}
         axes.annotate(str(number + 1), mean[[i, j]], color="black", fontsize=9, bbox=box, **place)
-    names = names or [f"column {index + 1}" for index in range(x.shape[1])]
-    axes.set(xlabel=names[i], ylabel=names[j])
+    names = column_names(names, x.shape[1])
+    axes.set(xlabel=plain(names[i]), ylabel=plain(names[j]))
     return axes
 
 
@@ -88,7 +88,7 @@ def pairs(fit: Fit, x: Any = None, *, names: Any = None, most: int = 4) -> Any:
     """
     x = _data(fit, x)
     d = min(x.shape[1], most, _MOST_DIMENSIONS)
-    names = list(names or [f"column {index + 1}" for index in range(x.shape[1])])
+    names = column_names(names, x.shape[1])
     figure, axes = grid_of_axes(d, d, 1.9 * d + 0.6, 1.8 * d + 0.4)
     for row in range(d):
         for column in range(d):
@@ -105,9 +105,9 @@ def pairs(fit: Fit, x: Any = None, *, names: Any = None, most: int = 4) -> Any:
             here.set(xlabel="", ylabel="")
             here.tick_params(labelsize=7)
             if row == d - 1:
-                here.set_xlabel(names[column], fontsize=8)
+                here.set_xlabel(plain(names[column]), fontsize=8)
             if column == 0:
-                here.set_ylabel(names[row], fontsize=8)
+                here.set_ylabel(plain(names[row]), fontsize=8)
     return figure
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..comparison.comparison import Cell, Comparison
 from ..errors import InvalidParameter
 from ..fit import Fit
-from ._style import GREY, LINES, MARKERS, axes_or_new, colour
+from ._style import GREY, LINES, MARKERS, axes_or_new, colour, plain
 
 
 def hill(comparison: Comparison, axes: Any = None, *, labels: bool = True) -> Any:
@@ -30,17 +30,17 @@ def hill(comparison: Comparison, axes: Any = None, *, labels: bool = True) -> An
         _band(axes, places, row, shade)
         believed = np.array([cell.usable for cell in row])
         line = np.where(believed, values, np.nan)
-        style: dict[str, Any] = {"color": shade, "linestyle": LINES[number % len(LINES)], "label": name}
+        style: dict[str, Any] = {"color": shade, "linestyle": LINES[number % len(LINES)], "label": plain(name)}
         axes.plot(places, line, marker=MARKERS[number % len(MARKERS)], markersize=6, **style)
         doubtful = np.isfinite(values) & ~believed
         marker = MARKERS[number % len(MARKERS)]
         axes.plot(places[doubtful], values[doubtful], marker, color=shade, markerfacecolor="none", linestyle="none")
         tops.append(line)
     axes.axvline(list(comparison.models).index(comparison.best), color=GREY, linewidth=0.8, linestyle=":", zorder=0)
-    axes.set_xticks(places, [str(label) for label in comparison.models])
+    axes.set_xticks(places, [plain(model) for model in comparison.models])
     if not comparison.size_name.endswith("s") and comparison.size_name == "model":
         axes.tick_params(axis="x", rotation=20)
-    axes.set(xlabel=comparison.size_name, ylabel="log evidence (nats)")
+    axes.set(xlabel=plain(comparison.size_name), ylabel="log evidence (nats)")
     _focus(axes, places, np.array(tops))
     if len(comparison.methods) > 1:
         axes.legend(frameon=False, fontsize=8)

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import InvalidParameter, UnsupportedMethod
 from ..fit import Fit
 from ..models._answers import Loading, Regressing, Sequential, require
-from ._style import GREY, axes_or_new, colour
+from ._style import GREY, axes_or_new, colour, column_names, plain
 
 _LEVELS = (0.9, 0.5)
 
@@ -25,7 +25,7 @@ def coefficients(fit: Fit, axes: Any = None, most: int = 30) -> Any:
     places = np.arange(len(names))[::-1]
     axes.axvline(0.0, color=GREY, linewidth=0.8, linestyle=":")
     axes.errorbar(mean, places, xerr=1.96 * sd, fmt="o", color=colour(0), markersize=4, linewidth=1.2)
-    axes.set_yticks(places, [str(name) for name in names], fontsize=8)
+    axes.set_yticks(places, [plain(name) for name in names], fontsize=8)
     axes.set(xlabel="weight", ylim=(-0.7, len(names) - 0.3))
     return axes
 
@@ -62,8 +62,7 @@ def loadings(fit: Fit, names: Sequence[str] | None = None, axes: Any = None) -> 
     `names` are those of the columns.
     """
     found = require(fit.model, Loading).relative_loadings(fit._families())
-    if names is not None and len(names) != found.shape[1]:
-        raise InvalidParameter(f"names must be {found.shape[1]}, one for each column, got {len(names)}")
+    names = None if names is None else column_names(names, found.shape[1])
     table = fit.columns()
     order = np.asarray(table["factor"]) - 1
     axes = axes_or_new(axes, max(4.0, 0.28 * found.shape[1] + 1.6), 0.35 * len(found) + 1.2)
@@ -73,7 +72,7 @@ def loadings(fit: Fit, names: Sequence[str] | None = None, axes: Any = None) -> 
         range(len(order)), [f"{k + 1} ({share:.0%})" for k, share in zip(order, table["explained"], strict=True)]
     )
     if names is not None:
-        axes.set_xticks(range(len(names)), list(names), rotation=90, fontsize=8)
+        axes.set_xticks(range(len(names)), [plain(name) for name in names], rotation=90, fontsize=8)
     axes.set(xlabel="column", ylabel="factor (share of variance)")
     axes.figure.colorbar(image, ax=axes, label="loading / spread")
     return axes

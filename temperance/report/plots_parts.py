@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import UnsupportedMethod
 from ..fit import Fit
-from ._style import GREY, LIGHT, axes_or_new, colour, grid_of_axes
+from ._style import GREY, LIGHT, axes_or_new, colour, grid_of_axes, plain
 
 
 def weights(fit: Fit, axes: Any = None) -> Any:
@@ -45,7 +45,7 @@ def topics(fit: Fit, n_words: int = 8, most: int = 9, relevance: float = 1.0) ->
         words, shares = zip(*found[number], strict=True)
         places = np.arange(len(words))[::-1]
         here.barh(places, shares, color=colour(number), alpha=0.8, height=0.7)
-        here.set_yticks(places, [str(word) for word in words], fontsize=8)
+        here.set_yticks(places, [plain(word) for word in words], fontsize=8)
         here.set_title(f"topic {number + 1}", fontsize=9, loc="left")
         here.tick_params(axis="x", labelsize=7)
         here.locator_params(axis="x", nbins=2)

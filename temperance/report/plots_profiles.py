@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import UnsupportedMethod
 from ..fit import Fit
 from ..models.mixture.profiles import Item, Profiles
-from ._style import GREY, LIGHT, MARKERS, colour, grid_of_axes
+from ._style import GREY, LIGHT, MARKERS, colour, grid_of_axes, plain
 
 _MOST = 24  # lines of a picture
 
@@ -57,7 +57,7 @@ def _panel(here: Any, numbers: bool, items: list[Item], found: Profiles) -> None
         value, low, high = (np.array([each[part][k] for each in drawn]) for part in range(3))
         here.errorbar(value, places - offsets[k], xerr=[value - low, high - value], fmt=MARKERS[k % len(MARKERS)],
                       color=colour(k), markersize=4, linewidth=1.2, label=f"{label}, {found.share[k]:.0%}")  # fmt: skip
-    here.set_yticks(places, [_short(item.name) for item in items], fontsize=8)
+    here.set_yticks(places, [plain(item.name, 30) for item in items], fontsize=8)
     here.set_ylim(-0.7, len(items) - 0.3)
     here.tick_params(axis="y", length=0)
     if numbers:
@@ -67,7 +67,3 @@ def _panel(here: Any, numbers: bool, items: list[Item], found: Profiles) -> None
         here.set_xlim(-0.02, 1.02)
         here.set_xlabel("probability", fontsize=8)
     here.tick_params(axis="x", labelsize=8)
-
-
-def _short(name: str, most: int = 30) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"

@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import InvalidParameter, UnsupportedMethod
 from ..fit import Fit
 from ..models._answers import Decoding
-from ._style import GREY, axes_or_new, colour
+from ._style import GREY, axes_or_new, colour, plain
 
 _STRIP = 0.12  # of the height of the data
 
@@ -39,7 +39,7 @@ def states(fit: Fit, column: int = 0, sequence: int = 0, axes: Any = None) -> An
         here = path == k
         axes.plot(np.flatnonzero(here), values[here], ".", color=colour(place), markersize=4)
     named = fit.schema.used[column].name if fit.schema is not None else f"column {column + 1}"
-    axes.set(xlabel="step", ylabel=named)
+    axes.set(xlabel="step", ylabel=plain(named))
     axes.legend(frameon=False, fontsize=8, ncols=4, loc="upper left", bbox_to_anchor=(0.0, -0.16))
     return axes
 

@@ -15,7 +15,7 @@ from ..models._answers import Topical, require
 from ..models.topics.by import TopicsBy
 from ..models.topics.effects import Effects
 from ..models.topics.report import NAMING
-from ._style import COLOURS, GREY, LIGHT, MARKERS, axes_or_new, colour, grid_of_axes
+from ._style import COLOURS, GREY, LIGHT, MARKERS, axes_or_new, colour, grid_of_axes, plain
 
 
 def topic_map(fit: Fit, axes: Any = None, n_words: int = 3) -> Any:
@@ -28,7 +28,7 @@ def topic_map(fit: Fit, axes: Any = None, n_words: int = 3) -> Any:
     axes.axvline(0.0, color=LIGHT, linewidth=0.8, zorder=0)
     axes.scatter(*points.T, s=6000 * shares, color=COLOURS[0], alpha=0.35, edgecolors=COLOURS[0], linewidths=0.8)
     for k, (topic, (x, y)) in enumerate(zip(fit.topics(n_words, NAMING), points, strict=True)):
-        words = " ".join(str(word) for word, _ in topic)
+        words = " ".join(plain(word, 20) for word, _ in topic)
         label = f"{k + 1}: {words}" if len(points) <= 25 else str(k + 1)
         axes.annotate(label, (x, y), ha="center", va="center", fontsize=7.5)
     low, high = points.min(axis=0) - 0.22 * room, points.max(axis=0) + 0.22 * room
@@ -61,21 +61,23 @@ def topics_by(found: TopicsBy, topics: Sequence[int] | None = None) -> Any:
         share, low, high = found.share[:, k], found.low[:, k], found.high[:, k]
         if found.positions is None:
             here.errorbar(places, share, [share - low, high - share], fmt="o", color=colour(0), markersize=4, capsize=2)
-            turned = {"rotation": 45, "ha": "right"} if max(map(len, found.labels)) * len(places) > 28 else {}
-            here.set_xticks(places, found.labels, fontsize=7, **turned)
+            labels = [plain(name) for name in found.labels]
+            turned = {"rotation": 45, "ha": "right"} if max(map(len, labels)) * len(places) > 28 else {}
+            here.set_xticks(places, labels, fontsize=7, **turned)
             here.set_xlim(-0.5, len(places) - 0.5)
         else:
             here.fill_between(places, low, high, color=colour(0), alpha=0.25, linewidth=0)
             here.plot(places, share, color=colour(0), marker="o", markersize=3)
         here.set_ylim(0.0, None)
-        first, second = (" ".join(found.words[k].split()[part]) for part in (slice(2), slice(2, 4)))
+        words = [plain(word, 20) for word in found.words[k].split()]
+        first, second = " ".join(words[:2]), " ".join(words[2:4])
         here.set_title(f"{k + 1}: {first}\n{second}", fontsize=7.5, loc="left")
         here.tick_params(labelsize=7)
         here.locator_params(axis="y", nbins=4)
     for here in axes.ravel()[len(shown) :]:
         here.set_axis_off()
     figure.supylabel("mean share", fontsize=8)
-    figure.supxlabel(found.name, fontsize=8)
+    figure.supxlabel(plain(found.name), fontsize=8)
     return figure
 
 
@@ -96,10 +98,10 @@ def effects(found: Effects, coefficients: Sequence[str] | None = None) -> Any:
         mean, low, high = found.mean[:, j], found.low[:, j], found.high[:, j]
         here.axvline(0.0, color=GREY, linestyle=":", linewidth=1)
         here.errorbar(mean, places, xerr=[mean - low, high - mean], fmt="o", color=colour(0), markersize=3, capsize=2)
-        labels = [f"{k + 1}: {words}" for k, words in enumerate(found.words)] if number == 0 else [""] * len(places)
-        here.set_yticks(places, labels, fontsize=7)
+        labels = [f"{k + 1}: {plain(words)}" for k, words in enumerate(found.words)]
+        here.set_yticks(places, labels if number == 0 else [""] * len(places), fontsize=7)
         here.set_ylim(len(places) - 0.5, -0.5)
-        here.set_title(name, fontsize=8, loc="left")
+        here.set_title(plain(name), fontsize=8, loc="left")
         here.tick_params(axis="x", labelsize=7)
     figure.supxlabel(f"coefficient of log α, {found.level:.0%} intervals", fontsize=8)
     return figure

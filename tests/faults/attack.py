@@ -32,7 +32,8 @@ from temperance.registry import MethodEntry, ModelEntry, methods, models
 from tests.faults.inputs import INPUTS, leaves
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 120  # seconds for one case, compilation included
+PATIENCE = 120  # seconds of work for one case, compilation included
+ASLEEP = 5  # times as many seconds by the clock: other processes may need the processor, too
 GOOD = ("answered", "refused", "unsupported")
 
 RNG = np.random.default_rng(0)
@@ -207,13 +208,16 @@ def limited(seconds: int) -> Iterator[None]:
     def late(*_: Any) -> None:
         raise TimeoutError(f"no answer in {seconds} s")
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(seconds)
+    kinds = {signal.SIGALRM: signal.ITIMER_REAL, signal.SIGPROF: signal.ITIMER_PROF}
+    before = {kind: signal.signal(kind, late) for kind in kinds}
+    signal.setitimer(signal.ITIMER_REAL, ASLEEP * seconds)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        for kind, timer in kinds.items():
+            signal.setitimer(timer, 0.0)
+            signal.signal(kind, before[kind])
 
 
 def attack(model: str, by: str, name: str, clean: dict[str, Outcome]) -> Outcome:
@@ -270,7 +274,7 @@ def pair_in_processes(pair: tuple[str, str], names: list[str], write: Callable[[
         environment = {**os.environ, "TEMPERANCE_CACHE": ""}
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
         with subprocess.Popen(command, cwd=ROOT, env=environment, **pipes) as process:
-            timer = _Killer(process, 2 * PATIENCE)
+            timer = _Killer(process, 2 * ASLEEP * PATIENCE)
             for line in process.stdout:  # type: ignore[union-attr]
                 timer.reset()
                 if line.startswith("{"):

@@ -57,3 +57,67 @@ def test_tempering_in_extreme_units(unit):
     model = tp.GaussianMixture(2, covariance="spherical")
     plain, moved = (tp.fit(model, x, method, seed=0) for x in (X, X * unit))
     assert moved.log_evidence + X.size * np.log(unit) == pytest.approx(plain.log_evidence, abs=1e-6)
+
+
+# ---- every model of real numbers by every method ---------------------------------------------------------------
+
+SHORT = tp.VB(max_iter=20, restarts=2)
+METHODS = {
+    "VB": SHORT,
+    "Annealed": tp.Annealed(SHORT, schedule=[2.0, 1.0]),
+    "VT": tp.VT(method=SHORT, temperatures=(1.0, 2.0), length=5),
+    "LVT": tp.LVT(method=SHORT, temperatures=(1.0, 2.0), length=5),
+    "MessagePassing": tp.MessagePassing(0.5, max_passes=5, restarts=1),
+    "EP": tp.EP(max_passes=5, restarts=1),
+    "Laplace": tp.Laplace(restarts=2, max_iter=20),
+    "SVI": tp.SVI(batch_size=8, steps=10),
+    "EM": tp.EM(max_iter=10, restarts=2),
+    "ParallelTempering": tp.ParallelTempering(draws=8, warmup=4, replicas=3),
+    "AIS": tp.AIS(particles=4, temperatures=5),
+    "SMC": tp.SMC(particles=16, populations=4),
+    "ImportanceSampling": tp.ImportanceSampling(draws=64),
+}
+FURTHER = {
+    "holes": lambda: tp.GaussianMixture(2, missing="marginalise"),
+    "local level": lambda: tp.StateSpace.local_level(missing="marginalise"),
+    "switching": lambda: tp.SwitchingStateSpace(2),
+    "regression": lambda: tp.LinearRegression(),
+    "relevance": lambda: tp.LinearRegression(ard=True),
+}
+ALL = {name: make for name, (make, *_) in MODELS.items()} | FURTHER
+SMALL, TARGETS = X[:30], Y[:30]
+FIRST = [("full", "VB"), ("diagonal", "VB"), ("spherical", "ParallelTempering")]
+
+
+def fitted(name, method, unit):
+    data = (SMALL * unit, TARGETS * unit) if name in ("regression", "relevance") else SMALL * unit
+    return tp.fit(ALL[name](), data, METHODS[method], seed=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        pytest.param(name, method, marks=() if (name, method) in FIRST else pytest.mark.slow)
+        for name in ALL
+        for method in METHODS
+    ],
+)
+def test_extreme_units(name, method):
+    """The default prior follows the data; the evidence changes by the Jacobian to 1e-9 of the bound's largest term."""
+    try:
+        plain = fitted(name, method, 1.0).log_evidence
+    except tp.errors.UnsupportedMethod:
+        return
+    numbers = len(TARGETS) if name in ("regression", "relevance") else SMALL.size
+    powers = []
+    for unit in (1e10, 1e-10, 1e100, 1e-100):
+        moved = fitted(name, method, unit).log_evidence
+        if plain is None:
+            assert moved is None
+            continue
+        jacobian = numbers * np.log(unit)
+        powers.append((moved + jacobian - plain) / np.log(unit))
+        if method != "EM":
+            assert moved + jacobian == pytest.approx(plain, abs=1e-9 * max(abs(plain), abs(jacobian)))
+    if method == "EM" and powers:  # the density of the parameters, which have units, too: the same whole power in all
+        assert powers == pytest.approx([round(powers[0])] * 4, abs=1e-6)

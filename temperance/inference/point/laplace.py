@@ -110,9 +110,10 @@ class Laplace(Method):
     def step(self, key: Key[Array, ""], model: Model, state: Search, data: Data) -> tuple[Search, Info]:
         density = log_density(model, data)
         # Newton where the curvature is that of a maximum; elsewhere its size still tells how far to go.
-        spectrum, basis = jnp.linalg.eigh(state.curvature)
+        unit, curvature = _scaled(state.curvature)
+        spectrum, basis = jnp.linalg.eigh(curvature)
         size = jnp.maximum(jnp.abs(spectrum), 1e-10 * jnp.max(jnp.abs(spectrum)))
-        step = basis @ ((basis.T @ state.gradient) / size)
+        step = basis @ ((basis.T @ (state.gradient / unit)) / size) / unit
 
         def shorter(carry: tuple[Array, Array]) -> tuple[Array, Array]:
             length = 0.5 * carry[0]
@@ -237,14 +238,20 @@ def derivatives(density: Any, u: Float[Array, " d"]) -> tuple[Array, Float[Array
     return value, gradient, -0.5 * (columns + columns.T)
 
 
+def _scaled(curvature: Float[Array, "d d"]) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
+    """Units of the coordinates, and the curvature in them: neither a step nor a verdict on flatness depends on whose
+    units the data have."""
+    unit = jnp.sqrt(jnp.abs(jnp.diagonal(curvature)))
+    unit = jnp.where((unit > 0.0) & jnp.isfinite(unit), unit, 1.0)
+    return unit, curvature / unit[:, None] / unit[None, :]
+
+
 @eqx.filter_jit
 def _peaks(states: Search) -> tuple[Array, Array, Array]:
     """The log evidence at each point, what one more Newton step would gain, and whether it is a maximum."""
 
     def one(state: Search) -> tuple[Array, Array, Array]:
-        # In units of the diagonal, so that the verdict on flatness does not depend on the coordinates' units.
-        unit = jnp.sqrt(jnp.abs(jnp.diagonal(state.curvature)))
-        scaled = state.curvature / (unit[:, None] * unit[None, :])
+        unit, scaled = _scaled(state.curvature)
         lowest = jnp.linalg.eigvalsh(jnp.where(jnp.isfinite(scaled), scaled, 0.0))[0]
         factor = cholesky(state.curvature)
         log_evidence = state.value + 0.5 * (unit.shape[0] * LOG_2PI - log_det(factor))

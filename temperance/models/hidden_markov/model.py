@@ -43,7 +43,7 @@ from .._data import Data, Stochastic, bucket, over_blocks
 from .._factors import Factored, Factors
 from .._model import Conditional, Means, Posterior, Powers, column
 from ..linear.answers import Forecast
-from ..mixture.finite import Mixture
+from ..mixture.finite import Mixture, log_unit
 from ..mixture.heat import pair_volume, seen_numbers
 from ..mixture.likelihoods import pair_log_base
 from .answers import by_sequence, decoded, expected_steps, filtered, forecast, smoothed
@@ -140,6 +140,9 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
     @property
     def independent_rows(self) -> bool:
         return False
+
+    def log_unit(self, data: Data) -> Float[Array, ""] | float:
+        return log_unit(self.mixture, data.values.x, data.weights)
 
     @property
     def takes_gaps(self) -> bool:

@@ -321,6 +321,9 @@ class Mixture(Profiling, Predicting, Enumerable):
         match_rows(self._families()["components"], x)
         return self.to_internal(x)
 
+    def log_unit(self, data: Data) -> Float[Array, ""] | float:
+        return log_unit(self, data.values, data.weights)
+
     def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
         """The posterior in the user's coordinates."""
         if self.shift is None:
@@ -455,3 +458,13 @@ class Mixture(Profiling, Predicting, Enumerable):
         children = {name: p for name, p in self.prior.items() if isinstance(p, Conditional)}
         m = {name: family.mean() for name, family in families.items()} if children else {}
         return families | {name: p.family(p.natural(m)) for name, p in children.items()}
+
+
+def log_unit(model: Mixture, x: Any, weights: Any, xp: Any = jnp) -> Any:
+    """`log_unit` of rows, whose unit is the mean absolute value of each centred column; by NumPy or by JAX."""
+    if model.shift is None:
+        return 0.0
+    x = x[:, : location_width(model._families()["components"])]
+    seen = weights @ ~xp.isnan(x)
+    size = weights @ xp.nan_to_num(xp.abs(x), posinf=0.0) / xp.maximum(seen, 1.0)
+    return xp.sum(xp.where(size > 0.0, seen * xp.log(xp.where(size > 0.0, size, 1.0)), 0.0))

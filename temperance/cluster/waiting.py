@@ -1,0 +1,89 @@
+"""Waiting for a cluster: in steps that Ctrl-C can end, and only so long without a worker."""
+
+from __future__ import annotations
+
+import os
+import queue
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..errors import ClusterLost, InvalidParameter
+
+STEP = 0.25  # seconds between looks at the cluster
+_ALIVE = ("running", "connecting")
+_MOST = 120.0  # seconds without a worker, unless TEMPERANCE_PATIENCE says otherwise
+
+
+class Patience:
+    """Ends a wait with a sentence where the scheduler is gone, or where there has been no worker for too long."""
+
+    def __init__(self, client: Any):
+        self.client, self.most = client, _most()
+        self.looked = self.seen = time.monotonic()
+
+    def look(self) -> None:
+        """Called again and again during a wait."""
+        require_alive(self.client)
+        now = time.monotonic()
+        if now - self.looked < 1.0:
+            return
+        self.looked = now
+        if self.client.nthreads():
+            self.seen = now
+        elif now - self.seen >= self.most:
+            raise ClusterLost(
+                f"the cluster has had no worker for {self.most:g} seconds (TEMPERANCE_PATIENCE in the environment sets "
+                f"how many){self._died()}: start workers, and call again"
+            )
+
+    def _died(self) -> str:
+        """What was on the workers that died, if anything was."""
+        worst = self.client.run_on_scheduler(_suspicions)
+        return "; those that there were died with " + ", ".join(worst) if worst else ""
+
+
+def _suspicions(dask_scheduler: Any) -> list[str]:
+    """The tasks of ours that were on the most workers that died."""
+    died = {task.key: task.suspicious for task in dask_scheduler.tasks.values() if task.suspicious}
+    ours = [str(key) for key in died if str(key).startswith("temperance-") and died[key] == max(died.values())]
+    return sorted(ours)[:3]
+
+
+def require_alive(client: Any) -> None:
+    if client.status not in _ALIVE:
+        raise lost(client)
+
+
+def lost(client: Any) -> ClusterLost:
+    return ClusterLost(
+        f"the Dask scheduler was lost (the client is {client.status!r}): the same call on another cluster goes on from "
+        "its last state if it was given a checkpoint"
+    )
+
+
+def completed(client: Any, futures: Sequence[Any]) -> Iterator[Any]:
+    """Futures in the order in which they end, well or badly."""
+    ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    patience = Patience(client)
+    for future in futures:
+        future.add_done_callback(ended.put)
+    for _ in futures:
+        while True:
+            try:
+                future = ended.get(timeout=STEP)
+                break
+            except queue.Empty:
+                patience.look()
+        yield future
+
+
+def _most() -> float:
+    given = os.environ.get("TEMPERANCE_PATIENCE", "")
+    try:
+        most = float(given) if given else _MOST
+    except ValueError:
+        most = -1.0
+    if not most > 0:
+        raise InvalidParameter(f"TEMPERANCE_PATIENCE must be a number of seconds above 0, got {given!r}")
+    return most
