@@ -110,7 +110,8 @@ class LogisticRegression(ClassifierMixin, Estimator):
         return validate_data(self, X, reset=False, dtype=np.float64) @ self.coef_[0] + self.intercept_[0]
 
     def predict(self, X: Any) -> np.ndarray:
-        return self.classes_[(self.decision_function(X) > 0).astype(int)]
+        second = self.decision_function(X) > 0
+        return self.classes_[second.astype(int)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, averaged over what the weights may be."""
