@@ -94,7 +94,8 @@ def _posterior(problem: _Problem, alpha: float, lambdas: np.ndarray, kept: np.nd
     left, sizes, right = np.linalg.svd(np.sqrt(alpha) * problem.rows[:, kept] * scale, full_matrices=False)
     shrunk = np.square(sizes) / (1.0 + np.square(sizes))
     mean = scale * (right.T @ (np.sqrt(alpha) * sizes / (1.0 + np.square(sizes)) * (left.T @ problem.targets)))
-    covariance = scale[:, None] * (np.eye(len(scale)) - (right.T * shrunk) @ right) * scale
+    beyond = np.eye(len(scale)) - right.T @ right if len(sizes) < len(scale) else 0.0  # what the rows do not reach
+    covariance = scale[:, None] * (beyond + (right.T / (1.0 + np.square(sizes))) @ right) * scale
     misfit = problem.rest + float(np.square(problem.targets - problem.rows[:, kept] @ mean).sum())
     log_det = 2.0 * float(np.log(scale).sum()) - float(np.log1p(np.square(sizes)).sum())
     return _Posterior(mean, covariance, np.square(right.T) @ shrunk, log_det, misfit)

@@ -125,7 +125,7 @@ def table() -> str:
                 kind(**case.arguments).fit(*case.data)
             seconds.append(time.process_time() - began)
         within = f"{case.tolerance:.0e}" if case.tolerance else "the same"
-        cells = (f"`{name}`", case.compared, within, *(f"{value:.2f} s" for value in seconds))
+        cells = (f"`{name}`", case.compared, within, *(f"{1000 * value:,.0f} ms" for value in seconds))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
