@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 import temperance as tp
 
 from ..data import as_weights
+from ..data.schema import Schema
 from ..errors import InvalidData, InvalidParameter
 from ..models import Mixture
 from ._mixture import EXPECTING, BatchedMixture
@@ -26,6 +27,9 @@ class ClassMixture(BatchedMixture):
     `covariance` is "diag" or "full"; `inference` is a method such as `tp.ParallelTempering()`, or its name. Fitted,
     `schema_` says what each column is, `weights_` and `profiles_` what the classes are like; gaps are integrated out.
     """
+
+    schema_: Schema
+    n_features_in_: int
 
     def __init__(
         self,

@@ -37,6 +37,8 @@ class _Ridge(RegressorMixin, Estimator):
     fit_intercept: bool
     inference: Any
     lambda_: Any
+    coef_: np.ndarray
+    sigma_: np.ndarray
     _ard = False
 
     def _regress(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
