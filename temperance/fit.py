@@ -16,6 +16,7 @@ from jaxtyping import Array, Key
 
 from . import storage
 from ._saved import check_fit
+from .cards import Card
 from .data.arrays import is_lazy
 from .data.grouping import group_values
 from .data.schema import Schema
@@ -48,7 +49,7 @@ from .models._answers import (
 from .models._rows import rowwise
 from .numerics.keys import fold_in, make_key
 from .programs import refuse_after_fork
-from .summary import Summary, summarise, with_names
+from .summary import Summary, fit_card, summarise, with_names
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -61,7 +62,7 @@ _ENGINES = ("auto", "plain")
 
 
 @dataclasses.dataclass(frozen=True)
-class Fit(Members):
+class Fit(Members, Card):
     """The result of a method on a model: posterior, evidence, history, and what follows from them."""
 
     model: Model
@@ -259,8 +260,8 @@ class Fit(Members):
         """What was fitted, how well, and the table: print it, or let a notebook show it."""
         return summarise(self)
 
-    def _repr_html_(self) -> str:
-        return self.summary()._repr_html_()
+    def _card(self) -> str:
+        return fit_card(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything, the data included, to one file that `tp.load` reads."""

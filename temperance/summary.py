@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .cards import card, trace
 from .evidence.optima import distinct
 
 if TYPE_CHECKING:
@@ -54,6 +55,15 @@ def summarise(fit: Fit) -> Summary:
     if table:
         lines += ["", *layout(table)]
     return Summary("\n".join(lines))
+
+
+def fit_card(fit: Fit) -> str:
+    """The summary as a card for notebooks."""
+    title, *lines = str(summarise(fit)).split("\n\n")[0].split("\n")
+    columns = {name: values[:_ROWS] for name, values in fit.columns().items()}
+    rows = [list(columns), *([_cell(value) for value in row] for row in zip(*columns.values(), strict=True))]
+    steps = ["fit.diagnose()", 'tp.report(fit, "fit.html")', "fit.table()"]
+    return card(title, lines, trace(fit.history), rows if columns else (), steps)
 
 
 def with_names(table: dict[str, list[Any]], names: Sequence[str]) -> dict[str, list[Any]]:

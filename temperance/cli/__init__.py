@@ -37,4 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run() -> None:
     """The entry point `temperance`."""
-    sys.exit(main())
+    from .interrupts import answer_interrupts, leave
+
+    answer_interrupts()
+    leave(main())

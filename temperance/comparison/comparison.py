@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import storage
+from ..cards import Card, bars, card
 from ..errors import InvalidParameter, NumericalFailure
 from ..evidence.stacking import stacking
 from ..fit import Fit
@@ -85,7 +86,7 @@ def _untempered(method: Method) -> Method:
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparison:
+class Comparison(Card):
     """Every model by every method. See `compare`.
 
     Where several methods were given, arrays are (methods, models); for a single one, (models,).
@@ -273,8 +274,18 @@ class Comparison:
 
         return Summary(comparison_text(self))
 
-    def _repr_html_(self) -> str:
-        return Summary(f"Comparison of {len(self.cells[0])} models\n{self.summary()}")._repr_html_()
+    def _card(self) -> str:
+        from ..report.words import columns, conclusion, shown
+
+        rows = self.rows()
+        names = columns(rows)
+        head = [name.replace("_", " ") for name in names]
+        table = [head, *([shown(name, row[name]) for name in names] for row in rows)]
+        row = self.cells[self.methods.index(self.decided_by)]
+        heights = [cell.total if cell.usable else np.nan for cell in row]
+        picture = bars([str(cell.model) for cell in row], heights, f"log evidence of each, by {self.decided_by}")
+        steps = ("hill.best_fit", "hill.plot()", 'tp.report(hill, "hill.html")')
+        return card(f"Comparison of {len(row)} models", conclusion(self), picture, table, steps)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file that `tp.load` reads."""

@@ -16,7 +16,8 @@ from ..errors import InvalidParameter, UnsupportedMethod
 from ..inference._method import Method
 
 # Estimators that report distributions have no use for the points of EM.
-_NO_POINTS = ("BayesianGaussianMixture", "BayesianRidge", "ARDRegression")
+_RIDGES = ("BayesianRidge", "ARDRegression")
+_NO_POINTS = ("BayesianGaussianMixture", *_RIDGES)
 
 
 def as_method(inference: Any, restarts: int, max_iter: int, tol: float, estimator: type | None = None) -> Method:
@@ -29,7 +30,8 @@ def as_method(inference: Any, restarts: int, max_iter: int, tol: float, estimato
         return inference
     names = [entry.command for entry in registry.methods()]
     if not isinstance(inference, str) or inference not in names:
-        accepted = ", ".join(repr(option) for option in names if not (no_points and option == "em"))
+        names = [option for option in names if not (no_points and option == "em")]
+        accepted = ", ".join(map(repr, ["evidence", *names] if name in _RIDGES else names))
         raise InvalidParameter(f"inference must be a method such as tp.VB() or one of {accepted}, got {inference!r}")
     return registry.method(inference).make(restarts=restarts, steps=max_iter, tol=tol)
 

@@ -18,7 +18,7 @@ from ..models import Mixture
 from ..models._answers import Enumerable
 from ._inference import as_method, as_seed, steps_of, warn_if_cut_short
 
-_EXPECTING = (tp.VB, tp.EM, tp.Annealed, tp.VT, tp.LVT)  # methods that work with expected labels
+EXPECTING = (tp.VB, tp.EM, tp.Annealed, tp.VT, tp.LVT)  # methods that work with expected labels
 
 
 class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
@@ -112,7 +112,7 @@ class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
         """Repeated rows as one of their weight, where that is the same to the method, so that the start is too."""
         given = as_weights(weights, len(x))
         # One label for all copies of a row is not what a sampler would draw; and given shares belong to rows.
-        if not isinstance(method, _EXPECTING) or not isinstance(init, str | None):
+        if not isinstance(method, EXPECTING) or not isinstance(init, str | None):
             return x, given
         return distinct_rows(x, given)
 

@@ -7,15 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import temperance as tp
 
 from ..data import as_weights
+from ..data.schema import Schema
 from ..errors import InvalidData, InvalidParameter
 from ..models import Mixture
-from ._mixture import BatchedMixture
+from ._mixture import EXPECTING, BatchedMixture
 
 
 class ClassMixture(BatchedMixture):
@@ -25,6 +27,9 @@ class ClassMixture(BatchedMixture):
     `covariance` is "diag" or "full"; `inference` is a method such as `tp.ParallelTempering()`, or its name. Fitted,
     `schema_` says what each column is, `weights_` and `profiles_` what the classes are like; gaps are integrated out.
     """
+
+    schema_: Schema
+    n_features_in_: int
 
     def __init__(
         self,
@@ -63,7 +68,7 @@ class ClassMixture(BatchedMixture):
     def _rows(self, X: Any, reset: bool = False) -> Any:
         """A table; unnamed numbers are columns x0, x1, …"""
         known = None if reset else self.schema_
-        if isinstance(X, tp.Table | Mapping | str | os.PathLike):
+        if not sparse.issparse(X) and isinstance(X, tp.Table | Mapping | str | os.PathLike):
             table = tp.read_table(X, **({"kinds": self.kinds} if reset else {"like": known}))
             self.n_features_in_ = len(table.schema) if reset else self.n_features_in_
         else:
@@ -71,7 +76,8 @@ class ClassMixture(BatchedMixture):
                 validate_data(self, X, reset=reset, skip_check_array=True)
                 columns: Any = X
             else:
-                rows = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
+                rows = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan",
+                                     ensure_min_samples=2 if reset else 1)  # fmt: skip
                 columns = {f"x{place}": column for place, column in enumerate(rows.T)}
             table = tp.read_table(columns, **({"kinds": self.kinds} if reset else {"like": known}))
         if reset:
@@ -79,7 +85,13 @@ class ClassMixture(BatchedMixture):
         return table
 
     def _merged(self, x: Any, weights: Any, method: Any, init: Any) -> tuple[Any, np.ndarray | None]:
-        return x, as_weights(weights, len(x))
+        codes = np.stack([np.asarray(x[name], dtype=np.float64) for name in x.columns], axis=1)
+        _, first, group = np.unique(np.nan_to_num(codes, nan=np.inf), axis=0, return_index=True, return_inverse=True)
+        given = as_weights(weights, len(x))
+        if not isinstance(method, EXPECTING) or not isinstance(init, str | None):
+            return x, given
+        total = np.bincount(group.ravel(), given)
+        return x.rows(first[total > 0]), total[total > 0]
 
     def _model(self, x: Any, weights: np.ndarray | None, init: Any) -> Mixture:
         if not x.columns:

@@ -82,12 +82,15 @@ class GaussianHMM(HiddenMarkov):
     def covars_(self, covars: Any) -> None:
         k, given = self.n_components, np.array(covars, dtype=float)
         d = np.asarray(self.means_).shape[1] if hasattr(self, "means_") else given.shape[-1]
+        choice("covariance_type", self.covariance_type, _FORMS | {"tied": "gaussian"})
         shapes = {"full": (k, d, d), "diag": (k, d), "spherical": (k,), "tied": (d, d)}
         if self.covariance_type == "tied" and given.shape == (d, d):
             matrices = np.broadcast_to(given, (k, d, d))
         elif self.covariance_type == "full" and given.shape == (k, d, d):
             matrices = given
-        elif self.covariance_type != "full" and given.shape in (shapes[self.covariance_type], (k, d), (k, 1)):
+        elif self.covariance_type != "full" and (
+            given.shape in (shapes[self.covariance_type], (k, d)) or given.size == k
+        ):
             matrices = np.broadcast_to(given.reshape(k, -1), (k, d))[:, :, None] * np.eye(d)
         else:
             raise InvalidData(f"covars_ must have shape {shapes[self.covariance_type]}, got {given.shape}")
@@ -124,6 +127,8 @@ class GaussianHMM(HiddenMarkov):
             self.means_ = clusters.cluster_centers_
         self.means_ = np.asarray(self.means_, dtype=float)
         if self._starts("c", "_covars"):
+            if len(X) < 2:
+                raise InvalidData("n_samples = 1: a covariance needs at least two steps")
             matrix = np.atleast_2d(np.cov(X.T)) + self.min_covar * np.eye(X.shape[1])
             by_column = np.diag(matrix) if self.covariance_type == "diag" else np.full(X.shape[1], matrix.mean())
             form = matrix if self.covariance_type == "full" else np.diag(by_column)
@@ -317,7 +322,7 @@ class MultinomialHMM(CategoricalHMM):
         return base[:, None] + xlogy(X[:, None], np.asarray(self.emissionprob_)[None]).sum(axis=2)
 
     def _emit(self, states: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-        totals = np.unique(self._totals if self.n_trials is None else self.n_trials)
+        totals = np.unique(getattr(self, "_totals", []) if self.n_trials is None else self.n_trials)
         if len(totals) != 1:
             raise InvalidParameter("n_trials must be one number for `sample`")
         return np.stack([rng.multinomial(int(totals[0]), np.asarray(self.emissionprob_)[state]) for state in states])

@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 import temperance as tp
 
 from ..errors import InvalidData, InvalidParameter
+from ..registry import resolve
 from ._base import Estimator
 from ._inference import as_method
 
@@ -83,14 +84,15 @@ class LogisticRegression(ClassifierMixin, Estimator):
             weights = weights * compute_sample_weight(self.class_weight, y)
         points = self.inference == "em" or isinstance(self.inference, tp.EM)
         self._centre = np.average(X, axis=0, weights=weights) if self.fit_intercept else np.zeros(X.shape[1])
-        model = tp.LogisticRegression(intercept=bool(self.fit_intercept), prior=self._prior(X.shape[1], points))
+        prior: Any = self._prior(X.shape[1], points)
+        model = resolve("LogisticRegression")(intercept=bool(self.fit_intercept), prior=prior)
         method = as_method(self.inference, 1, _STEPS * self.max_iter, _FINER * self.tol, type(self))
         done = self._solve(model, (X - self._centre, codes.astype(np.float64)), method, weights)
         found = np.asarray(done.table()["mean"], dtype=np.float64)
         self.coef_ = found[None, int(self.fit_intercept) :]
         free = found[:1] if self.fit_intercept else np.zeros(1)
         self.intercept_ = free - self.coef_ @ self._centre
-        self.n_iter_ = np.array([self.n_iter_])
+        self.n_iter_ = np.array([self.n_iter_])  # type: ignore[assignment]
         return self
 
     def _prior(self, size: int, points: bool) -> tp.Normal:
@@ -110,7 +112,8 @@ class LogisticRegression(ClassifierMixin, Estimator):
         return validate_data(self, X, reset=False, dtype=np.float64) @ self.coef_[0] + self.intercept_[0]
 
     def predict(self, X: Any) -> np.ndarray:
-        return self.classes_[(self.decision_function(X) > 0).astype(int)]
+        second = self.decision_function(X) > 0
+        return self.classes_[second.astype(int)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, averaged over what the weights may be."""

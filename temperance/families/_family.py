@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from .._module import Module
+from ..cards import Card, card
 from ..numerics.special import LOG_2PI as LOG_2PI
 from ._parameters import as_float as as_float
 from ._parameters import require_finite_positive as require_finite_positive
@@ -137,8 +138,28 @@ def _flatten(leaf: Array, kind: str, dual: bool = False) -> Array:
     return (leaf[..., rows, columns] + leaf[..., columns, rows]) * scale
 
 
-class Family(Module):
+def family_line(family: Any) -> str:
+    """A family in a few words: its name and its batch."""
+    batch = " × ".join(map(str, getattr(family, "batch_shape", ())))
+    return type(family).__name__ + (f" ({batch})" if batch else "")
+
+
+class Family(Card, Module):
     """An exponential family with base measure 1, stored by its natural parameters."""
+
+    def _card(self) -> str:
+        from .describe import describe
+
+        found = {name: np.asarray(values) for name, values in describe(self).items()}
+        rank = len(self.batch_shape)
+        size = int(np.prod(self.batch_shape, dtype=int))
+        flat = {name: values.reshape((size, *values.shape[rank:])) for name, values in found.items()}
+        cells = [
+            [np.array2string(value, precision=4, threshold=6) for value in values[:12]] for values in flat.values()
+        ]
+        rows = [[str(place), *row] for place, row in enumerate(zip(*cells, strict=True))]
+        lines = [f"and {size - 12} more"] if size > 12 else []
+        return card(family_line(self), lines, table=[["", *flat], *rows] if flat else ())
 
     if TYPE_CHECKING:
 

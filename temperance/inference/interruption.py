@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from types import FrameType, TracebackType
-from typing import Self
+from typing import Any, Self
 
 
 class Interruption:
@@ -17,18 +17,21 @@ class Interruption:
     def __init__(self) -> None:
         self.asked = False
         self._installed = False
+        self._before: Any = signal.default_int_handler
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._installed = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+            self._before = signal.getsignal(signal.SIGINT)
+            plain = self._before is signal.default_int_handler or getattr(self._before, "like_default", False)
+            self._installed = plain
         if self._installed:
             signal.signal(signal.SIGINT, self._ask)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._installed:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, self._before)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         self.asked = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, self._before)

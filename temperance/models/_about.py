@@ -12,8 +12,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from .._module import Module
+from ..cards import Card, card
 from ..data.tables import Table
-from ..families._family import Family
+from ..families._family import Family, family_line
 
 if TYPE_CHECKING:
     from ._blocks import Posterior
@@ -53,8 +54,18 @@ def counted(number: int | str, parts: str) -> str:
     return f"{number} {_SINGULAR[parts] if number == 1 else parts}"
 
 
-class Spoken(Module):
+class Spoken(Card, Module):
     """The part of a model that people read about."""
+
+    def _card(self) -> str:
+        """What it is made of, block by block once it has met data, and as a graph if it was written as one."""
+        draw = getattr(self, "_repr_svg_", None)
+        prior: Mapping[str, Any] = getattr(self, "prior", {})
+        rows = [("block", "prior"), *((name, family_line(block)) for name, block in prior.items())]
+        about = [] if prior else ["its priors follow from the data"]
+        size = f" of {counted(self.size, self.words.parts)}" if self.size and self.words.parts else ""
+        steps = ("fit = tp.fit(model, data)", "tp.compare([model, …], data)")
+        return card(f"{type(self).__name__}{size}", about, draw() if draw else "", rows if prior else (), steps)
 
     @property
     def words(self) -> Words:

@@ -18,6 +18,7 @@ import pytest
 import temperance as tp
 from temperance.inference.progress import Progress
 from tests.faults.cases import CASES, fit, same
+from tests.tiers import with_slow
 
 ONE_STEP = ("ImportanceSampling",)  # it is over before there is anything to interrupt
 
@@ -76,3 +77,26 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     subprocess.run([*command, "--out", str(whole)], check=True, env=environment, **arguments)
     same(tp.load(out), tp.load(whole))
     assert not tp.load(out).interrupted
+
+
+def seconds_used(process: "subprocess.Popen[str]") -> float:
+    fields = Path(f"/proc/{process.pid}/stat").read_text("utf-8").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize("after", with_slow([0.25, 0.5, 0.75, 1.5, 2.5], 0.5, 0.75, 1.5, 2.5))
+def test_the_command_line_stops_while_it_imports_and_compiles(after: float) -> None:
+    """An exception in the middle of an import crashed the process, and a compilation did not hear it."""
+    command = [sys.executable, "-m", "temperance.cli", "fit", "galaxy", "--model", "state-space", "--draws", "20000",
+               "--method", "gibbs"]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        while seconds_used(process) < after:
+            time.sleep(0.01)
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        try:
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 1 and said.startswith("temperance: interrupted") and "Traceback" not in said

@@ -29,8 +29,11 @@ def test_a_fit_is_a_small_card_with_its_words_escaped() -> None:
     texts = 5 * [[WORDS[0], WORDS[1]], [WORDS[2], WORDS[2], WORDS[0]]]
     fit = tp.fit(tp.LDA(2), texts, tp.VB(max_iter=20), seed=0)
     page = Reader(fit._repr_html_())
-    assert page.tags == ["div", "strong", "pre"]  # no tag of the data
+    assert page.tags[:3] == ["div", "strong", "div"] and "script" not in page.tags  # no tag of the data
+    assert {"svg", "polyline", "table", "code"} <= set(page.tags)  # a picture, the answer, and what to do next
     assert "LDA fitted to" in page.text and f"log evidence {fit.log_evidence:.4f}" in page.text
+    assert "next: fit.diagnose()" in page.text
+    assert fit._repr_mimebundle_() == {"text/plain": repr(fit), "text/html": fit._repr_html_()}
     assert WORDS[0] in page.text and WORDS[1] in page.text
     assert len(fit._repr_html_()) < 5000
     assert "#" not in page.styles and "rgb" not in page.styles  # the theme's colours, light or dark
@@ -40,7 +43,22 @@ def test_a_comparison_shows_its_table_and_conclusion() -> None:
     x = np.random.default_rng(0).normal(size=(40, 1)) + 8.0 * np.repeat([0, 1], 20)[:, None]
     found = tp.compare([tp.GaussianMixture(k) for k in (1, 2)], x, tp.VB(), seed=0)
     page = Reader(found._repr_html_())
-    assert page.tags == ["div", "strong", "pre"]
+    assert page.tags.count("rect") == 2 and {"svg", "table", "code"} <= set(page.tags)
     assert page.text.startswith("Comparison of 2 models")
     assert all(f"{value:.2f}" in page.text for value in found.log_evidence)
     assert "2 components are almost certain" in page.text
+
+
+def test_models_graphs_and_posteriors_have_cards() -> None:
+    model = tp.GaussianMixture(2)
+    page = Reader(model._repr_html_())
+    assert page.text.startswith("GaussianMixture of 2 components") and "tp.fit(model, data)" in page.text
+    fit = tp.fit(model, np.random.default_rng(0).normal(size=(20, 1)), tp.VB(max_iter=3), seed=0)
+    assert "NormalWishart" in Reader(fit.model._repr_html_()).text
+    shown = Reader(fit.posterior["components"]._repr_html_())
+    assert shown.text.startswith("NormalWishart (2)meansd0[") and shown.tags.count("tr") == 3
+    graph = tp.Graph()
+    mu = graph.normal("mu", 0.0, 1.0)
+    graph.normal("<x>", mu, 1.0, plates="n", observed=True)
+    page = Reader(graph.model()._repr_html_())
+    assert page.text.startswith("GraphModel") and {"svg", "circle"} <= set(page.tags) and "<x>" in page.text
