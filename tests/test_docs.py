@@ -130,6 +130,16 @@ def test_no_guide_tells_the_history_of_measurements() -> None:
     assert len(pages) > 40 and not found
 
 
+RUNS = re.compile(
+    r"earlier run|later run|machine that was busy|busy machine|two runs before|\bSince then\b|whoever's it is"
+)
+
+
+def test_measurements_are_results_and_not_the_story_of_runs() -> None:
+    pages = [ROOT / "docs" / "speed.md", *ROOT.glob("docs/measurements/*.md")]
+    assert not [(page.name, match) for page in pages for match in RUNS.findall(page.read_text("utf-8"))]
+
+
 def test_every_public_name_has_a_docstring() -> None:
     """The reference is written from docstrings (docs/tools/reference.py)."""
     names = [name for name in registry.EXPORTS if not (getattr(tp, name).__doc__ or "").strip()]
