@@ -1,7 +1,7 @@
 """Four figures of the home page and the gallery: a bracket that closes, a critical temperature, EP beside VB, and news.
 
-The topics are those of 2,246 news articles (corpus_ap, in the folder that TEMPERANCE_DATA names); without them simulated
-documents stand in, and the figure says so.
+The topics are those of 2,246 news articles (corpus_ap, in the folder that TEMPERANCE_DATA names); without them
+simulated documents stand in, and the figure says so.
 
     python examples/stories.py [folder [story]]
 """
@@ -22,30 +22,32 @@ from _figure import COLOURS, GREY, bundled_or_simulated, canvas, keep
 import temperance as tp
 
 
-def bracket(folder: str | None = None, temperatures: tuple[int, ...] = (5, 10, 20, 50, 100, 200)) -> dict[int, Any]:
-    """Annealed importance sampling up and down: both ends approach the sum over all 256 assignments."""
+def bracket(folder: str | None = None, draws: tuple[int, ...] = (100, 300, 1000, 3000, 10_000)) -> dict[int, Any]:
+    """Parallel tempering with more and more draws, beside the sum over all 256 assignments of eight data."""
     x = small_sets.simulate()
     truth = small_sets.exact(x)[0]
     prior = tp.NormalWishart(mean=[0.0], pseudo_count=0.01, dof=2.0, scatter=[[0.22]])
-    found = {}
-    for n in temperatures:
-        method = tp.AIS(particles=200, temperatures=n)
-        found[n] = tp.fit(tp.GaussianMixture(2, prior=prior), x[:, None], method, seed=0).details["estimates"]
-    ends = {name: [found[n][name].log_evidence for n in temperatures] for name in ("upwards", "downwards")}
-    print(f"exact {truth:.3f}", {name: np.round(values, 3) for name, values in ends.items()})
     figure, (axis,) = canvas(1, width=5.0)
-    axis.fill_between(temperatures, ends["upwards"], ends["downwards"], color=COLOURS[5], alpha=0.4)
-    for colour, (name, values) in zip(COLOURS, ends.items(), strict=False):
-        axis.plot(temperatures, values, "o-", color=colour, label=name)
-    axis.axhline(truth, color=GREY, linestyle="--", label="exact")
-    axis.set(xlabel="temperatures", ylabel="log evidence", xscale="log", title="the bracket closes (eight simulated data)")
+    found = {}
+    for n in draws:
+        method = tp.ParallelTempering(draws=n, warmup=500, replicas=12)
+        fit = tp.fit(tp.GaussianMixture(2, prior=prior), x[:, None], method, seed=0, progress=False)
+        found[n] = fit.bracket
+        axis.plot(n, fit.log_evidence, "o", color=COLOURS[0])
+        if fit.bracket is None:
+            axis.annotate("withheld", (n, fit.log_evidence), (0, 8), textcoords="offset points", fontsize=8)
+        else:
+            axis.plot([n, n], fit.bracket, "-_", color=COLOURS[0], linewidth=3)
+        print(f"{n} draws: {fit.log_evidence:.3f}, bracket {fit.bracket}, exact {truth:.3f}")
+    axis.axhline(truth, color=COLOURS[1], linestyle="--", label="exact: the sum over 256 assignments")
+    axis.set(xlabel="draws", ylabel="log evidence", xscale="log", title="the bracket closes (eight simulated data)")
     axis.legend(frameon=False, fontsize=8)
     keep(figure, "story-bracket", folder)
-    return {"exact": truth, **ends}
+    return {"exact": truth, **found}
 
 
 def critical(folder: str | None = None) -> dict[str, float]:
-    """The means of two Gaussians of known variance, cooled: they part where the library finds the critical temperature."""
+    """The means of two Gaussians of known variance, cooled: they part at the critical temperature."""
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.normal(-3, 1, 200), rng.normal(3, 1, 200)])
     model = tp.GaussianMixture(2, covariance=np.eye(1), weights=[0.5, 0.5], prior=tp.Normal([0.0], [[1e4]]))
@@ -59,7 +61,7 @@ def critical(folder: str | None = None) -> dict[str, float]:
             shares /= shares.sum(axis=1, keepdims=True)
             means = shares.T @ x / shares.sum(axis=0)
         path.append(means)
-        means = means + [-1e-3, 1e-3]
+        means = means + np.array([-1e-3, 1e-3])
     print(f"critical temperature {found:.3f}, variance of the data {x.var():.3f}")
     figure, (axis,) = canvas(1, width=5.0)
     axis.plot(heat, path, color=COLOURS[0])
@@ -72,26 +74,37 @@ def critical(folder: str | None = None) -> dict[str, float]:
     return {"critical": found, "variance": float(x.var())}
 
 
-def predictive(folder: str | None = None) -> dict[str, float]:
-    """The predictive density of eight data by EP and VB, beside the exact one."""
-    x = small_sets.simulate()
-    truth = np.exp(small_sets.exact(x)[1])
+def predictive(folder: str | None = None, sets: int = 20) -> np.ndarray:
+    """The probability that predictive densities of EP and VB misplace, on sets small enough for exact sums."""
     prior = tp.NormalWishart(mean=[0.0], pseudo_count=0.01, dof=2.0, scatter=[[0.22]])
-    figure, (axis,) = canvas(1, width=5.0)
-    axis.plot(small_sets.GRID, truth, color="black", label="exact")
-    errors = {}
-    for colour, method in zip(COLOURS, (tp.EP(restarts=5), tp.VB(restarts=5)), strict=False):
-        fit = tp.fit(tp.GaussianMixture(2, prior=prior), x[:, None], method, seed=0)
-        density = np.exp(fit.log_predictive(small_sets.GRID[:, None]))
-        name = type(method).__name__
-        errors[name] = float(np.abs(density - truth).sum() * (small_sets.GRID[1] - small_sets.GRID[0]) / 2)
-        axis.plot(small_sets.GRID, density, "--", color=colour, label=f"{name}: {errors[name]:.1%} misplaced")
-    print("probability in the wrong place:", errors)
-    axis.plot(x, np.zeros(len(x)), "|", color=GREY, markersize=12)
-    axis.set(xlabel="x", ylabel="predictive density", title="EP beside VB (eight simulated data)")
-    axis.legend(frameon=False, fontsize=8)
+    grid = small_sets.GRID
+    figure, (left, right) = canvas(2, width=8.0)
+    misplaced, converged = np.empty((sets, 2)), np.empty(sets, dtype=bool)
+    for seed in range(sets):
+        x = small_sets.simulate(seed)
+        truth = np.exp(small_sets.exact(x)[1])
+        fits = [tp.fit(tp.GaussianMixture(2, prior=prior), x[:, None], m(restarts=5), seed=0) for m in (tp.EP, tp.VB)]
+        densities = [np.exp(fit.log_predictive(grid[:, None])) for fit in fits]
+        misplaced[seed] = [50 * np.abs(density - truth).sum() * (grid[1] - grid[0]) for density in densities]
+        converged[seed] = fits[0].converged
+        if seed == 0:
+            left.plot(grid, truth, color="black", linewidth=3, alpha=0.4, label="exact")
+            for colour, name, density in zip(COLOURS, ("EP", "VB"), densities, strict=False):
+                left.plot(grid, density, color=colour, label=name)
+    closer = int(np.sum(misplaced[converged, 0] < misplaced[converged, 1]))
+    print(f"EP converged on {converged.sum()} of {sets} sets, and is closer than VB on {closer} of those")
+    print(f"median misplaced, %: EP and VB {np.median(misplaced[converged], axis=0).round(2)}")
+    left.set(xlabel="x", ylabel="predictive density", title="eight simulated data")
+    left.legend(frameon=False, fontsize=8)
+    right.plot(*misplaced[converged].T, "o", color=COLOURS[0], label="EP converged")
+    right.plot(*misplaced[~converged].T, "o", color=COLOURS[0], fillstyle="none", label="EP did not converge")
+    right.axline((0, 0), slope=1, color=GREY, linewidth=1)
+    right.set(
+        xlabel="EP: probability misplaced (%)", ylabel="VB", title=f"EP closer on {closer} of {converged.sum()} sets"
+    )
+    right.legend(frameon=False, fontsize=8)
     keep(figure, "story-predictive", folder)
-    return errors
+    return misplaced
 
 
 def simulate_news() -> Any:
@@ -102,7 +115,9 @@ def simulate_news() -> Any:
 
 def news(folder: str | None = None, topics: int = 20) -> tp.Fit:
     """Topics of news articles by collapsed variational Bayes, and how long that took."""
-    get = "save the AssociatedPress counts of R's topicmodels as corpus_ap.npz and their words as corpus_ap.vocab.txt.gz"
+    get = (
+        "save the AssociatedPress counts of R's topicmodels as corpus_ap.npz and their words as corpus_ap.vocab.txt.gz"
+    )
     counts, said = bundled_or_simulated("ap", get, simulate_news)
     words = [f"word{number}" for number in range(300)] if said else tp.datasets.load("ap.vocab")
     begun = time.monotonic()

@@ -1,8 +1,8 @@
 """The API reference: a page for each group of public names, written from signatures and docstrings at build time.
 
-`temperance.registry` lists the names, so a name that is exported is documented without another step. Its example is a block
-of `docs/tools/examples.md`, or else a statement from a page, which is linked; `tests/test_docs.py` runs all of them and counts the
-names without one.
+`temperance.registry` lists the names, so a name that is exported is documented without another step. Its example is a
+block of `docs/tools/examples.md`, or else a statement from a page, which is linked; `tests/test_docs.py` runs all of
+them and counts the names without one.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def entry(group: Group, name: str, used: Mapping[str, list[Use]]) -> str:
     if name in MEMBERS and inspect.isclass(value):
         lines += [line for member in members(value) for line in member]
     if used.get(name):
-        lines += ["**Example**", "", *example(used[name])]
+        lines += ["**Example**", "", *example(used[name], equations(group, name))]
     lines += [f"Equations: {page}.", ""] if (page := equations(group, name)) else []
     if module is not None:
         about = (module.__doc__ or "").split("\n\n")[0].replace("\n", " ").strip()
@@ -207,8 +207,9 @@ def usages(docs: Path) -> dict[str, list[Use]]:
     return found
 
 
-def example(uses: list[Use]) -> list[str]:
-    """The code of the first use, and links to at most four pages."""
+def example(uses: list[Use], own: str) -> list[str]:
+    """The shortest statement, from the page of its own if there is one, and links to at most four pages."""
+    uses = sorted(uses, key=lambda use: (not use.link, use.link != own, len(use.code)))
     links = [use.link for use in uses if use.link][:4]
     lines = ["```python", uses[0].code, "```", ""]
     return [*lines, "From " + ", ".join(links) + ".", ""] if links else lines

@@ -1,7 +1,7 @@
 """Latent-variable thesis, figure 2.7: as the modes of a joint density part, EP settles on one of them.
 
-Twenty numbers from two Gaussians of variance 1 with unknown means; the joint density has a mode for each order of the means. The
-data of the thesis are not stated, so both sets are simulated: the second is the first with the clusters pulled apart.
+Twenty numbers from two Gaussians of variance 1 with unknown means; the joint density has a mode for each order of the
+means. The data of the thesis are not stated, so both sets are simulated: the second is the first pulled apart.
 
     python examples/papers/one_mode_or_both.py [folder]
 """
@@ -30,7 +30,7 @@ def log_joint(x: np.ndarray) -> np.ndarray:
     return np.log(each[:, :, None] + each[:, None, :]).sum(0) - (GRID[:, None] ** 2 + GRID**2) / 20
 
 
-def main(folder: str | None = None, starts: int = 10, distances: tuple[float, ...] = (0.5, 4.0)) -> dict[float, int]:
+def main(folder: str | None = None, starts: int = 10, distances: tuple[float, ...] = (2.0, 2.5)) -> dict[float, int]:
     figure, axes = canvas(len(distances), width=4.0 * len(distances), height=3.8)
     pair, prior = tp.KnownCovarianceGaussian([[1.0]]), tp.Normal([0.0], [[10.0]])
     model = tp.Mixture(2, pair, prior=prior, weights=[0.5, 0.5])

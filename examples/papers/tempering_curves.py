@@ -1,7 +1,7 @@
 """Variational tempering, figure 3: the bound on toy images, and on faces the predictive density and the temperature.
 
-Each against the iterations of VI, annealed VI and VT. Without the faces of the extended Yale B set, balls lit from random
-sides stand in for them, and the figure says so.
+Each against the iterations of VI, annealed VI and VT. Without the faces of the extended Yale B set, balls lit from
+random sides stand in for them, and the figure says so.
 
     TEMPERANCE_DATA=folder python examples/papers/tempering_curves.py [folder]
 """
@@ -22,7 +22,7 @@ QUICK = {"images": 200, "train": 50, "sweeps": 6}
 
 
 def stopped(method, sweeps: int):
-    """The same method, ended after this many sweeps, hot or not."""
+    """The same method, ended after this many sweeps at T = 1."""
     if isinstance(method, tp.VB):
         return replace(method, max_iter=sweeps)
     return replace(method, method=replace(method.method, max_iter=sweeps))
@@ -44,13 +44,14 @@ def main(folder: str | None = None, images: int = 10_000, train: int = 1500, swe
         right.plot(np.arange(1, len(heat) + 1), heat, color=colour, label=name)
         parts = [tp.fit(model, old, stopped(method, int(n)), seed=0, progress=False) for n in at]
         scores = [float(np.mean(part.log_predictive(new))) for part in parts]
-        middle.plot(at, scores, "o-", color=colour, markersize=3, label=name)
+        heated = getattr(method, "length", 0) or 0  # sweeps before those that are counted
+        middle.plot(heated + at, scores, "o-", color=colour, markersize=3, label=name)
         ends[name] = scores[-1]
         print(f"{name}: toy images {bounds[-1]:.1f}, new faces {scores[-1]:.3f} nats each")
     what = "simulated balls" if said else "faces"
     left.set(xlabel="iteration", ylabel="bound at T = 1", xscale="log", title="toy images (simulated)")
-    middle.set(xlabel="iteration", ylabel="log predictive density", xscale="log", title=f"new {what}")
-    right.set(xlabel="iteration", ylabel="expected temperature", xscale="log", title=what)
+    middle.set(xlabel="iteration", ylabel="log predictive density", xscale="log", title=f"new {what}, at T = 1")
+    right.set(xlabel="iteration", ylabel="expected temperature", xscale="log", yscale="log", title=what)
     left.legend(frameon=False, fontsize=8)
     keep(figure, "tempering-curves", folder)
     return ends

@@ -87,7 +87,7 @@ def make_all(folder: Path, quick: bool = False) -> Path:
 
 
 def _page(done: dict[str, Any], quick: bool) -> list[str]:
-    lines = ["# The papers and we", ""]
+    lines = ["# The papers and us", ""]
     if quick:
         lines += ["Quick settings: the figures show that the scripts run, not the papers' results.", ""]
     for name, (shown, claim, verdict) in claims().items():

@@ -70,7 +70,7 @@ class BayesianMixture(BatchedMixture):
 
 
 class DirichletProcessMixture(BayesianMixture):
-    """A mixture that uses as many of its `n_components` as the data ask for; `n_components_used_` says how many."""
+    """A mixture that uses as many of its `n_components` as the data support; `n_components_used_` says how many."""
 
     _kind = tp.DirichletProcessMixture
 

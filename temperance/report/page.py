@@ -413,6 +413,6 @@ def _document(title: str, parts: list[str]) -> str:
         f'<link rel="icon" href="data:,">\n<title>{escaped(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n'
         f'<a class="skip" href="#main">Skip to the summary</a>\n<main id="main">\n<h1>{escaped(title)}</h1>\n'
         + "\n".join(parts)
-        + "\n</main>\n<footer>Written by Temperance. Log evidences are in nats, every constant kept.</footer>\n"
+        + "\n</main>\n<footer>Written by Temperance. The log evidence is in nats, with every constant kept.</footer>\n"
         "</body>\n</html>\n"
     )

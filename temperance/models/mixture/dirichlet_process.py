@@ -41,7 +41,7 @@ class Sticks(Conditional):
 
 
 class DirichletProcessMixture(Mixture):
-    """A mixture that uses as many of its `truncation` components as the data ask for.
+    """A mixture that uses as many of its `truncation` components as the data support.
 
     `concentration` is α (large: many components), or a `Gamma` prior on it. See `Mixture` for the rest.
     """
