@@ -182,6 +182,14 @@ def _fit_answer(fit: Fit) -> tuple[str, str] | None:
     """How many parts are in use, where the model has parts."""
     if isinstance(fit.model, Regressing):
         return _effects_answer(fit)
+    if isinstance(fit.model, Sequential) and not isinstance(fit.model, Decoding):
+        table = fit.columns()
+        noise = next(v for name, v in zip(table["noise of"], table["variance"], strict=True)
+                     if not name.startswith("state "))  # fmt: skip
+        seen = fit.model.fitted_steps(fit._with_labels(), fit._families(), fit.data.values)[0][:, 0]
+        left = min(noise / max(float(np.nanvar(seen)), 1e-300), 1.0)
+        name = fit.schema.used[0].name if fit.schema is not None else "the first column"
+        return f"{1.0 - left:.0%} signal", f"of the variation of {name}; the rest is noise"
     words, size = fit.model.words, fit.model.size
     held = len(fit.columns().get(words.part, ()))
     if not words.parts or not held:
@@ -262,7 +270,7 @@ def _fit_figures(fit: Fit, names: Sequence[str] | None) -> list[tuple[str, Calla
                       "; ".join(f"topic {k + 1}: {', '.join(str(word) for word, _ in words)}"
                                 for k, words in enumerate(fit.topics(5, NAMING)))))  # fmt: skip
     found += _linear_figures(fit, names)
-    if isinstance(fit.model, Decomposing) and not isinstance(fit.model, Loading):
+    if isinstance(fit.model, Decomposing) and not isinstance(fit.model, Loading | Sequential):
         found.append(("Factors", lambda: plots.factors(fit), "The expected factors.", "Images of the factors."))
     if isinstance(fit.model, Decoding):
         caption = "The first column of the (first) sequence; the ribbon shows the probability of each state."

@@ -106,5 +106,5 @@ def forecast(fit: Fit, n: int, column: int = 0, axes: Any = None, *, recent: int
     axes.plot(ahead, np.append(signal[-1], future.mean[:, column]), color=colour(1), label="forecast")
     named = fit.schema.used[column].name if fit.schema is not None else f"column {column + 1}"
     axes.set(xlabel="step", ylabel=named)
-    axes.legend(frameon=False, fontsize=8, ncols=2)
+    axes.legend(frameon=False, fontsize=8, ncols=5, loc="lower left", bbox_to_anchor=(0.0, 1.0))
     return axes
