@@ -185,7 +185,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("classes.json"))
     parser.add_argument("--tables", type=int, default=500)
     parser.add_argument("--regressions", type=int, default=500, help="for each of clear and medium")
-    parser.add_argument("--correction", default="three-step", choices=("three-step", "two-step", "none"))
+    parser.add_argument("--correction", default="three-step", choices=("three-step", "two-step", "one-step", "none"))
     given = parser.parse_args()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"

@@ -73,6 +73,9 @@ def with_names(table: dict[str, list[Any]], names: Sequence[str]) -> dict[str, l
         features = [value for value in values if isinstance(value, str) and value.startswith("feature ")]
         if key == "largest on column":
             found[key] = [names[int(place)] for place in values]
+        elif any(value == "column 1" for value in values if isinstance(value, str)):
+            numbered = {f"column {place + 1}": name for place, name in enumerate(names)}
+            found[key] = [numbered.get(value, value) for value in values]
         elif len(features) == len(names):
             found[key] = [names[features.index(value)] if value in features else value for value in values]
         elif values and all(np.shape(value) == (len(names),) for value in values):

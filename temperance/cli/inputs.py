@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,7 @@ def table(
     """A table of numbers; with `paired` the inputs and the column to predict from them."""
     found = _numbers(source, reading)
     read = with_schema(found, reading.columns)
+    read = replace(read, schema=replace(read.schema, missing=reading.gaps))
     notes += tuple(f"left out  {column}" for column in read.schema.left_out)
     notes += tuple(f"question  {question}" for question in read.schema.questions)
     if paired:
@@ -96,12 +97,12 @@ def table(
 
 def new_rows(source: str, reading: Reading, schema: Any) -> Table:
     """Rows for a model of numbers that was fitted to columns with these names, where they had any."""
-    found = _numbers(source, reading)
+    found = _numbers(source, reading, () if schema is None else schema.missing)
     return with_schema(found, reading.columns) if schema is None else like(found, schema)
 
 
-def _numbers(source: str, reading: Reading) -> load.Table:
-    words = frozenset(word.lower() for word in reading.gaps)
+def _numbers(source: str, reading: Reading, missing: tuple[str, ...] = ()) -> load.Table:
+    words = frozenset(word.lower() for word in (*reading.gaps, *missing))
     return load_table(source, array=reading.array, delimiter=reading.delimiter, missing=words)
 
 

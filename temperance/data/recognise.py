@@ -128,9 +128,13 @@ def parts_of_a_date(columns: Sequence[Column]) -> list[Column]:
     here = numbers.keys() & {"year", "month", "day"}
     if len(here) < 2 or "month" not in here:
         return list(columns)
-    told = {"kind": "date", "reason": "a part of a date, as is the column beside it", "question": ""}
-    return [dataclasses.replace(c, **told) if c is numbers.get(c.name.lower()) and c.name.lower() in here else c
-            for c in columns]  # fmt: skip
+    reason = "a part of a date, as is the column beside it"
+    return [
+        dataclasses.replace(column, kind="date", reason=reason, question="")
+        if column is numbers.get(name := column.name.lower()) and name in here
+        else column
+        for column in columns
+    ]
 
 
 def _is_id_name(name: str) -> bool:

@@ -50,6 +50,7 @@ class Schema:
 
     columns: tuple[Column, ...]
     notes: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # cells that stand for a missing value besides the usual
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)

@@ -64,7 +64,7 @@ class Table:
     def choose(self, names: Sequence[str]) -> Table:
         """Only these columns, in this order."""
         columns = tuple(self.schema[name] for name in names)
-        chosen = Schema(columns, self.schema.notes)
+        chosen = dataclasses.replace(self.schema, columns=columns)
         return Table(chosen, {column.name: self.values[column.name] for column in columns}, self.name)
 
     def rows(self, chosen: np.ndarray) -> Table:
@@ -111,7 +111,8 @@ def read_table(
     a missing value besides the usual. `like` is the schema of a table read before: its columns are found by name, in
     any order, with its kinds and levels.
     """
-    words = frozenset(_text(word, "missing").lower() for word in ((missing,) if isinstance(missing, str) else missing))
+    missing = (*((missing,) if isinstance(missing, str) else missing), *(like.missing if like else ()))
+    words = frozenset(_text(word, "missing").lower() for word in missing)
     if isinstance(source, Table):
         raws, notes, name = _from_frame(source.words(), words), list(source.schema.notes), source.name
     elif isinstance(source, str | Path):
@@ -130,7 +131,7 @@ def read_table(
         )
     found = [recognise(raw, (kinds or {}).get(raw.name)) for raw in raws]
     columns = [column for column, _ in found]
-    schema = Schema(tuple(columns if kinds else parts_of_a_date(columns)), tuple(notes))
+    schema = Schema(tuple(columns if kinds else parts_of_a_date(columns)), tuple(notes), tuple(missing))
     return Table(schema, {column.name: values for column, values in found}, name)
 
 

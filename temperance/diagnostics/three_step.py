@@ -3,10 +3,10 @@
 Rows are assigned to their most probable class W (step two); D_ts = p(W = s | X = t) says how often a row of class t
 ends up in s. Step three corrects for D: membership is regressed on covariates by the likelihood
 Σ_n log Σ_t p(t | z_n) D_{t,W_n} (Vermunt, 2010, Political Analysis 18), or with p(x_n | t) in the place of D (two-step:
-Bakk & Kuha, 2018, Psychometrika 83). Means of outcomes weigh each row by the inverse of D (Bolck, Croon & Hagenaars,
-2004; Bakk, Tekle & Vermunt, 2013). Intervals of the regression come from the Bayesian bootstrap of all steps, or for
-large data from the robust (sandwich) covariance of step three, as do those of outcomes; these leave out the uncertainty
-of D.
+Bakk & Kuha, 2018, Psychometrika 83), or with both estimated at once (one-step). Means of outcomes weigh each row by
+the inverse of D (Bolck, Croon & Hagenaars, 2004; Bakk, Tekle & Vermunt, 2013). Intervals of the regression come from
+the Bayesian bootstrap of all steps, or for large data from the robust (sandwich) covariance of step three, as do those
+of outcomes; these leave out the uncertainty of D.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..data.tables import Table, read_table
-from ..errors import InvalidData, InvalidParameter, NumericalFailure
+from ..errors import InvalidData, InvalidParameter, NumericalFailure, UnsupportedMethod
 from ..models import Posterior
 from ..models._answers import Clustering, Profiling, require
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _RIDGE = 0.01  # the precision of a prior for coefficients of standardised covariates: separated classes stay finite
 _STEPS = 100
-CORRECTIONS = ("three-step", "two-step", "none")
+CORRECTIONS = ("three-step", "two-step", "one-step", "none")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +85,8 @@ def classes_by(fit: Fit, covariates: Any, reference: Any, correction: str, level
     problem = _Logit(_terms(shares, weights, correction)[:, order][seen], scaled, weights[seen])
     p, free = z.shape[1], len(labels) - 1
     best = problem.maximum(np.zeros(free * p))
+    if correction == "one-step":
+        problem, best = _together(fit, problem, best, order, seen)
     covariance = _resampled(fit, problem, best, order, seen, correction, replicates)
     covariance = problem.covariance(best) if covariance is None else covariance
     each = np.kron(np.eye(free), turn)
@@ -166,7 +168,7 @@ def _terms(shares: np.ndarray, weights: np.ndarray, correction: str) -> np.ndarr
     """What each row says of each class, up to a factor a row: p(W | t), p(x | t), or the assignment itself."""
     if correction == "three-step":
         return _modal(shares) @ _confusion(shares, weights).T
-    if correction == "two-step":
+    if correction in ("two-step", "one-step"):  # where that starts
         prior = weights @ shares / weights.sum()
         return shares / prior / (shares / prior).max(axis=1, keepdims=True)
     return _modal(shares)
@@ -265,11 +267,41 @@ def _resampled(fit: Fit, problem: _Logit, beta: np.ndarray, order: np.ndarray, s
         return None
     found = []
     for weights, shares in small_likelihood.bootstrap(model, fit.data, fit.state, replicates):
+        if correction == "one-step":
+            found.append(_together(fit, problem, beta, order, seen, weights)[1])
+            continue
         shares = shares[:, fit.order]
         shares = shares / shares.sum(axis=1, keepdims=True)
         terms = _terms(shares, weights, correction)[:, order][seen]
         found.append(problem._replace(terms=terms, weights=weights[seen]).maximum(beta))
     return np.cov(np.stack(found), rowvar=False).reshape((len(beta), len(beta)))
+
+
+def _together(
+    fit: Fit, problem: _Logit, beta: np.ndarray, order: np.ndarray, seen: np.ndarray, weights: np.ndarray | None = None
+) -> tuple[_Logit, np.ndarray]:
+    """Classes and regression by maximum likelihood at the same time."""
+    from ..kernels import small_likelihood
+
+    model: Any = require(fit.model, Profiling)
+    alone = isinstance(fit.state, Posterior) and small_likelihood.suits(model, fit.data)
+    if not alone or len(order) < model.n_components:
+        raise UnsupportedMethod("one-step is for a fit by tp.VB of few enough rows in which every class holds data; "
+                                "use correction='two-step'")  # fmt: skip
+    places, every = fit.order[order], np.asarray(fit.data.weights, dtype=np.float64)[: fit.data.size]
+    every = (every if weights is None else weights) * seen
+
+    def regress(terms: np.ndarray) -> np.ndarray:
+        nonlocal problem, beta
+        problem = problem._replace(terms=terms[:, places][seen], weights=every[seen])
+        beta = problem.maximum(beta)
+        after = np.full_like(terms, 1.0 / terms.shape[1])
+        after[np.ix_(seen, places)] = problem.at(beta)[2]
+        return after
+
+    assert isinstance(fit.state, Posterior)
+    small_likelihood.together(model, fit.data, fit.state, every, regress)
+    return problem, beta
 
 
 def _solve(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ sweep of VB is then one step of EM. The error of a log likelihood is about (numb
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -29,6 +29,7 @@ _COPIES = 1e8
 _RACE, _LONGEST, _KEPT = 60, 3000, 4  # steps of all starts, steps of the best ones, and the number of the best
 _AGAIN, _AT_ONCE = 200, 2**21  # steps of a bootstrap, and numbers held at a time
 _CLOSE = 1e-10  # relative change of the log likelihood at which a run ends
+_STILL = 1e-7  # change of a probability at which classes and regression stand still
 _NARROW = 1e-4  # share of a column's variance: towards narrower classes the likelihood has no maximum
 
 
@@ -86,6 +87,26 @@ def bootstrap(
             for weights, found, end in zip(drawn, shares, value, strict=True):
                 if np.isfinite(end):
                     yield weights, (found / np.maximum(found.sum(axis=0), 1e-300)).T
+
+
+def together(
+    model: Mixture, data: Data, q: Posterior, weights: np.ndarray, regress: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    """EM of classes whose probabilities depend on covariates: `regress` takes p(x | class) of each row (n, k), up to a
+    factor a row, and returns the probabilities of the classes after row and covariates are seen."""
+    problem = flat(model, data)._replace(weights=weights)
+    _, mean = problem.value_and_mean(_pack([np.asarray(leaf)[None] for leaf in jax.tree.leaves(q.blocks)]))
+    seen = np.where(weights > 0, weights, 1.0)
+    shares, before = problem.shares(mean)[0], np.inf
+    with np.errstate(all="ignore"):
+        for _ in range(_LONGEST):
+            _, mean = problem.value_and_mean(_COPIES * (shares @ problem.features))
+            terms = (problem.shares(mean)[0] / seen / shares.sum(axis=2, keepdims=True))[0].T
+            after = regress(terms / np.maximum(terms.max(axis=1, keepdims=True), 1e-300))
+            shares = (after * weights[:, None]).T[None]
+            if np.abs(after - before).max() < _STILL:
+                break
+            before = after
 
 
 def _climb(problem: Flat, shares: np.ndarray, steps: int, close: float = _CLOSE) -> tuple[np.ndarray, np.ndarray]:

@@ -191,6 +191,14 @@ def _fit_answer(fit: Fit) -> tuple[str, str] | None:
     """How many parts are in use, where the model has parts."""
     if isinstance(fit.model, Regressing):
         return _effects_answer(fit)
+    if isinstance(fit.model, Sequential) and not isinstance(fit.model, Decoding):
+        table = fit.columns()
+        noise = next(v for name, v in zip(table["noise of"], table["variance"], strict=True)
+                     if not name.startswith("state "))  # fmt: skip
+        seen = fit.model.fitted_steps(fit._with_labels(), fit._families(), fit.data.values)[0][:, 0]
+        left = min(noise / max(float(np.nanvar(seen)), 1e-300), 1.0)
+        name = fit.schema.used[0].name if fit.schema is not None else "the first column"
+        return f"{1.0 - left:.0%} signal", f"of the variation of {name}; the rest is noise"
     words, size = fit.model.words, fit.model.size
     held = len(fit.columns().get(words.part, ()))
     if not words.parts or not held:
@@ -270,26 +278,13 @@ def _fit_figures(fit: Fit, names: Sequence[str] | None) -> list[tuple[str, Calla
         found.append(("Topics", lambda: plots.topics(fit, relevance=NAMING), caption,
                       "; ".join(f"topic {k + 1}: {', '.join(str(word) for word, _ in words)}"
                                 for k, words in enumerate(fit.topics(5, NAMING)))))  # fmt: skip
-    if isinstance(fit.model, Loading):
-        caption = "What one standard deviation of a factor adds to each column, in standard deviations of the column."
-        found.append(("Loadings", lambda: plots.loadings(fit, names), caption, "Coloured squares; see the table."))
-    elif isinstance(fit.model, Decomposing):
+    found += _linear_figures(fit, names)
+    if isinstance(fit.model, Decomposing) and not isinstance(fit.model, Loading | Sequential):
         found.append(("Factors", lambda: plots.factors(fit), "The expected factors.", "Images of the factors."))
     if isinstance(fit.model, Decoding):
         caption = "The first column of the (first) sequence; the ribbon shows the probability of each state."
         found.append(("States", lambda: plots.states(fit), caption, "Line with a ribbon of states beneath it."))
-    if isinstance(fit.model, Sequential) and not isinstance(fit.model, Decoding):
-        steps = max(5, min(30, fit.data.values.x.shape[1] // 10))
-        caption = f"The first column with what the model makes of it, and the next {steps} steps with their intervals."
-        found.append(("The series", lambda: plots.forecast(fit, steps), caption, "Line with a fan of forecasts."))
-    if isinstance(fit.model, Regressing):
-        caption = "Each weight with its 95% interval; the intercept is in the table."
-        found.append(("Weights", lambda: plots.coefficients(fit), caption, "Dots with intervals; see the table."))
-        target, mean = fit.model.fitted(fit.state, fit.data)
-        left = 1.0 - np.square(target - mean).mean() / max(target.var(), 1e-300)
-        caption = f"Points on the dotted line are predicted exactly; {percent(left)} of the variance is explained."
-        found.append(("Predicted and observed", lambda: plots.predicted(fit), caption, "Dots along a diagonal."))
-    elif "weight" in fit.columns():
+    if not isinstance(fit.model, Regressing) and "weight" in fit.columns():
         found.append(("Weights", lambda: plots.weights(fit), "The share of each component; × marks those without data.",
                       "Bar chart of the weights; the numbers are in the table."))  # fmt: skip
     if any(key in fit.history for key in ("elbo", "log_evidence", "log_joint")):
@@ -305,6 +300,26 @@ def _fit_figures(fit: Fit, names: Sequence[str] | None) -> list[tuple[str, Calla
             ("Energies", lambda: plots.energies(fit), "Energies at some of the temperatures: neighbours overlap.",
              "Overlapping histograms."),
         ]  # fmt: skip
+    return found
+
+
+def _linear_figures(fit: Fit, names: Sequence[str] | None) -> list[tuple[str, Callable[[], Any], str, str]]:
+    """The same for factors, series and regressions."""
+    found: list[tuple[str, Callable[[], Any], str, str]] = []
+    if isinstance(fit.model, Loading):
+        caption = "What one standard deviation of a factor adds to each column, in standard deviations of the column."
+        found.append(("Loadings", lambda: plots.loadings(fit, names), caption, "Coloured squares; see the table."))
+    if isinstance(fit.model, Sequential) and not isinstance(fit.model, Decoding):
+        steps = max(5, min(30, fit.data.values.x.shape[1] // 10))
+        caption = f"The first column with what the model makes of it, and the next {steps} steps with their intervals."
+        found.append(("The series", lambda: plots.forecast(fit, steps), caption, "Line with a fan of forecasts."))
+    if isinstance(fit.model, Regressing):
+        caption = "Each weight with its 95% interval; the intercept is in the table."
+        found.append(("Weights", lambda: plots.coefficients(fit), caption, "Dots with intervals; see the table."))
+        target, mean = fit.model.fitted(fit.state, fit.data)
+        left = 1.0 - np.square(target - mean).mean() / max(target.var(), 1e-300)
+        caption = f"Points on the dotted line are predicted exactly; {percent(left)} of the variance is explained."
+        found.append(("Predicted and observed", lambda: plots.predicted(fit), caption, "Dots along a diagonal."))
     return found
 
 

@@ -13,6 +13,7 @@ from ..models._answers import Loading, Regressing, Sequential, require
 from ._style import GREY, axes_or_new, colour, column_names, plain
 
 _LEVELS = (0.9, 0.5)
+_WRITTEN = 200  # loadings that are written into their squares
 
 
 def coefficients(fit: Fit, axes: Any = None, most: int = 30) -> Any:
@@ -57,24 +58,25 @@ def _share(target: np.ndarray) -> tuple[float, float]:
 
 
 def loadings(fit: Fit, names: Sequence[str] | None = None, axes: Any = None) -> Any:
-    """The expected loadings as coloured squares, the strongest factor first, each column in units of its spread.
-
-    `names` are those of the columns.
-    """
+    """The expected loadings, a line for each column (of these `names`), the strongest factor first, in units of the
+    column's spread; each is written into its square where there are few."""
     found = require(fit.model, Loading).relative_loadings(fit._families())
     names = None if names is None else column_names(names, found.shape[1])
     table = fit.columns()
-    order = np.asarray(table["factor"]) - 1
-    axes = axes_or_new(axes, max(4.0, 0.28 * found.shape[1] + 1.6), 0.35 * len(found) + 1.2)
+    shown = found[np.asarray(table["factor"]) - 1].T
+    d, k = shown.shape
+    axes = axes_or_new(axes, min(0.8 * k + 2.6, 8.0), min(0.26 * d + 1.3, 12.0))
     limit = float(np.abs(found).max()) or 1.0
-    image = axes.imshow(found[order], cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
-    axes.set_yticks(
-        range(len(order)), [f"{k + 1} ({share:.0%})" for k, share in zip(order, table["explained"], strict=True)]
-    )
-    if names is not None:
-        axes.set_xticks(range(len(names)), [plain(name) for name in names], rotation=90, fontsize=8)
-    axes.set(xlabel="column", ylabel="factor (share of variance)")
-    axes.figure.colorbar(image, ax=axes, label="loading / spread")
+    axes.imshow(shown, cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
+    if d * k <= _WRITTEN:
+        for row, column in np.ndindex(d, k):
+            dark = abs(shown[row, column]) > 0.6 * limit
+            axes.text(column, row, f"{shown[row, column]:.2f}".replace("-", "−"), ha="center", va="center", fontsize=7,
+                      color="white" if dark else "black")  # fmt: skip
+    shares = zip(table["factor"], table["explained"], strict=True)
+    axes.set_xticks(range(k), [f"{factor}\n{share:.0%}" for factor, share in shares], fontsize=8)
+    axes.set_yticks(range(d), [plain(name) for name in names] if names is not None else range(1, d + 1), fontsize=8)
+    axes.set_xlabel("factor, and its share of the variance", fontsize=8)
     return axes
 
 
@@ -103,5 +105,5 @@ def forecast(fit: Fit, n: int, column: int = 0, axes: Any = None, *, recent: int
     axes.plot(ahead, np.append(signal[-1], future.mean[:, column]), color=colour(1), label="forecast")
     named = fit.schema.used[column].name if fit.schema is not None else f"column {column + 1}"
     axes.set(xlabel="step", ylabel=named)
-    axes.legend(frameon=False, fontsize=8, ncols=2)
+    axes.legend(frameon=False, fontsize=8, ncols=5, loc="lower left", bbox_to_anchor=(0.0, 1.0))
     return axes

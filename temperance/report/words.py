@@ -9,6 +9,7 @@ import numpy as np
 
 from ..comparison.comparison import NOT_REACHED, Cell, Comparison
 from ..comparison.names import size_of, sized
+from ..models._answers import Decoding, Smoothing, Topical
 from ..summary import layout
 
 if TYPE_CHECKING:
@@ -203,7 +204,13 @@ def fit_sentences(fit: Fit) -> list[str]:
     size = size_of(fit.model)
     what = f" with {sized(size[1], size[0])}" if size else ""
     name = f"{_capital(fit.model.words.article)} {type(fit.model).__name__}"
-    lines = [f"{name}{what} was fitted to {fit.data.size:,} data by {fit.method.name}."]
+    several = "row" if fit.schema is not None else "datum"
+    if isinstance(fit.model, Smoothing):
+        several = "step" if isinstance(fit.model, Decoding) else "sequence"
+    elif isinstance(fit.model, Topical):
+        several = "document"
+    data = f"{fit.data.size:,} {several if fit.data.size == 1 else {'datum': 'data'}.get(several, several + 's')}"
+    lines = [f"{name}{what} was fitted to {data} by {fit.method.name}."]
     if fit.log_evidence is not None:
         between = "" if fit.bracket is None else f", between {fit.bracket[0]:.2f} and {fit.bracket[1]:.2f}"
         lines.append(f"The log evidence is {fit.log_evidence:.2f}{between}.")

@@ -25,6 +25,7 @@ def survey(path, n=120):
     )
     lines = [f"{i};{str(age).replace('.', ',')};{smokes};{visits}" for i, age, smokes, visits in rows]
     lines[4] = "1005;;;"  # nothing is known of it, but it is a row
+    lines[7] = f"1008;-99;{'yes' if old[7] else 'no'};k.A."
     path.write_text("\n".join(["id;age;smokes;visits", *lines]) + "\n")
     return old
 
@@ -32,9 +33,10 @@ def survey(path, n=120):
 def test_groups_of_a_european_survey(tmp_path, capsys):
     old = survey(tmp_path / "survey.csv")
     folder = tmp_path / "found"
-    assert main(["groups", str(tmp_path / "survey.csv"), "--most", "3", "--out", str(folder), "--format", "text"]) == 0
+    command = ["groups", str(tmp_path / "survey.csv"), "--most", "3", "--out", str(folder), "--format", "text"]
+    assert main([*command, "--columns", "2:4", "--na", "-99"]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("left out  id: id")
+    assert "left out  id: id" in shown and "age: real, 2 missing" in shown and "'k.A.' is missing" in shown
     assert "2 groups (probability" in shown
     assert "Group A, " in shown and "smokes yes" in shown and "high age" in shown
     low, high = (float(end) / 100 for end in re.search(r"Group B, \d+% \((\d+)% to (\d+)%\)", shown).groups())
@@ -49,10 +51,12 @@ def test_groups_of_a_european_survey(tmp_path, capsys):
     for row in rows:
         assert abs(float(row["probability of A"]) + float(row["probability of B"]) - 1) < 1e-4
     again = ["predict", str(folder / "fit.tp"), str(tmp_path / "survey.csv"), "--format", "json"]
-    assert main(again) == 0 and len(json.loads(capsys.readouterr().out)) == 120
+    assert main(again) == 0  # --na is remembered
+    told = json.loads(capsys.readouterr().out)
+    assert [row["class"] for row in told] == list(found)
     assert tp.load(folder / "fit.tp").model.n_components == 2
     page = (folder / "report.html").read_text("utf-8")
-    assert "For a paper" in page and "aBIC" in page
+    assert "For a paper" in page and "aBIC" in page and "The columns" in page and "<strong>2 groups</strong>" in page
     with (folder / "sizes.csv").open() as file:
         assert [row["classes"] for row in csv.DictReader(file)] == ["1", "2", "3"]
 

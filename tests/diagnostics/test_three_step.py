@@ -110,3 +110,26 @@ def test_covariates_as_people_have_them():
         fit.classes_by(more, reference="Z")
     with pytest.raises(InvalidParameter, match="correction must be one of"):
         fit.classes_by(more, correction="four-step")
+
+
+def test_one_step_is_the_maximum_of_the_whole_likelihood():
+    """Two classes of five yes or no that depend on a covariate: all parameters at once, by BFGS."""
+    rng = np.random.default_rng(5)
+    z = rng.normal(size=300)
+    z = (z - z.mean()) / z.std()
+    x = rng.uniform(size=300) < 1 / (1 + np.exp(0.4 + 1.1 * z))
+    answers = (rng.uniform(size=(300, 5)) < np.where(x[:, None], 0.75, 0.2)).astype(float)
+
+    def lost(at):
+        p = 1 / (1 + np.exp(-at[2:].reshape((2, 5))))
+        log = answers @ np.log(p).T + (1 - answers) @ np.log1p(-p).T
+        first = np.stack([np.zeros(300), at[0] + at[1] * z], axis=1)
+        first -= np.logaddexp(0, first[:, 1])[:, None]
+        return -np.logaddexp(*(log + first).T).sum() + 0.005 * at[1] ** 2  # the weak prior of slopes
+
+    best = minimize(lost, np.r_[0.0, -0.5, np.full(5, -1.0), np.full(5, 1.0)], method="BFGS").x
+    fit = tp.fit(tp.ClassMixture(2), {f"q{j}": answers[:, j] for j in range(5)}, tp.VB(restarts=5))
+    label = "A" if fit.profiles().items[0].estimate[0] < 0.5 else "B"
+    found = fit.classes_by({"z": z}, reference=label, correction="one-step", replicates=0)
+    np.testing.assert_allclose(found.estimate[0], best[:2], atol=2e-3)
+    assert (fit.classes_by({"z": z}, correction="one-step", replicates=5).standard_error > 0).all()

@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 from scipy.stats import beta as beta_law
 
 import temperance as tp
-from temperance.errors import InvalidData
+from temperance.errors import InvalidData, UnsupportedMethod
 from temperance.kernels import small_mixture
 from temperance.models._answers import compiled_occupancy
 from temperance.numerics import keys
@@ -210,3 +210,31 @@ def test_a_class_is_described_by_the_names_of_the_columns():
     low, high = (beta_law.ppf(tail, 16, 6) for tail in (0.05, 0.95))
     (item,) = [item for item in fit.model.pair.profile(fit.posterior["components"], 0.9) if item.column == "smokes"]
     assert (item.low[0], item.high[0]) == pytest.approx((low, high))
+
+
+def test_contributions_are_those_of_the_evidence_where_classes_are_certain():
+    """One class for each half against one class for all, column by column, by the exact evidence of one class."""
+    z = np.repeat([0, 1], 20)
+    table = tp.read_table({"x": RNG.normal(100.0 * z, 1.0), "visits": RNG.poisson(3, 40), "idle": ["no", "yes"] * 20})
+    fit = tp.fit(tp.ClassMixture(2), table, tp.VB(restarts=3))
+    found = fit.contributions()
+    assert next(iter(found)) == "x" and found["x"] > 50 and found["visits"] < 3 and found["idle"] < 0
+
+    def evidence(rows, prior):
+        a, b = float(prior.inner.shape[0, 0]), float(prior.inner.rate[0, 0])
+        y = table["visits"][rows]
+        return a * np.log(b) - gammaln(a) + gammaln(a + y.sum()) - (a + y.sum()) * np.log(b + len(y))
+
+    prior = fit.model.prior["components"].factors["count"]
+    split = sum(evidence(z == k, prior) for k in (0, 1)) - evidence(z >= 0, prior)
+    assert found["visits"] == pytest.approx(split, abs=1e-6)
+    with pytest.raises(UnsupportedMethod, match="contribute"):
+        tp.fit(tp.GaussianMixture(1), table["x"][:, None]).contributions()
+
+
+def test_weights_of_a_table_are_weights():
+    frame = {"x": RNG.normal(size=12), "w": RNG.uniform(0.5, 2.0, 12)}
+    table = tp.read_table(frame, kinds={"w": "weight"})
+    one = tp.fit(tp.ClassMixture(1), table)
+    other = tp.fit(tp.ClassMixture(1), {"x": frame["x"]}, weights=frame["w"] / frame["w"].mean())
+    assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-9)

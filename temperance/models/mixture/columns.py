@@ -106,7 +106,7 @@ class ColumnsPair(ProductPair):
         if empty:
             raise InvalidData(f"column {empty[0]!r} of {table.name} has no value at all")
         factors = {name: self._factor(name, columns) for name, columns in layout(Schema(bare)).items()}
-        return self._with(factors=factors, schema=Schema(bare))
+        return self._with(factors=factors, schema=Schema(bare, missing=table.schema.missing))
 
     def _with(self, **changes: Any) -> Self:
         return rebuilt(
