@@ -20,7 +20,19 @@ from jax.experimental.compilation_cache import compilation_cache
 import temperance as tp
 from temperance import errors
 from temperance.inference import run
-from temperance.programs import CASES, clear, compilation, environment, identity, optimise, program, show, store, warm
+from temperance.inference.progress import words
+from temperance.programs import (
+    CASES,
+    clear,
+    compilation,
+    environment,
+    identity,
+    optimise,
+    program,
+    show,
+    store,
+    warm,
+)
 from temperance.programs import program as decorator
 from temperance.programs.program import _EXECUTABLES, Program
 
@@ -538,3 +550,16 @@ def test_every_common_case_runs(folder, case):
     kept = [item.name.split("-")[0] for item in show()]
     expected = 0 if case == "topics" else 1  # topics go through a Numba kernel
     assert kept.count("start") == kept.count("chunk") == expected
+
+
+def test_the_progress_line_says_that_something_is_compiled():
+    seen = []
+
+    @program
+    def noticed(x):
+        seen.append(words())
+        return x
+
+    noticed(np.zeros(3))
+    assert seen == ["compiling (first time for this shape)"]
+    assert words() == ""

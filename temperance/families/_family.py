@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -138,6 +138,13 @@ def _flatten(leaf: Array, kind: str, dual: bool = False) -> Array:
     return (leaf[..., rows, columns] + leaf[..., columns, rows]) * scale
 
 
+class ClosedForm(NamedTuple):
+    """What `closed_form` makes of a function that returns both."""
+
+    log_normaliser: Callable[[Any], Array]
+    value_and_mean: Callable[[Any], tuple[Array, Any]]
+
+
 def family_line(family: Any) -> str:
     """A family in a few words: its name and its batch."""
     batch = " × ".join(map(str, getattr(family, "batch_shape", ())))
@@ -168,9 +175,12 @@ class Family(Card, Module):
     else:
         natural: eqx.AbstractVar[Any]  # a field, or a property of a family made of families
 
-    @abstractmethod
+    closed: ClassVar[ClosedForm | None] = None  # A(η) and ∇A(η), where they have a closed form
+
     def log_normaliser(self) -> Float[Array, "*b"]:
         """A(η)."""
+        assert self.closed is not None, "a family without a closed form says how A(η) is computed"
+        return self.closed.log_normaliser(self.natural)
 
     @abstractmethod
     def is_proper(self) -> Bool[Array, "*b"]:
@@ -221,10 +231,12 @@ class Family(Card, Module):
 
     def mean(self) -> Any:
         """E[t(θ)] = ∇A(η)."""
-        return jax.grad(lambda natural: jnp.sum(self.with_natural(natural).log_normaliser()))(self.natural)
+        return self.value_and_mean()[1]
 
     def value_and_mean(self) -> tuple[Float[Array, "*b"], Any]:
         """(A(η), ∇A(η)) together, sharing the factorisation that both need."""
+        if self.closed is not None:  # nothing to differentiate, which takes longer to trace
+            return self.closed.value_and_mean(self.natural)
         value, pull = jax.vjp(lambda natural: self.with_natural(natural).log_normaliser(), self.natural)
         return value, pull(jnp.ones_like(value))[0]
 
@@ -261,10 +273,10 @@ class Family(Card, Module):
         return self.with_natural(self.natural - message)
 
 
-def closed_form(value_and_mean: Callable[[Any], tuple[Array, Any]]) -> Callable[[Any], Array]:
-    """A log normaliser whose derivative rule is a closed form that shares its factorisation.
+def closed_form(value_and_mean: Callable[[Any], tuple[Array, Any]]) -> ClosedForm:
+    """A(η) with a derivative rule that shares the factorisation of `value_and_mean(natural)`, which returns (A, ∇A).
 
-    `value_and_mean(natural)` returns (A, ∇A). The result may be differentiated in either mode and again.
+    Both may be differentiated in either mode and again.
     """
     # Traced once for all of its uses in a sweep, and in others of the same shape.
     value_and_mean = jax.jit(value_and_mean)
@@ -279,4 +291,4 @@ def closed_form(value_and_mean: Callable[[Any], tuple[Array, Any]]) -> Callable[
         value, mean = value_and_mean(natural)
         return value, mean.dot(tangent)
 
-    return log_normaliser
+    return ClosedForm(log_normaliser, value_and_mean)

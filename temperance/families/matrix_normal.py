@@ -23,7 +23,7 @@ from ..numerics.linalg import (
     transposed_solve,
 )
 from ..numerics.special import steady_log
-from ._family import LOG_2PI, Family, Vector, closed_form
+from ._family import LOG_2PI, ClosedForm, Family, Vector, closed_form
 from ._located import Located
 from ._parameters import as_arrays, parameters, positive_definite, require_finite_positive
 from .normal_gamma import gamma_terms, match_scalar_precision, sample_scalar_precision
@@ -51,13 +51,11 @@ def _value_and_mean(natural: MatrixNormalVector) -> tuple[Float[Array, "*b"], Ma
     return value, MatrixNormalVector(centre, -0.5 * (d * explicit_inverse(factor) + _square(centre)))
 
 
-_log_normaliser = closed_form(_value_and_mean)
-
-
 class MatrixNormal(Family):
     """W (k × d) with E[W] = mean, whose columns are independent with the covariance precision⁻¹ (k × k)."""
 
     natural: MatrixNormalVector
+    closed: ClassVar[ClosedForm | None] = closed_form(_value_and_mean)
 
     def __init__(self, mean: ArrayLike, precision: ArrayLike):
         centre, matrix = parameters(mean=(mean, 2), precision=(precision, 2))
@@ -76,9 +74,6 @@ class MatrixNormal(Family):
     def covariance(self) -> Float[Array, "*b k k"]:
         """The covariance of the rows, the same for every column."""
         return explicit_inverse(cholesky(self.natural.gram))
-
-    def log_normaliser(self) -> Float[Array, "*b"]:
-        return _log_normaliser(self.natural)
 
     def is_proper(self) -> Bool[Array, "*b"]:
         return is_positive_definite(self.natural.gram)
@@ -145,14 +140,12 @@ def _gamma_value_and_mean(
     return value + 0.5 * d * (k * LOG_2PI - log_det(factor)), mean
 
 
-_gamma_log_normaliser = closed_form(_gamma_value_and_mean)
-
-
 class MatrixNormalGamma(Located):
     """λ ~ Gamma(dof/2, rate = scatter/2), and W | λ with E[W] = mean (k × d), whose columns are independent
     with the covariance (λ · pseudo_inputs)⁻¹: the k × k matrix acts as the sum of z zᵀ of imaginary data."""
 
     natural: MatrixNormalGammaVector
+    closed: ClassVar[ClosedForm | None] = closed_form(_gamma_value_and_mean)
 
     def __init__(self, mean: ArrayLike, pseudo_inputs: ArrayLike, dof: ArrayLike, scatter: ArrayLike):
         centre, inputs, freedom, spread = parameters(
@@ -178,9 +171,6 @@ class MatrixNormalGamma(Located):
     @property
     def scatter(self) -> Float[Array, "*b"]:
         return self.natural.second - jnp.sum(self.location * self.natural.cross, axis=(-2, -1))
-
-    def log_normaliser(self) -> Float[Array, "*b"]:
-        return _gamma_log_normaliser(self.natural)
 
     def is_proper(self) -> Bool[Array, "*b"]:
         return is_positive_definite(self.natural.gram) & (self.dof > 0) & (self.scatter > 0)

@@ -21,7 +21,7 @@ from ..numerics.linalg import (
     transposed_solve_vector,
     whiten,
 )
-from ._family import LOG_2PI, Vector, closed_form
+from ._family import LOG_2PI, ClosedForm, Vector, closed_form
 from ._located import Located
 from ._pair import Pair
 from ._parameters import as_arrays, parameters, positive_definite
@@ -93,14 +93,12 @@ def _value_and_mean(
     return value, mean
 
 
-_log_normaliser = closed_form(_value_and_mean)
-
-
 class MatrixNormalWishart(Located):
     """Λ ~ Wishart(dof, scatter), and W | Λ with E[W] = mean (d × p), rows of covariance Λ⁻¹ and columns of
     covariance pseudo_inputs⁻¹ (a p × p matrix that acts as the sum of x xᵀ of imaginary data)."""
 
     natural: MatrixNormalWishartVector
+    closed: ClassVar[ClosedForm | None] = closed_form(_value_and_mean)
 
     def __init__(self, mean: ArrayLike, pseudo_inputs: ArrayLike, dof: ArrayLike, scatter: ArrayLike):
         m, v, nu, s = parameters(mean=(mean, 2), pseudo_inputs=(pseudo_inputs, 2), dof=(dof, 0), scatter=(scatter, 2))
@@ -126,9 +124,6 @@ class MatrixNormalWishart(Located):
     @property
     def scatter(self) -> Float[Array, "*b d d"]:
         return _scatter(self.natural)
-
-    def log_normaliser(self) -> Float[Array, "*b"]:
-        return _log_normaliser(self.natural)
 
     def is_proper(self) -> Bool[Array, "*b"]:
         proper_inputs = is_positive_definite(self.natural.inputs)

@@ -27,7 +27,7 @@ from ..numerics.linalg import (
     transposed_solve_vector,
 )
 from ..numerics.random import normal
-from ._family import LOG_2PI, Family, Vector, closed_form
+from ._family import LOG_2PI, ClosedForm, Family, Vector, closed_form
 from ._pair import Pair
 from ._parameters import as_arrays, as_float, parameters, positive_definite, require
 
@@ -51,9 +51,6 @@ def _value_and_mean(natural: NormalVector) -> tuple[Float[Array, "*b"], NormalVe
     return value, NormalVector(centre, -0.5 * (gram(half) + outer(centre, centre)))
 
 
-_log_normaliser = closed_form(_value_and_mean)
-
-
 _invert = jax.jit(lambda matrix: explicit_inverse(cholesky(matrix)))
 
 
@@ -61,6 +58,7 @@ class Normal(Family):
     """p(x) = N(x | mean, covariance), kept as the precision and the precision times the mean."""
 
     natural: NormalVector
+    closed: ClassVar[ClosedForm | None] = closed_form(_value_and_mean)
 
     def __init__(self, mean: ArrayLike, covariance: ArrayLike | None = None, *, precision: ArrayLike | None = None):
         require((covariance is None) != (precision is None), "give exactly one of covariance and precision")
@@ -83,9 +81,6 @@ class Normal(Family):
     @property
     def covariance(self) -> Float[Array, "*b d d"]:
         return explicit_inverse(cholesky(self.natural.precision))
-
-    def log_normaliser(self) -> Float[Array, "*b"]:
-        return _log_normaliser(self.natural)
 
     def is_proper(self) -> Bool[Array, "*b"]:
         return is_positive_definite(self.natural.precision)

@@ -16,7 +16,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..numerics.random import log_gamma_variate, normal
 from ..numerics.special import digamma, inverse_wishart_gap, log_gamma, steady_log
-from ._family import LOG_2PI, Vector, closed_form
+from ._family import LOG_2PI, ClosedForm, Vector, closed_form
 from ._located import Located
 from ._pair import Pair
 from ._parameters import as_arrays, parameters, require_finite_positive
@@ -104,11 +104,10 @@ def _value_and_mean(natural: Any) -> tuple[Float[Array, "*b"], Any]:
     return value + 0.5 * d * (LOG_2PI - jnp.log(natural.count)), mean
 
 
-_log_normaliser = closed_form(_value_and_mean)
-
-
 class _NormalGamma(Located):
     """λ ~ Gamma(dof/2, rate = scatter/2) and μ | λ ~ N(mean, I/(pseudo_count · λ)), for a `vector` of either kind."""
+
+    closed: ClassVar[ClosedForm | None] = closed_form(_value_and_mean)
 
     vector: ClassVar[Any]
 
@@ -140,9 +139,6 @@ class _NormalGamma(Located):
     @property
     def scatter(self) -> Float[Array, "*b"]:
         return self.natural.second - _square(self.natural.first, self.natural.first, self.vector) / self.natural.count
-
-    def log_normaliser(self) -> Float[Array, "*b"]:
-        return _log_normaliser(self.natural)
 
     def is_proper(self) -> Bool[Array, "*b"]:
         return (self.natural.count > 0) & (self.dof > 0) & (self.scatter > 0)

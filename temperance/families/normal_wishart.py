@@ -23,7 +23,7 @@ from ..numerics.linalg import (
 )
 from ..numerics.random import normal
 from ..numerics.special import log_gamma
-from ._family import LOG_2PI, Family, Vector, closed_form
+from ._family import LOG_2PI, ClosedForm, Family, Vector, closed_form
 from ._located import Located
 from ._pair import Pair
 from ._parameters import as_arrays, parameters, positive_definite, require_finite_positive
@@ -111,9 +111,6 @@ def _value_and_mean(natural: NormalWishartVector) -> tuple[Float[Array, "*b"], N
     return value, mean
 
 
-_log_normaliser = closed_form(_value_and_mean)
-
-
 class NormalWishart(Located):
     """Λ ~ Wishart(dof, scatter) with E[Λ] = dof · scatter⁻¹, and μ | Λ ~ N(mean, (pseudo_count · Λ)⁻¹).
 
@@ -121,6 +118,7 @@ class NormalWishart(Located):
     """
 
     natural: NormalWishartVector
+    closed: ClassVar[ClosedForm | None] = closed_form(_value_and_mean)
 
     def __init__(self, mean: ArrayLike, pseudo_count: ArrayLike, dof: ArrayLike, scatter: ArrayLike):
         m, v, nu, s = parameters(mean=(mean, 1), pseudo_count=(pseudo_count, 0), dof=(dof, 0), scatter=(scatter, 2))
@@ -145,9 +143,6 @@ class NormalWishart(Located):
     @property
     def scatter(self) -> Float[Array, "*b d d"]:
         return _scatter(self.natural)
-
-    def log_normaliser(self) -> Float[Array, "*b"]:
-        return _log_normaliser(self.natural)
 
     def is_proper(self) -> Bool[Array, "*b"]:
         count = jnp.where(self.natural.count > 0, self.natural.count, 1.0)

@@ -12,7 +12,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Key
 from ..numerics.linalg import cholesky, explicit_inverse, is_positive_definite, log_det, transposed_solve
 from ..numerics.random import log_gamma_variate, normal
 from ..numerics.special import inverse_wishart_gap, log_multigamma, multidigamma
-from ._family import Family, Vector, closed_form
+from ._family import ClosedForm, Family, Vector, closed_form
 from ._parameters import as_arrays, is_traced, parameters, positive_definite, require
 
 # Stands for zero on the boundary of the domain, where a logarithm must stay finite.
@@ -95,13 +95,11 @@ def _value_and_mean(natural: WishartVector) -> tuple[Float[Array, "*b"], Wishart
     return log_wishart_normaliser(factor, dof), mean
 
 
-_log_normaliser = closed_form(_value_and_mean)
-
-
 class Wishart(Family):
     """Precision matrices Λ with E[Λ] = dof · scatter⁻¹."""
 
     natural: WishartVector
+    closed: ClassVar[ClosedForm | None] = closed_form(_value_and_mean)
 
     def __init__(self, dof: ArrayLike, scatter: ArrayLike):
         nu, s = parameters(dof=(dof, 0), scatter=(scatter, 2))
@@ -117,9 +115,6 @@ class Wishart(Family):
     @property
     def scatter(self) -> Float[Array, "*b d d"]:
         return self.natural.scatter
-
-    def log_normaliser(self) -> Float[Array, "*b"]:
-        return _log_normaliser(self.natural)
 
     def is_proper(self) -> Bool[Array, "*b"]:
         return (self.natural.dof > -2.0) & is_positive_definite(self.natural.scatter)

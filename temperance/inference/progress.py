@@ -28,7 +28,7 @@ class Progress:
             yield lambda step, info: None
             return
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import MofNCompleteColumn, ProgressColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
         from rich.text import Text
 
@@ -40,7 +40,7 @@ class Progress:
 
         columns: list[Any] = [
             TextColumn("{task.description}"),
-            BarColumn(),
+            _bar_or_words(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[bound]}"),
             TextColumn("{task.fields[rate]}"),
@@ -55,6 +55,26 @@ class Progress:
                 bar.update(task, completed=step, bound=_bound(info), rate=f"{speed:.0f}/s" if speed else "")
 
             yield report
+
+
+def words() -> str:
+    """What stands in the place of the bar while nothing moves."""
+    from ..programs import compiling
+
+    return "compiling (first time for this shape)" if compiling() else ""
+
+
+def _bar_or_words() -> Any:
+    """A column that asks for them at every refresh, from a thread of its own."""
+    from rich.progress import BarColumn
+    from rich.text import Text
+
+    class Column(BarColumn):
+        def render(self, task: Any) -> Any:
+            said = words()
+            return Text(said) if said else super().render(task)
+
+    return Column()
 
 
 def as_progress(show: bool | Progress | None) -> Progress:
@@ -78,12 +98,12 @@ class Grid(Progress):
             yield
             return
         from rich.console import Console
-        from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as Bar
+        from rich.progress import TextColumn
 
         columns: list[Any] = [
             TextColumn("{task.description}"),
-            BarColumn(),
+            _bar_or_words(),
             TextColumn("{task.fields[done]}"),
             TextColumn("{task.fields[bound]}"),
             TextColumn("{task.fields[left]}"),
@@ -95,7 +115,7 @@ class Grid(Progress):
     def cell(self, label: str) -> Iterator[None]:
         """One fit of the grid."""
         self._label, began = label, time.perf_counter()
-        self._show(0.0, "compiling")
+        self._show(0.0, "")
         yield
         self.left.finish(time.perf_counter() - began)
 

@@ -81,24 +81,25 @@ def run(
     numbers = range(getattr(method, "restarts", 1))[which]
     first = data.sample if isinstance(data, Streamed) else data
     kinds = tuple(filter(None, (model.kind_of_restart(number, first) for number in numbers))) if method.varied else ()
-    carry = _first_carry(engine, compiled, model, first, keys, start, kinds)
-    history: list[dict[str, np.ndarray]] = []
-    if checkpoint is not None:
-        carry, history = _resume(checkpoint, compiled, model, data, keys, carry, tol)
-    pieces = data.pieces(int(carry.steps)) if isinstance(data, Streamed) else itertools.repeat(data)
     strict = which == slice(None) or not method.may_fail  # of a few restarts some may fail, as long as not all do
     # Chunks of a fifth of a second: smooth progress, prompt interruption, no visible cost.
     pace = Pace(budget, tol, 1.0 if progress.silent else 0.2, 1 if isinstance(data, Streamed) else CAPACITY)
-    with progress.task(method.name, budget * method.sweeps) as report, _closing(pieces), Interruption() as interruption:
-        for moved, part in _chunks(steps, (compiled, model, keys), pieces, carry, pace, interruption):
-            carry = moved
-            history.append(part)
-            if strict:
-                taken = len(jax.tree.leaves(part)[0])
-                check(method, model, part, history[-2] if len(history) > 1 else None, int(carry.steps) - taken, first)
-            if checkpoint is not None:
-                checkpoint.save(carry, history)
-            report(int(carry.steps) * method.sweeps, part)
+    history: list[dict[str, np.ndarray]] = []
+    with progress.task(method.name, budget * method.sweeps) as report:
+        carry = _first_carry(engine, compiled, model, first, keys, start, kinds)
+        if checkpoint is not None:
+            carry, history = _resume(checkpoint, compiled, model, data, keys, carry, tol)
+        pieces = data.pieces(int(carry.steps)) if isinstance(data, Streamed) else itertools.repeat(data)
+        with _closing(pieces), Interruption() as interruption:
+            for moved, part in _chunks(steps, (compiled, model, keys), pieces, carry, pace, interruption):
+                carry = moved
+                history.append(part)
+                if strict:
+                    taken = len(jax.tree.leaves(part)[0])
+                    check(method, model, part, [None, *history][-2], int(carry.steps) - taken, first)
+                if checkpoint is not None:
+                    checkpoint.save(carry, history)
+                report(int(carry.steps) * method.sweeps, part)
     if checkpoint is not None:
         checkpoint.save(carry, history, now=True)
     if method.exact and not np.asarray(carry.done).all():

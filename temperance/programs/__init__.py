@@ -11,8 +11,8 @@
 """
 
 from .fork import refuse_after_fork
-from .program import Program, optimise, program
+from .program import Program, compiling, optimise, program
 from .store import clear, show
 from .warm import CASES, warm
 
-__all__ = ["CASES", "Program", "clear", "optimise", "program", "refuse_after_fork", "show", "warm"]
+__all__ = ["CASES", "Program", "clear", "compiling", "optimise", "program", "refuse_after_fork", "show", "warm"]

@@ -20,7 +20,11 @@ import numpy as np
 from .._uncollected import uncollected
 
 # Fewer passes of the compiler: several times faster to compile, up to six times slower to run.
-CHEAP: Mapping[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0}
+CHEAP: Mapping[str, Any] = {
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_backend_optimization_level": 0,
+    "xla_cpu_parallel_codegen_split_count": 2,  # 32 unless told, and each part costs as much as a small program
+}
 # A little slower to compile than that, and of small arrays as fast as what is optimised wholly.
 MIDDLING: Mapping[str, Any] = {**CHEAP, "xla_backend_optimization_level": 1}
 # Numbers read and written in one call from which the next step of optimisation pays even in the first run.

@@ -186,6 +186,11 @@ def _find(key: Hashable, make: Callable[[], Executable]) -> Executable:
     return made
 
 
+def compiling() -> bool:
+    """Whether some thread is making an executable that this process has not had before."""
+    return bool(_COMPILING)
+
+
 def _forget(key: Hashable, executable: Executable) -> None:
     with _LOCK:
         if _EXECUTABLES.get(key) is executable:

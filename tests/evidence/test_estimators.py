@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.interpolate import PchipInterpolator
 
 from temperance.evidence.bracket import bracket, crossed, intersect, outwards, riemann
 from temperance.evidence.multistate import multistate
 from temperance.evidence.reweighting import bar, log_ratios
 from temperance.evidence.stepping_stone import reverse_stepping_stone, stepping_stone
 from temperance.evidence.tempered import Estimate, combine
-from temperance.evidence.thermodynamic import fit_tail, integrate, thermodynamic
+from temperance.evidence.thermodynamic import fit_tail, hermite_integral, integrate, thermodynamic
 from tests.evidence import toy
 from tests.tiers import with_slow
 
@@ -168,3 +169,13 @@ def test_ensembles_that_disagree_have_a_larger_error() -> None:
     assert together.log_evidence == 1.5
     assert together.standard_error == pytest.approx(np.std([0, 1, 2, 3], ddof=1) / 2)
     assert combine([Estimate(0.0, 0.1), Estimate(0.1, 0.1)]).standard_error == pytest.approx(0.1 / np.sqrt(2))
+
+
+@pytest.mark.parametrize("points", range(2, 9))
+def test_the_cubic_through_the_averages_is_scipys(points: int) -> None:
+    rng = np.random.default_rng(points)
+    for rounding in (0, 12):  # whole numbers have ties, and slopes of zero
+        for _ in range(50):
+            x = np.sort(np.append(rng.uniform(size=points - 2), [0.0, 1.0]))
+            y = np.round(3.0 * rng.normal(size=points), rounding)
+            assert hermite_integral(x, y) == pytest.approx(PchipInterpolator(x, y).integrate(0, 1), abs=1e-12)
