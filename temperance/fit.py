@@ -386,7 +386,7 @@ def _fit(
     try:
         result = complete.result(model, arrays, done)
     except NumericalFailure:
-        if done.interrupted or run is not here or complete.instead(None) is None:
+        if done.interrupted or run is not here or not complete.instead(model, None):
             raise
 
     interrupted = done.interrupted
@@ -403,10 +403,10 @@ def _fit(
         result = result and complete.improve(fold_in(as_key(seed), 1), model, arrays, result, again)
     except KeyboardInterrupt:
         interrupted = True
-    other = None if interrupted or run is not here else complete.instead(result)
-    if other is not None:
-        closer = _fit(model, arrays, other, seed, progress)
-        note = f"{method.name} found no way from the prior, so its path begins at the best fit of VB, widened"
+    others = () if interrupted or run is not here else complete.instead(model, result)
+    closer = _closer(others, model, arrays, seed, progress, needed=result is None)
+    if closer is not None:
+        note = f"{method.name} found no way from the prior, so this is by {closer.method.name} from the best fits of VB"
         seconds = time.perf_counter() - started
         return dataclasses.replace(closer, method=method, seconds=seconds, notes=(*closer.notes, note))
     if interrupted:
@@ -432,6 +432,18 @@ def _fit(
         notes=(*model.notes(kept), *result.notes, *((keep.failure,) if keep is not None and keep.failure else ())),
         interrupted=interrupted,
     )
+
+
+def _closer(
+    others: tuple[Method, ...], model: Model, arrays: Any, seed: Any, progress: Any, needed: bool
+) -> Fit | None:
+    """The first of these methods that converges; none, or the last if a fit is `needed`, where none does."""
+    found = None
+    for other in others:
+        found = _fit(model, arrays, other, seed, progress)
+        if found.converged:
+            return found
+    return found if needed else None
 
 
 def refit(fit: Fit, method: Method, seed: Any, model: Model | None = None) -> Fit:

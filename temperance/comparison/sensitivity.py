@@ -61,7 +61,8 @@ class PriorSensitivity:
         return pd.DataFrame(self.rows())
 
     def __str__(self) -> str:
-        from ..report.words import join, percent, sized
+        from ..report.words import join, percent
+        from .names import sized
 
         if not self.changed:
             return "No prior of these models can be made wider or narrower."

@@ -7,6 +7,7 @@ widens it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from .bracket import WIDTH
 from .reweighting import log_ratios
 from .tempered import Estimate, few
 from .weights import downwards, effective_draws, upwards
+from .witnesses import CLOSER, Bound, contradictions
 
 _APART = 3.0  # standard errors between two estimates of one number that are too many
 _AGREEING = 0.7  # of the populations: with fewer effective ones the error of their average says little
@@ -32,7 +34,9 @@ class Judged(NamedTuple):
     bracket: tuple[float, float] | None
 
 
-def judge(forward: np.ndarray, backward: np.ndarray, log_start: float) -> Judged:
+def judge(
+    forward: np.ndarray, backward: np.ndarray, log_start: float, bounds: Callable[[], Sequence[Bound]] = tuple
+) -> Judged:
     """From the log weights (population, particle, step) of particles for the temperature after theirs, and of the moved
     particles relative to the temperature before."""
     count = forward.shape[1]
@@ -47,7 +51,7 @@ def judge(forward: np.ndarray, backward: np.ndarray, log_start: float) -> Judged
         "downwards": few(downwards(down), n),
     }
     effective = effective_draws(up)
-    doubts = _doubts(estimates, up, effective)
+    doubts = _doubts(estimates, up, effective) or tuple(contradictions(estimates["upwards"], (), bounds(), CLOSER))
     return Judged(estimates, up, path.T, effective, doubts, None if doubts else _enclosing(estimates))
 
 

@@ -111,9 +111,9 @@ class Method(ABC):
         """A chance to improve on the result, starting where the run ended."""
         return result
 
-    def instead(self, result: Result | None) -> Method | None:
-        """What to run where this came to nothing (`result` is None where an estimate was not finite)."""
-        return None
+    def instead(self, model: Model, result: Result | None) -> tuple[Method, ...]:
+        """What to run where this came to nothing (`result` is None where an estimate was not finite), in this order."""
+        return ()
 
     def prepare(self, model: Model) -> Model:
         """The model as this method sees it; raises `UnsupportedMethod` for one it cannot treat."""

@@ -31,6 +31,7 @@ from .._method import Again, Info, Method, Result, Run
 from ..schedules import power_ladder
 from ._support import check_counts, check_path, finite, require_distributions, require_unweighted
 from .draws import Draws
+from .elsewhere import elsewhere
 from .gibbs import State
 from .path import Path
 from .reference import Reference, as_path, inside
@@ -170,9 +171,8 @@ class AIS(Method):
             notes=tuple(notes),
         )
 
-    def instead(self, result: Result | None) -> Method | None:
-        lost = self.reference is None and (result is None or not result.converged)
-        return dataclasses.replace(self, reference="auto", path=Path({})) if lost else None
+    def instead(self, model: Model, result: Result | None) -> tuple[Method, ...]:
+        return () if result is not None and result.converged else elsewhere(self, model)
 
     def improve(self, key: Key[Array, ""], model: Model, data: Data, result: Result, again: Again) -> Result:
         """The way down."""

@@ -24,6 +24,7 @@ from ..run import run as run_loop
 from ._support import require_distributions
 from .draws import Draws
 from .proposal import Proposal, propose
+from .reference import widened
 from .witness import search
 
 TRUSTED = 0.7  # k̂ up to which averages over the weights can be trusted (Vehtari et al., 2024)
@@ -31,6 +32,7 @@ ALIKE = 0.7  # share of effective draws from which the tail does not matter
 FEWEST = 30  # effective draws below which a standard error says nothing
 SEARCHES = 24  # starts of VB that look for modes
 OPTIMA = 8  # optima in the proposal at most
+WIDER = (2.0, 4.0)  # how much closer to the prior are the copies of each optimum that look after its tails
 BATCH = 64  # draws in one step
 
 
@@ -38,9 +40,9 @@ BATCH = 64  # draws in one step
 class ImportanceSampling(Method):
     """`draws` of a fitted posterior, weighted to the true one.
 
-    The proposal is a mixture of every optimum that restarts of `tp.VB` find, and of `proposal`, where one is given: a
-    fit by a method with families as its posterior (`tp.VB`, `tp.EP`, …), or such a method, to be run first. A part
-    `defensive` of the draws comes from the prior instead, so that weights are bounded. Where parts of the model can
+    The proposal is a mixture of every optimum that restarts of `tp.VB` find, each as it is and widened towards the
+    prior, because a variational posterior is too narrow, and of `proposal`, where one is given: a fit by a method with
+    families as its posterior (`tp.VB`, `tp.EP`, …), or such a method, to be run first. A part `defensive` of the draws comes from the prior instead, so that weights are bounded. Where parts of the model can
     change places the proposal covers all their orders (up to ten components of a mixture, six states of a hidden
     Markov model).
     """
@@ -78,7 +80,9 @@ class ImportanceSampling(Method):
 
     def complete(self, model: Model, data: Data) -> Self:
         posteriors, bounds, lower = self._fitted(model, data)
-        density, notes = propose(model, posteriors, bounds, self.defensive)
+        wide = [widened(model, blocks, times) for times in WIDER for blocks in posteriors]
+        bounds = np.tile(bounds, 1 + len(WIDER))
+        density, notes = propose(model, posteriors + wide, bounds, self.defensive)
         return dataclasses.replace(self, density=density, proposal=None, notes=tuple(notes), lower=lower)
 
     def _fitted(self, model: Model, data: Data) -> tuple[list[dict[str, Any]], np.ndarray, float]:

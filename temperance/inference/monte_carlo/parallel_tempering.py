@@ -21,6 +21,7 @@ from ...models import Data, Mixture, Model
 from .._method import Info, Method, Result, Run
 from ..schedules import as_ladder, equal_rejection, power_ladder
 from ._support import check_counts, require_distributions, require_unweighted
+from .elsewhere import elsewhere
 from .gibbs import State, scattered_start
 from .path import Energies, Path
 from .reference import Reference, as_path
@@ -30,6 +31,7 @@ from .tempered_result import tempered_result, torn
 from .witness import lower_bounds
 
 SWAPS = ("even-odd", "random")
+LONG = 1000  # draws in which a replica should have come through
 FIRST_ROUND = 16  # sweeps before which a ladder is not judged
 
 
@@ -205,13 +207,12 @@ class ParallelTempering(Method):
             run = run._replace(history=jax.tree.map(self._in_a_row, run.history))
         return tempered_result(run, self.warmup, float(self.path.log_start), lambda: lower_bounds(model, data))
 
-    def instead(self, result: Result | None) -> Method | None:
-        apart = result is None or torn(result.details["rejection"], result.details["round_trips"])
-        return (
-            dataclasses.replace(self, reference="auto", path=Path({}), block=0)
-            if self.reference is None and apart
-            else None
-        )
+    def instead(self, model: Model, result: Result | None) -> tuple[Method, ...]:
+        if result is not None:
+            trips = result.details["round_trips"]
+            if not torn(result.details["rejection"], trips) and (trips > 0 or self.draws < LONG):
+                return ()
+        return elsewhere(dataclasses.replace(self, block=0), model)
 
     def _in_a_row(self, values: np.ndarray) -> np.ndarray:
         """Reshape (step, chain, sweep, …) to (sweep, chain, …) and drop the sweeps beyond the budget."""

@@ -41,7 +41,7 @@ def as_path(reference: Reference, widen: float, model: Model, data: Data) -> Pat
     if isinstance(posterior, dict):
         blocks = {name: _member(model, name, family) for name, family in posterior.items()}
         if posterior is not reference:  # a fit: as close to the prior as it is widened
-            blocks = _widened(model, blocks, widen)
+            blocks = widened(model, blocks, widen)
         return Path(blocks, move_labels=_told_apart(model, blocks))
     if isinstance(reference, Sequence | np.ndarray) and not isinstance(reference, str):
         return Path({}, pin(model, data, tuple(reference)))
@@ -65,12 +65,15 @@ def _found(widen: float, model: Model, data: Data) -> Path:
     if not np.isfinite(bounds).any():
         return Path({})
     blocks = {name: best[name] for name, p in model.prior.items() if isinstance(p, Family)}
-    blocks = _widened(model, blocks, widen)
+    blocks = widened(model, blocks, widen)
     return Path(blocks, move_labels=_told_apart(model, blocks))
 
 
-def _widened(model: Model, blocks: dict[str, Family], widen: float) -> dict[str, Family]:
-    return {name: model.prior[name].mix(q, 1.0 / widen) for name, q in blocks.items()}  # type: ignore[union-attr]
+def widened(model: Model, blocks: dict[str, Family], widen: float) -> dict[str, Family]:
+    """Natural parameters closer to the prior's; a block whose prior depends on another stays as it is."""
+    return {
+        name: p.mix(q, 1.0 / widen) if isinstance(p := model.prior[name], Family) else q for name, q in blocks.items()
+    }
 
 
 def _told_apart(model: Model, blocks: dict[str, Family]) -> Symmetry | Literal[False]:

@@ -27,9 +27,11 @@ from .._method import Info, Method, Result, Run
 from ..schedules import POWER
 from ._support import check_counts, check_path, finite, require_distributions, require_unweighted
 from .draws import Draws, systematic
+from .elsewhere import elsewhere
 from .gibbs import State
 from .path import Path
 from .reference import Reference, as_path
+from .witness import lower_bounds
 
 _HALVINGS = 24  # halvings of the interval in which the next temperature is searched
 _PILOT = 256  # particles used for that choice
@@ -178,7 +180,7 @@ class SMC(Method):
             np.moveaxis(finite(np.asarray(run.history[name])[:, 0], self.name, way), 0, -1)
             for name, way in (("forward", "up"), ("backward", "down"))
         )
-        judged = judge(forward, backward, float(self.path.log_start))
+        judged = judge(forward, backward, float(self.path.log_start), lambda: lower_bounds(model, data))
         states = jax.tree.map(lambda leaf: np.asarray(leaf)[0], run.states.states.draws)
         blocks = jax.tree.map(lambda leaf: np.asarray(_by_population(leaf)), states)
         arrived = bool(betas[-1] >= 1.0) and not run.interrupted
@@ -193,9 +195,8 @@ class SMC(Method):
             notes=_notes(judged, arrived),
         )
 
-    def instead(self, result: Result | None) -> Method | None:
-        lost = self.reference is None and (result is None or not result.converged)
-        return dataclasses.replace(self, reference="auto", path=Path({})) if lost else None
+    def instead(self, model: Model, result: Result | None) -> tuple[Method, ...]:
+        return () if result is not None and result.converged else elsewhere(self, model)
 
     def _details(self, judged: Judged, betas: np.ndarray) -> dict[str, Any]:
         return {
