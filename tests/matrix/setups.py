@@ -199,6 +199,8 @@ MORE_MODELS = {
     "LogisticRegression": Setup(lambda: tp.LogisticRegression(), (INPUTS, ANSWERS)),
     "ProbitRegression": Setup(lambda: tp.ProbitRegression(), (INPUTS, ANSWERS)),
     "PoissonRegression": Setup(lambda: tp.PoissonRegression(), (INPUTS, COUNTED)),
+    "OrderedRegression": Setup(lambda: tp.OrderedRegression([0.0, 1.0]), (INPUTS, np.minimum(COUNTED, 2.0))),
+    "CensoredRegression": Setup(lambda: tp.CensoredRegression(lower=0.0), (INPUTS, TARGET)),
     "SwitchingStateSpace": Setup(lambda: tp.SwitchingStateSpace(2, 1), SERIES),
 }
 MORE_METHODS = {"SMC": tp.SMC(particles=8, populations=4), "EM(prior=False)": tp.EM(prior=False, max_iter=5)}
@@ -208,7 +210,7 @@ MORE_METHODS = {"SMC": tp.SMC(particles=8, populations=4), "EM(prior=False)": tp
 _NO_LABELS = (
     "LinearRegression", "LinearRegression: ARD", "LinearRegression: known noise", "FactorAnalysis", "StateSpace",
     "StateSpace: local level", "Graph: regression", "Graph: Gaussian chain", "Graph: PPCA", "LogisticRegression",
-    "ProbitRegression", "PoissonRegression",
+    "ProbitRegression", "PoissonRegression", "OrderedRegression", "CensoredRegression",
 )  # fmt: skip
 _VARIANCES = (
     "GaussianMixture: full", "GaussianMixture: diagonal", "GaussianMixture: spherical", "GaussianMixture: tied",
