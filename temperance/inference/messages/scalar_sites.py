@@ -121,7 +121,7 @@ class ScalarPassing(Method):
             along = covariance @ features
             variance, centre = features @ along, features @ mean
             old = jax.tree.map(lambda leaf: leaf[index], sites)
-            given = jax.tree.map(lambda leaf: leaf[None], (centre, variance, old, offset, target))
+            given: Any = jax.tree.map(lambda leaf: leaf[None], (centre, variance, old, offset, target))
             found = self._project(model, *given, noise)
             live = data.weights[index] > 0.0
             use = live & found.proper[0] & (variance > 0.0)

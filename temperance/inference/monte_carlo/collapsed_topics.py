@@ -57,8 +57,8 @@ class CollapsedTopics(Gibbs):
         times = counts.astype(int).ravel()
         documents = np.repeat(np.arange(len(words)), words.shape[1])
         fields = {field.name: getattr(data, field.name) for field in dataclasses.fields(data)}
-        found = (np.repeat(each, times) for each in (documents, words.ravel()))
-        return Tokens(**fields, **dict(zip(("documents", "words"), map(on_device, found), strict=True)))
+        document, word = (on_device(np.repeat(each, times)) for each in (documents, words.ravel()))
+        return Tokens(**fields, documents=document, words=word)
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Counts:  # type: ignore[override]
         assert isinstance(model, Collapsible) and isinstance(data, Tokens) and data.words is not None

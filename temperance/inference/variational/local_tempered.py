@@ -32,9 +32,9 @@ class LVT(Hot):
 
     For Gaussian, Bernoulli and categorical mixtures (without missing values), linear regressions, factor analysis,
     factorial mixtures, LDA, and graphs that observe one Normal variable with a noise of its own. `temperatures` is the
-    grid, which begins at 1 (by default 100 with inverses at equal distances down to 0.01); `length` is by default 200 for
-    VB and half of all passes for SVI. `fit.details["inverse_temperature"]` is E[1/T] of each datum at the end of that: it
-    is small for outliers.
+    grid, which begins at 1 (by default 100 with inverses at equal distances down to 0.01); `length` is by default 200
+    for VB and half of all passes for SVI. At the end of that `fit.details["inverse_temperature"]` is E[1/T] of each
+    datum: small for outliers.
     """
 
     temperatures: Any = None
