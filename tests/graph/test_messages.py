@@ -93,7 +93,6 @@ def test_one_datum_is_exact() -> None:
 
 REFUSED = {
     "regression": (models.regression(), "meet in one factor"),
-    "chain": (models.hidden_markov(), "paths of 'z'"),
     "scores": (models.factor_analysis(), "'scores' of each datum"),
 }
 
@@ -104,7 +103,6 @@ def test_what_has_no_such_factors_is_said(kind: str) -> None:
     rng = np.random.default_rng(0)
     data: dict[str, Any] = {
         "regression": models.inputs_and_targets(rng),
-        "chain": rng.normal(size=(2, 4)),
         "scores": rng.normal(size=(5, 3)),
     }
     with pytest.raises(UnsupportedMethod, match=reason):

@@ -1,4 +1,4 @@
-"""The third order of the perturbative correction: exact with three data, and mostly better than the second with a few more."""
+"""The third order of the perturbative correction: exact with three data, mostly better than the second with more."""
 
 import itertools
 from typing import Any
