@@ -62,6 +62,8 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .models.linear.generalised import LogisticRegression as LogisticRegression
     from .models.linear.generalised import PoissonRegression as PoissonRegression
     from .models.linear.generalised import ProbitRegression as ProbitRegression
+    from .models.linear.intervals import CensoredRegression as CensoredRegression
+    from .models.linear.intervals import OrderedRegression as OrderedRegression
     from .models.linear.regression import LinearRegression as LinearRegression
     from .models.linear.state_space import StateSpace as StateSpace
     from .models.linear.switching import SwitchingStateSpace as SwitchingStateSpace

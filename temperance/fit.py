@@ -92,9 +92,16 @@ class Fit(Members, Card):
     def corrected_log_evidence(self) -> float:
         """The log evidence with a second-order correction, after message passing (`tp.EP()`); computed on
         demand, in time that grows with the square of the number of data."""
+        return self.corrected(2)
+
+    def corrected(self, order: int = 2) -> float:
+        """The same to second or to third order; the third takes time that grows with the cube of the number of data, is
+        exact with three of them, and is for small problems without chains."""
         if not hasattr(self.method, "corrected_log_evidence"):
             raise UnsupportedMethod(f"{self.method.name} has no correction to its evidence; tp.EP() has one")
-        return self.method.corrected_log_evidence(self.model, self.data, self.state, self.details)
+        if order not in (2, 3):
+            raise InvalidParameter(f"order must be 2 or 3, got {order!r}")
+        return self.method.corrected_log_evidence(self.model, self.data, self.state, self.details, order)
 
     @property
     def label_correction(self) -> float:

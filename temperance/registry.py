@@ -201,6 +201,14 @@ _MODELS = (
             ("PoissonRegression", "poisson", "counts, by a log link; `--target` names y"),
         )
     ),
+    ModelEntry(
+        "OrderedRegression", "", "models.linear.intervals", "categories in an order, by a normal number and its cuts",
+        "inputs and targets", "weight",
+    ),
+    ModelEntry(
+        "CensoredRegression", "", "models.linear.intervals", "a line through targets that are cut off (tobit)",
+        "inputs and targets", "weight",
+    ),
     ModelEntry("Graph", "", "graph.language", "a model written down node by node", "table", "component"),
 )  # fmt: skip
 

@@ -17,7 +17,7 @@ import numpy as np
 from _figure import COLOURS, GREY, canvas, keep
 
 import temperance as tp
-from temperance.inference.monte_carlo.variational_kernel import acceptance_at, random_walk, variational_step
+from temperance.inference.monte_carlo.variational_kernel import At, acceptance_at, random_walk, variational_step
 from temperance.models import Data, Model, Posterior, Powers
 from temperance.models._data import make_data
 from temperance.numerics.latents import integrate_out
@@ -67,8 +67,9 @@ def chains(model: Model, data: Data, starts: np.ndarray, steps: int, walk: float
         key_pick, key_move = jax.random.split(key)
 
         def one(draw: Any, pick: Any, move: Any) -> Any:
-            variational = variational_step(move, model, draw, data)[0]
-            walked = random_walk(move, model, draw, data, 0.5)[0]
+            at = At(draw, model.log_joint(draw, data))
+            variational = variational_step(move, model, at, data)[0].draws
+            walked = random_walk(move, model, at, data, 0.5)[0].draws
             return jax.tree.map(lambda a, b: jnp.where(pick < walk, a, b), walked, variational)
 
         n = len(starts)

@@ -15,7 +15,8 @@ from ..data import as_weights
 from ..errors import InvalidData, UnsupportedMethod
 from ..families._family import Family, Packed
 from ..models._about import Symmetry
-from ..models._answers import Drawable, Imputing, Labelled, Predicting, Regressing, Smoothing
+from ..models._answers import Drawable, Imputing, Labelled, Movable, Predicting, Regressing, Smoothing
+from ..models._blocks import Heat, gaussian_heat
 from ..models._data import Data, make_data
 from ..models._factors import Factored, Factors
 from ..models._model import Conditional, Group, Means, Posterior, Powers
@@ -65,7 +66,7 @@ class LocalFactorised(Factorised):
         return Scope(self.spec, self.constants, m, self.x)
 
 
-class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Factored):
+class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Movable, Factored):
     """A graph as a model; made by `tp.Graph.model()`, completed by data."""
 
     prior: dict[str, Family | Conditional]  # complete once all sizes are known
@@ -152,6 +153,18 @@ class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Factored):
     def known_gaussians(self, data: Data) -> float:
         return volume.known_gaussians(self, data)
 
+    def heat(self, data: Data, powers: np.ndarray) -> Heat:
+        if self.masked or volume.one_noise(self.spec) is None:
+            return super().heat(data, powers)
+        return gaussian_heat(powers, self.numbers_each(data.values))
+
+    def numbers_each(self, x: Any) -> int:
+        (q,) = self.spec.observed
+        return math.prod(x[q.name].shape[1:])
+
+    def log_peak(self, m: Means, width: int) -> Float[Array, ""]:
+        return volume.log_peak(self, m, width)
+
     # ---- the one function ---------------------------------------------------------------------------------
 
     def log_evidence(
@@ -224,8 +237,29 @@ class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Factored):
     def factors(self, data: Data) -> Factors:
         return messages.factors(self, data)
 
+    @property
+    def chained(self) -> bool:
+        return messages.chain(self.spec) is not None
+
     def no_factors(self) -> str:
         return messages.obstacle(self) or super().no_factors()
+
+    # ---- moves, where the graph is a mixture ----------------------------------------------------------------
+
+    @property
+    def moves(self) -> bool:
+        return len(self.spec.summed_out) == 1 and not self.chained and not messages.obstacle(self)
+
+    @property
+    def parts(self) -> int:
+        return self.spec[self.spec.summed_out[0]].size
+
+    def log_joint_z(self, m: Means, x: Any) -> Float[Array, "n k"]:
+        return messages.log_configurations(self, m, x)
+
+    def coordinates(self, x: Any) -> Float[Array, "n c"]:
+        columns = [x[q.name].reshape((x[q.name].shape[0], -1)) for q in self.spec.observed]
+        return jnp.nan_to_num(jnp.concatenate(columns, axis=1))
 
     # ---- starts and simulation ----------------------------------------------------------------------------
 

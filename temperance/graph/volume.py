@@ -17,6 +17,7 @@ from ..models._data import Data
 from ..models._model import Means, Powers
 from ..models._normaliser import MaybeKey, Power, gaussian_volume, infinite
 from ..numerics.latents import sum_out
+from ..numerics.special import LOG_2PI
 from . import factors
 from .scope import Scope
 from .spec import Quantity, Spec
@@ -47,6 +48,27 @@ def log_volume(model: GraphModel, m: Means, x: dict[str, Array], power: Power, k
     return volume
 
 
+def one_noise(spec: Spec) -> str | None:
+    """The precision of the only observed variable, where it is Normal and its precision depends on no latent of the
+    datum."""
+    if len(spec.observed) != 1 or any(q.kind in ("markov_chain", "gaussian_chain") for q in spec):
+        return None
+    (q,) = spec.observed
+    name = q.parent("precision")
+    if q.kind != "normal" or name is None or spec.gates(name) or spec.local(spec[name]):
+        return None
+    return name
+
+
+def log_peak(model: GraphModel, m: Means, width: int) -> Float[Array, ""]:
+    """E log of the highest density of a datum: the precision is the same for all numbers, or one for each plate's."""
+    name = one_noise(model.spec)
+    assert name is not None
+    (q,) = model.spec.observed
+    table = _log_determinant(Scope(model.spec, model.constants, m, rows=1), q, name)
+    return 0.5 * (width // q.size * jnp.mean(table.array) - width * LOG_2PI)
+
+
 def known_gaussians(model: GraphModel, data: Data) -> float:
     observed = [q for q in model.spec.observed if q.kind == "normal"]
     count = sum(float(jnp.sum(~jnp.isnan(data.values[q.name]))) for q in observed) if observed else 0.0
@@ -61,13 +83,16 @@ def _full(table: Table, like: Table) -> Array:
 def _normal(scope: Scope, q: Quantity, power: Power) -> Table:
     name = q.parent("precision")
     assert name is not None
+    log_det = _log_determinant(scope, q, name)
+    return Table(log_det.axes, q.size * gaussian_volume(power) - 0.5 * (1.0 - power) * log_det.array)
+
+
+def _log_determinant(scope: Scope, q: Quantity, name: str) -> Table:
     precision = scope.value(name)
     if "log_det" in precision.fields:
-        log_det = precision.table("log_det")
-    else:
-        log = precision.table("log")
-        log_det = Table(log.axes, q.size * log.array)
-    return Table(log_det.axes, q.size * gaussian_volume(power) - 0.5 * (1.0 - power) * log_det.array)
+        return precision.table("log_det")
+    log = precision.table("log")
+    return Table(log.axes, q.size * log.array)
 
 
 def _discrete(scope: Scope, q: Quantity, power: Power, key: MaybeKey) -> Table:

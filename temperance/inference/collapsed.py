@@ -40,12 +40,11 @@ def require_collapsible(name: str, model: Model, instead: str) -> Factored:
     points = [block for block, prior in model.prior.items() if isinstance(prior, Point)]
     if points:
         why = f"{points[0]!r} is a point estimate"
-    elif isinstance(model, Factored) and model.linear_factors:
-        why = settled(model).no_factors()
-        if not why:
-            return model
     elif isinstance(model, Factored):
-        why = "entries that are missing are latents, too"
+        why = settled(model).no_factors()
+        if not why and model.linear_factors:
+            return model
+        why = why or "entries that are missing are latents, too"
     raise UnsupportedMethod(
         f"{name} integrates out every parameter given the discrete latents of the data, and this "
         f"{type(model).__name__} does not allow that: {why}; use {instead}"
@@ -71,7 +70,8 @@ def begin(model: Factored, m: Means, data: Data, choose: Choose, key: Key[Array,
     factors = here.factors(data)
     logits = jax.vmap(lambda factor: factors.terms.expected(m, factor))(factors.each)
     if factors.starts is not None:
-        logits = jax.nn.logsumexp(logits, axis=1)
+        size = round(logits[0].size ** 0.5)
+        logits = jax.nn.logsumexp(logits.reshape((-1, size, size)), axis=1)
     labels = jax.vmap(choose)(logits, jax.random.split(key, logits.shape[0]))
     return Shares(labels, together(factors, exact_prior(here), labels))
 
@@ -98,7 +98,7 @@ def together(factors: Factors, prior: Blocks, labels: Float[Array, "n k"]) -> Na
         shares = before[:, :, None] * shares[:, None, :]
 
     def total(mean: Means) -> Float[Array, ""]:
-        each = jax.vmap(lambda factor: factors.terms.expected(mean, factor))(factors.each)
+        each = jax.vmap(lambda factor: factors.terms.expected(mean, factor))(factors.each).reshape(shares.shape)
         return jnp.sum(jnp.where(shares > 0, shares * jnp.where(shares > 0, each, 0.0), 0.0))
 
     added = jax.grad(total)(jax.tree.map(jnp.zeros_like, naturals(prior)))
@@ -129,11 +129,14 @@ def _along_chains(
     terms, nothing, size = factors.terms, naturals(prior), labels.shape[1]
     on, none = factors.starts == ON, _first(labels)
 
+    one = jax.tree.map(lambda leaf: leaf[0], factors.each)
+    shape = jax.eval_shape(lambda factor: terms.expected(nothing, factor), one).shape  # (k, k), or that in a row
+
     def message(factor: Any, before: Array, after: Array, live: Bool[Array, ""]) -> Natural:
-        return terms.message(nothing, factor, before[:, None] * after[None] * live)
+        return terms.message(nothing, factor, (before[:, None] * after[None] * live).reshape(shape))
 
     def logs(natural: Natural, factor: Any) -> Float[Array, "k k"]:
-        return terms.tilt(with_naturals(prior, natural), factor, 1.0).log_terms
+        return terms.tilt(with_naturals(prior, natural), factor, 1.0).log_terms.reshape((size, size))
 
     def visit(carry: tuple[Natural, Array], part: Any) -> tuple[tuple[Natural, Array], tuple[Array, Array]]:
         natural, last = carry

@@ -24,6 +24,8 @@ if _typing.TYPE_CHECKING:
     from .linear.generalised import LogisticRegression as LogisticRegression
     from .linear.generalised import PoissonRegression as PoissonRegression
     from .linear.generalised import ProbitRegression as ProbitRegression
+    from .linear.intervals import CensoredRegression as CensoredRegression
+    from .linear.intervals import OrderedRegression as OrderedRegression
     from .linear.regression import LinearRegression as LinearRegression
     from .linear.state_space import StateSpace as StateSpace
     from .linear.switching import SwitchingStateSpace as SwitchingStateSpace
@@ -41,6 +43,7 @@ _names, __getattr__ = _lazy(
         "linear.answers": ("Prediction",),
         "linear.factor_analysis": ("FactorAnalysis",),
         "linear.generalised": ("LogisticRegression", "PoissonRegression", "ProbitRegression"),
+        "linear.intervals": ("CensoredRegression", "OrderedRegression"),
         "linear.regression": ("LinearRegression",),
         "linear.state_space": ("StateSpace",),
         "linear.switching": ("SwitchingStateSpace",),

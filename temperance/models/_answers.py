@@ -277,7 +277,28 @@ class Loading(Decomposing):
         """The expected loadings (factors, columns), each column in units of its spread."""
 
 
-class Enumerable(Factored):
+class Movable(Model):
+    """A mixture, whose components can be emptied, merged and split."""
+
+    @property
+    def moves(self) -> bool:
+        return True
+
+    @property
+    @abstractmethod
+    def parts(self) -> int:
+        """How many components there are."""
+
+    @abstractmethod
+    def log_joint_z(self, m: Means, x: Any) -> Float[Array, "n k"]:
+        """E log p(x, z = k | θ) for every component."""
+
+    @abstractmethod
+    def coordinates(self, x: Any) -> Float[Array, "n c"]:
+        """The data as numbers, along which a component is cut."""
+
+
+class Enumerable(Movable, Factored):
     """Each datum has one discrete latent that can be summed over term by term,
 
         log p(x, z = k | θ) = ⟨W_k, t(weights)⟩ + c_k + ⟨T(x), t(θ_k)⟩ + log h(x),
@@ -294,6 +315,13 @@ class Enumerable(Factored):
     @abstractmethod
     def log_weights(self, m: Means) -> Float[Array, " k"]:
         """log p(z = k | weights): affine in the statistics of the weights' block."""
+
+    @property
+    def parts(self) -> int:
+        return self.n_components
+
+    def coordinates(self, x: Any) -> Float[Array, "n c"]:
+        return self.pair.coordinates(x)
 
     @property
     def plain_weights(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import equinox as eqx
 from jaxtyping import Array, ArrayLike, Float, Key
@@ -55,6 +55,9 @@ __all__ = [
     "entropy",
     "means",
 ]
+
+
+M = TypeVar("M", bound="Model")
 
 
 class Model(RowAccess, Tempering, Coordinates, Exchangeable, Spoken):
@@ -198,9 +201,13 @@ class Model(RowAccess, Tempering, Coordinates, Exchangeable, Spoken):
     _local_statistics = _derive.local_statistics
     _family = _derive.family
 
-    def _with(self, kind: type | None = None, /, **fields: Any) -> Any:
-        """The same model with some fields replaced (`eqx.tree_at` cannot replace static ones), or as a subclass."""
-        copy = object.__new__(kind or type(self))
+    def _with(self, **fields: Any) -> Self:
+        """The same model with some fields replaced (`eqx.tree_at` cannot replace static ones)."""
+        return self._as(type(self), **fields)
+
+    def _as(self, kind: type[M], **fields: Any) -> M:
+        """The same as a model of another class, with the same fields."""
+        copy = object.__new__(kind)
         for field in dataclasses.fields(self):
             object.__setattr__(copy, field.name, fields.get(field.name, getattr(self, field.name)))
         return copy

@@ -50,8 +50,9 @@ class Tempering(Module):
     def heat(self, data: Data, powers: np.ndarray) -> Heat:
         """The powers that each datum may have, with what they cost; refuses data without one noise to temper."""
         raise UnsupportedMethod(
-            f"tp.LVT is for Gaussian, Bernoulli and categorical mixtures without missing values, linear regression, factor "
-            f"analysis without missing values, factorial mixtures and LDA, not for {self.temperable_name}; use tp.Annealed or tp.VB"
+            "tp.LVT is for Gaussian, Bernoulli and categorical mixtures without missing values, linear regressions, "
+            "factor analysis without missing values, factorial mixtures and LDA, not for "
+            f"{self.temperable_name}; use tp.Annealed or tp.VB"
         )
 
     def priced(self, heat: Heat, blocks: dict[str, Family]) -> Heat:

@@ -149,7 +149,7 @@ class FactorialMixture(Labelled, Decomposing, Predicting, Model):
             return self
         from .factorial_states import SummedFactorialMixture
 
-        return self._with(SummedFactorialMixture)
+        return self._as(SummedFactorialMixture)
 
     @property
     def local_groups(self) -> tuple[Group, ...]:

@@ -40,8 +40,10 @@ class SummedFactorialMixture(FactorialMixture, Factored):
     def _log_joint(self, m: Means, x: Any, powers: Powers = Powers()) -> Float[Array, "n s"]:
         """E log p(x, z | θ) for every state z."""
         states, w = all_states(self.n_factors), self._weights(m)
-        prior = log_states(*(row[0] for row in Activation(self.probability, 1).logs(m)), states)
-        return column(powers.latent) * prior[None] + column(powers.observation) * _observed(w, x, states)
+        on, off = Activation(self.probability, 1).logs(m)
+        prior = log_states(on[0], off[0], states)
+        latent, observation = jnp.asarray(column(powers.latent)), jnp.asarray(column(powers.observation))
+        return latent * prior[None] + observation * _observed(w, x, states)
 
     def factors(self, data: Data) -> Factors:
         def log_terms(m: Means, row: Array) -> Float[Array, " s"]:

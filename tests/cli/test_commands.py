@@ -140,7 +140,7 @@ def test_what_cannot_be_tempered_is_one_sentence(tiny, capsys):
     for command in ("fit", "compare"):
         assert "tp.Annealed" in refused(capsys, command, "tiny.csv", "-k", "2", "--method", "vt")  # variances learned
     process = ["fit", "tiny.csv", "-k", "2", "--model", "dirichlet-process", "--method", "vt"]
-    assert "tp.VT needs weights with a Dirichlet prior" in refused(capsys, *process)
+    assert "tp.VT needs known covariances" in refused(capsys, *process)
     holes = ["--missing", "marginalise"]
     assert "with missing values" in refused(capsys, "fit", "tiny.csv", "-k", "2", "--method", "lvt", *holes)
     assert "--length is for --method annealed, vt, lvt" in refused(capsys, "fit", "tiny.csv", "--length", "3")

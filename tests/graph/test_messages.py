@@ -95,7 +95,6 @@ def test_one_datum_is_exact() -> None:
 
 REFUSED = {
     "regression": (models.regression(), "meet in one factor"),
-    "chain": (models.hidden_markov(), "paths of 'z'"),
     "scores": (models.factor_analysis(), "'scores' of each datum"),
 }
 
@@ -106,8 +105,29 @@ def test_what_has_no_such_factors_is_said(kind: str) -> None:
     rng = np.random.default_rng(0)
     data: dict[str, Any] = {
         "regression": models.inputs_and_targets(rng),
-        "chain": rng.normal(size=(2, 4)),
         "scores": rng.normal(size=(5, 3)),
     }
     with pytest.raises(UnsupportedMethod, match=reason):
         tp.fit(graph.model(), data[kind], tp.EP())
+
+
+MOVES = np.array([[4.0, 1.0], [1.0, 4.0]])
+SWITCHES = np.array([[1, 1, 0, 1, 0, 0, 0], [0, 0, 1, 1, 1, 0, 1]], float)
+
+
+def chain() -> Any:
+    g = tp.Graph()
+    first = g.dirichlet("initial", np.ones(2))
+    moves = g.dirichlet("moves", MOVES, plates=g.plate("k", 2))
+    heads = g.beta("heads", np.array([4.0, 1.0]), np.array([1.0, 4.0]), plates="k")
+    g.bernoulli("x", heads[g.markov_chain("z", first, moves, time="t", plates="n")], observed=True)
+    return g.model()
+
+
+def test_a_chain_as_a_graph_is_the_hidden_markov_model() -> None:
+    prior = tp.Beta(np.array([[4.0], [1.0]]), np.array([[1.0], [4.0]]))
+    ready = tp.HMM(2, "bernoulli", prior=prior, concentration=MOVES)
+    expected = fitted(ready, [row[:, None] for row in SWITCHES])
+    found = fitted(chain(), SWITCHES)
+    assert found.converged and found.log_evidence == pytest.approx(expected.log_evidence, abs=1e-7)
+    np.testing.assert_allclose(found.posterior["heads"].a, expected.posterior["emissions"].inner.a[:, 0], rtol=1e-5)

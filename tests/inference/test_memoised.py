@@ -36,7 +36,7 @@ def test_the_bound_is_that_of_the_responsibilities_each_part_was_given() -> None
     """By hand: responsibilities kept in full, their bound summed over data and components."""
     model, data = mixture().prepare(X, rng.uniform(0.5, 2.0, N))
     q = model.initial(jax.random.key(0), data)
-    parts = split(data, 3)
+    parts = split(model, data, 3)
     state = start_parts(model, q, data, 3)
     r = np.array(jax.nn.softmax(model.log_joint_z(means(q.blocks), data.values), axis=1))
     blocks = q.blocks
@@ -91,9 +91,21 @@ def test_local_blocks_that_are_not_kept_take_no_memory_and_the_bound_still_rises
     assert walked.value.shape == ()
 
 
+def test_a_few_sequences_at_a_time() -> None:
+    """The bound is exact: that of the posterior it ends with, and VB cannot raise it."""
+    x = [np.array([[1.0], [1], [0], [1]]), np.array([[0.0], [0], [1]]), np.array([[1.0], [0], [0], [0]])]
+    model = tp.HMM(2, "bernoulli", prior=tp.Beta(0.6, 0.8))
+    fit = tp.fit(model, x, tp.VB(batches=3, tol=1e-12), seed=2)
+    again = fit.model.bound(fit.state, fit.data)
+    assert fit.log_evidence == pytest.approx(float(again), abs=1e-6)
+    assert (np.diff(fit.history["elbo"], axis=0) > -1e-9).all()
+    with pytest.raises(UnsupportedMethod, match="longer than the window of this HMM"):
+        tp.fit(tp.HMM(2, "bernoulli", window=2), x, tp.EM(incremental=True))
+
+
 def test_what_cannot_be_kept_in_parts_is_refused() -> None:
-    with pytest.raises(UnsupportedMethod, match=r"LinearRegression are not; use tp.VB\(\) or tp.SVI\(\)"):
-        tp.fit(tp.LinearRegression(), (X, X[:, 0]), tp.VB(batches=2))
+    with pytest.raises(UnsupportedMethod, match=r"FactorAnalysis are not; use tp.VB\(\) or tp.SVI\(\)"):
+        tp.fit(tp.FactorAnalysis(1), X, tp.VB(batches=2))
     for wrong, message in (
         ({"batches": 0}, "batches must be a whole number of at least 1, got 0"),
         ({"carry": False}, "carry=False needs batches"),

@@ -102,5 +102,5 @@ def test_an_empty_component_is_where_a_split_goes() -> None:
 def test_wrong_arguments() -> None:
     with pytest.raises(InvalidParameter, match="moves must be True, False or some of 'delete', 'merge', 'split'"):
         tp.VB(moves=("swap",))
-    with pytest.raises(UnsupportedMethod, match="moves are for mixtures, not for LinearRegression"):
+    with pytest.raises(UnsupportedMethod, match="moves are for mixtures, not for this LinearRegression"):
         tp.fit(tp.LinearRegression(), (np.eye(3), np.arange(3.0)), tp.VB(moves=True))

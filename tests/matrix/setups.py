@@ -109,8 +109,8 @@ GRAPHS = {
         ), LINE,
     ),
     "Graph: regression": Setup(graph_regression, {"inputs": np.column_stack([np.ones(6), LINE]), "y": TARGET}),
-    "Graph: HMM": Setup(graph_hidden_markov, LINE[None]),
-    "Graph: Gaussian chain": Setup(graph_walk, LINE[None]),
+    "Graph: HMM": Setup(graph_hidden_markov, LINE.reshape(2, 3)),
+    "Graph: Gaussian chain": Setup(graph_walk, LINE.reshape(2, 3)),
     "Graph: beta–Bernoulli": Setup(graph_coins, FLAGS[:, 0]),
     "Graph: Poisson mixture": Setup(
         labelled(
@@ -152,8 +152,8 @@ MODELS = {
     ),
     "FactorialMixture: learned": Setup(lambda: tp.FactorialMixture(2), ROWS[:4]),
     "LDA": Setup(lambda: tp.LDA(2, document_prior=0.5, topic_prior=0.6), TOKENS),
-    "HMM: Gaussian": Setup(lambda: tp.HMM(2), ROWS),
-    "HMM: categorical": Setup(lambda: tp.HMM(2, "categorical"), CODES),
+    "HMM: Gaussian": Setup(lambda: tp.HMM(2), [ROWS[:3], ROWS[3:]]),
+    "HMM: categorical": Setup(lambda: tp.HMM(2, "categorical"), [CODES[:3], CODES[3:]]),
     "FactorAnalysis": Setup(lambda: tp.FactorAnalysis(1), ROWS),
     "StateSpace": Setup(lambda: tp.StateSpace(1), SERIES),
     "StateSpace: local level": Setup(lambda: tp.StateSpace.local_level(), SERIES),
@@ -184,3 +184,53 @@ METHODS = {
     "ImportanceSampling": tp.ImportanceSampling(draws=16),
     "VariationalKernel": tp.VariationalKernel(draws=4, warmup=2),
 }
+
+# Beyond the 32 set-ups and 20 methods of the count.
+ANSWERS, COUNTED = np.array([0.0, 0.0, 1.0, 0.0, 1.0, 1.0]), np.array([0.0, 1.0, 1.0, 4.0, 3.0, 2.0])
+MORE_MODELS = {
+    "ClassMixture": Setup(
+        lambda: tp.ClassMixture(2),
+        {"height": ROWS[:, 0], "smokes": np.array(["no", "no", "yes", "yes", "no", "yes"])},
+    ),
+    "StudentMixture": Setup(lambda: tp.StudentMixture(2, degrees=(2.0, 10.0)), ROWS),
+    "StructuralTopics": Setup(
+        lambda: tp.StructuralTopics(2, "~ 0 + x", topic_prior=0.6), (TOKENS, {"x": [0.5, -1.0, 2.0]})
+    ),
+    "LogisticRegression": Setup(lambda: tp.LogisticRegression(), (INPUTS, ANSWERS)),
+    "ProbitRegression": Setup(lambda: tp.ProbitRegression(), (INPUTS, ANSWERS)),
+    "PoissonRegression": Setup(lambda: tp.PoissonRegression(), (INPUTS, COUNTED)),
+    "OrderedRegression": Setup(lambda: tp.OrderedRegression([0.0, 1.0]), (INPUTS, np.minimum(COUNTED, 2.0))),
+    "CensoredRegression": Setup(lambda: tp.CensoredRegression(lower=0.0), (INPUTS, TARGET)),
+    "SwitchingStateSpace": Setup(lambda: tp.SwitchingStateSpace(2, 1), SERIES),
+}
+MORE_METHODS = {"SMC": tp.SMC(particles=8, populations=4), "EM(prior=False)": tp.EM(prior=False, max_iter=5)}
+
+# ---- what the mathematics forbids: (methods, set-ups, why) --------------------------------------------------
+
+_NO_LABELS = (
+    "LinearRegression", "LinearRegression: ARD", "LinearRegression: known noise", "FactorAnalysis", "StateSpace",
+    "StateSpace: local level", "Graph: regression", "Graph: Gaussian chain", "Graph: PPCA", "LogisticRegression",
+    "ProbitRegression", "PoissonRegression", "OrderedRegression", "CensoredRegression",
+)  # fmt: skip
+_VARIANCES = (
+    "GaussianMixture: full", "GaussianMixture: diagonal", "GaussianMixture: spherical", "GaussianMixture: tied",
+    "GaussianMixture: with gaps", "DirichletProcessMixture: fixed", "DirichletProcessMixture: learned",
+    "LinearRegression", "LinearRegression: ARD", "FactorialMixture: learned", "HMM: Gaussian", "FactorAnalysis",
+    "StateSpace", "StateSpace: local level", "Graph: mixture", "Graph: regression", "Graph: HMM",
+    "Graph: Gaussian chain", "Graph: PPCA", "ClassMixture", "StudentMixture", "SwitchingStateSpace",
+)  # fmt: skip
+IMPOSSIBLE = (
+    (
+        ("VT",), _VARIANCES,
+        "with a prior on a variance σ² the normaliser of the tempered joint, which contains E σ^((1 − 1/T) N d), is "
+        "infinite",
+    ),
+    (
+        ("CVB0", "CollapsedGibbs"), _NO_LABELS,
+        "there are no discrete latents to visit, and given the continuous ones the parameters do not integrate out",
+    ),
+    (
+        ("VB(moves=True)",), (*_NO_LABELS, "Graph: beta–Bernoulli"),
+        "there are no components to empty, merge or split",
+    ),
+)  # fmt: skip

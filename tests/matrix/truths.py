@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from scipy.integrate import simpson
-from scipy.special import betaln, gammaln, log_ndtr, logsumexp
+from scipy.special import betaln, gammaln, log_ndtr, logsumexp, ndtr
 from scipy.stats import gamma, multivariate_normal, norm
 
 import temperance as tp
@@ -214,11 +214,17 @@ def regression(data: Any) -> float:
 
 ANSWERS = np.array([0.0, 0.0, 1.0, 0.0, 1.0])
 COUNTS = np.array([0.0, 1.0, 1.0, 4.0, 3.0])
+GRADES, ENDS = np.array([0.0, 0.0, 1.0, 2.0, 1.0]), np.array([-np.inf, -0.4, 0.9, np.inf])
 LIKELIHOODS = {
     "logistic": lambda a, y: -np.logaddexp(0.0, (1 - 2 * y) * a),
     "probit": lambda a, y: log_ndtr((2 * y - 1) * a),
     "poisson": lambda a, y: y * a - np.exp(a) - gammaln(y + 1),
+    "ordered": lambda a, y: np.log(ndtr(ENDS[y.astype(int) + 1] - a) - ndtr(ENDS[y.astype(int)] - a)),
+    "censored": lambda a, y: np.where(y <= 0.0, log_ndtr(-a), norm(a).logpdf(y)),
 }
+
+
+GIVEN: dict[str, dict[str, Any]] = {"OrderedRegression": {"cuts": ENDS[1:-1]}, "CensoredRegression": {"lower": 0.0}}
 
 
 def generalised(link: str) -> Callable[[Any], float]:
@@ -312,13 +318,16 @@ PROBLEMS: dict[str, Problem] = {
     ),
     **{
         name: Problem(
-            lambda name=name: getattr(tp, name)(prior=0.5), (INPUTS, target), generalised(link), gap,
+            lambda name=name: getattr(tp, name)(prior=0.5, **GIVEN.get(name, {})),
+            (INPUTS, target), generalised(link), gap,
             (np.concatenate([INPUTS, [[0.5]]]), np.append(target, 1.0)), (np.array([[0.5]]), np.array([1.0])),
         )
         for name, link, target, gap in (
             ("LogisticRegression", "logistic", ANSWERS, 0.2),
             ("ProbitRegression", "probit", ANSWERS, 0.8),
             ("PoissonRegression", "poisson", COUNTS, 0.1),
+            ("OrderedRegression", "ordered", GRADES, 0.8),
+            ("CensoredRegression", "censored", TARGET, 0.8),
         )
     },
     "FactorAnalysis": Problem(

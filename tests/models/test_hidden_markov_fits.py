@@ -72,7 +72,7 @@ def test_methods_that_fit(method: Any) -> None:
     assert max((states == truth).mean(), (states != truth).mean()) > 0.95
 
 
-@pytest.mark.parametrize("method", [tp.LVT(), tp.VB(batches=2), tp.VB(moves=True), tp.CollapsedGibbs()])
+@pytest.mark.parametrize("method", [tp.LVT(), tp.VB(moves=True), tp.EP(double_loop=True)])
 def test_methods_that_do_not_fit_say_so(method: Any) -> None:
     with pytest.raises(UnsupportedMethod, match="HMM"):
         tp.fit(tp.HMM(2), switching(12, 0), method)

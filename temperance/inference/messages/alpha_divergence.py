@@ -33,11 +33,13 @@ from ...models._factors import (
 from .._method import Info, Method, Result, Run, state_of
 from ..streamed import Streamed
 from .corrections import corrected, orders
+from .corrections_together import log_scales
 from .corrections_together import orders as orders_together
 from .filtering import Filtering
 from .scalar_sites import ScalarPassing
 from .start import wrong_prior
 from .sweep import Passed, Sites, empty_sites, factor_order, factors_of, one_pass
+from .third_order import third_order
 from .together import Together
 
 PASSES, PASSES_TOGETHER = 100, 1000  # default maximum: factors refreshed one by one, and all at once
@@ -180,18 +182,31 @@ class MessagePassing(Method):
     def result(self, model: Model, data: Data, run: Run) -> Result:
         return conclude(self, data, run)
 
-    def corrected_log_evidence(self, model: Model, data: Data, q: Posterior, details: Mapping[str, Any]) -> float:
-        """`Fit.corrected_log_evidence`."""
+    def corrected_log_evidence(
+        self, model: Model, data: Data, q: Posterior, details: Mapping[str, Any], order: int = 2
+    ) -> float:
+        """`Fit.corrected`."""
         if "sites" not in details:
             raise UnsupportedMethod("the correction needs the message of every datum, which a stream does not keep")
-        if one_by_one(model):
-            return corrected(orders(model, data, q.blocks, details["sites"]))
         if not isinstance(model, Factored) or not model.linear_factors:
             raise UnsupportedMethod(
                 f"the correction needs factors that are finite sums of conjugate terms, which this "
                 f"{type(model).__name__} has not; see tp.AIS()"
             )
-        return corrected(orders_together(self.alpha, model, data, q.blocks, details["sites"]))
+        sites, alone = details["sites"], one_by_one(model)
+        if order == 3 and model.chained:
+            raise UnsupportedMethod(
+                "the third order is for data with latents of their own, not for chains; use order=2"
+            )
+        if alone:
+            found = orders(model, data, q.blocks, sites)  # type: ignore[arg-type]
+        else:
+            found = orders_together(self.alpha, model, data, q.blocks, sites)
+        if order == 2:
+            return corrected(found)
+        messages = sites.natural if alone else sites
+        scales = sites.log_scale if alone else log_scales(self.alpha, model, data, q.blocks, sites)
+        return corrected((found[0], *third_order(model, data, q.blocks, messages, scales)))
 
 
 def put_together(model: Enumerable, state: Approximation, passed: Passed) -> Approximation:

@@ -76,6 +76,14 @@ def orders(
     return seen.log_evidence, jnp.sum(jnp.where(factors.live, log_c, 0.0)), second, missing
 
 
+@eqx.filter_jit
+def log_scales(alpha: float, model: Factored, data: Data, blocks: Blocks, messages: Natural) -> Float[Array, " n"]:
+    """log s̃ of each datum, its table summed."""
+    seen = look(alpha, model.factors(data), exact_prior(model), blocks, messages)
+    tables = seen.tables.reshape((seen.tables.shape[0], -1))
+    return jax.nn.logsumexp(tables, axis=1) + _log_scales(alpha, blocks, messages)
+
+
 def _log_scales(alpha: float, blocks: Blocks, messages: Natural) -> Float[Array, " n"]:
     """log of the scale of f̃_t (without its table and message), as ln s counts it."""
     if alpha == 0.0:

@@ -47,8 +47,8 @@ class EP(MessagePassing):
         if not isinstance(model, Factored) or model.chained:
             why = "factors of a chain share their states" if isinstance(model, Factored) else "its sites are numbers"
             raise UnsupportedMethod(
-                f"the double loop needs factors with latents of their own, which this {type(model).__name__} has not "
-                f"({why}); use tp.EP() with more damping"
+                f"the double loop is for mixtures and graphs whose data have latents of their own, not for this "
+                f"{type(model).__name__} ({why}); use tp.EP() with more damping"
             )
         loop = DoubleLoop(
             restarts=self.restarts,

@@ -7,8 +7,8 @@ factor between the weights and a precision α that is learned is approximated wi
 
     ln s = Σ ln s̃_n + ln ∫ exp{E_q log p(w | α)} Π_n exp(h_n u_n − ½ τ_n u_n²) dw − KL(q(α) ‖ p(α))
 
-Gaussian noise of unknown precision β adds a Gamma to each site; given β the integral over u is known, and that over log β
-is a sum on a grid.
+Gaussian noise of unknown precision β adds a Gamma to each site; given β the integral over u is known, and that over
+log β is a sum on a grid.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from ...numerics.linalg import cholesky, explicit_inverse
 from ...numerics.quadrature import gaussian_expectation, tilted_moments
 from ...numerics.special import LOG_2PI, digamma
 from .._method import Info, Method, Result, Run, state_of
-
 
 _NODES, _BELOW, _ABOVE = 97, 12.0, 8.0  # of the grid over log β: how many, and how far in standard deviations
 
@@ -122,7 +121,7 @@ class ScalarPassing(Method):
             along = covariance @ features
             variance, centre = features @ along, features @ mean
             old = jax.tree.map(lambda leaf: leaf[index], sites)
-            given = jax.tree.map(lambda leaf: leaf[None], (centre, variance, old, offset, target))
+            given: Any = jax.tree.map(lambda leaf: leaf[None], (centre, variance, old, offset, target))
             found = self._project(model, *given, noise)
             live = data.weights[index] > 0.0
             use = live & found.proper[0] & (variance > 0.0)

@@ -15,8 +15,10 @@ from jaxtyping import Array, Float, Key
 
 from ...models import Data, Model
 from ...models._factors import Factored
+from ...models.topics.documents import Collapsible
 from .._method import Info
 from ..collapsed import Shares, begin, one_pass, require_collapsible
+from .collapsed_topics import CollapsedTopics
 from .gibbs import Gibbs
 
 
@@ -29,8 +31,8 @@ class Chain(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class CollapsedGibbs(Gibbs):
-    """Like `Gibbs`, for mixtures, hidden Markov models and graphs with discrete latents: labels one by one, with all
-    parameters integrated out.
+    """Like `Gibbs`, for mixtures, hidden Markov models, graphs with discrete latents and topics: labels (in topic
+    models those of tokens) one by one, with all parameters integrated out.
 
     A draw of the globals given the labels is kept every `thin` sweeps.
     """
@@ -42,7 +44,14 @@ class CollapsedGibbs(Gibbs):
         return "collapsed Gibbs"
 
     def prepare(self, model: Model) -> Model:
-        return require_collapsible(self.name, super().prepare(model).summed(), "tp.Gibbs")
+        model = super().prepare(model)
+        return model if isinstance(model, Collapsible) else require_collapsible(self.name, model.summed(), "tp.Gibbs")
+
+    def complete(self, model: Model, data: Data) -> Any:
+        method = super().complete(model, data)
+        if isinstance(model, Collapsible):
+            return CollapsedTopics(self.draws, self.warmup, self.chains, self.thin)
+        return method
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Chain:  # type: ignore[override]
         assert isinstance(model, Factored)

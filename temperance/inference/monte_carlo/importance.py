@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from ..._arguments import Checks, number, whole
-from ...errors import InvalidParameter, UnsupportedMethod
+from ...errors import InvalidParameter
 from ...evidence.optima import distinct
 from ...evidence.tempered import Estimate
 from ...evidence.weights import effective_draws, halves, pareto_khat, upwards
@@ -23,6 +23,7 @@ from ..progress import Progress
 from ..run import run as run_loop
 from ._support import require_distributions
 from .draws import Draws
+from .local_weights import log_joint
 from .proposal import Proposal, propose
 from .reference import widened
 from .witness import search
@@ -44,7 +45,8 @@ class ImportanceSampling(Method):
     prior, because a variational posterior is too narrow, and of `proposal`, where one is given: a fit by a method with
     families as its posterior (`tp.VB`, `tp.EP`, …), or such a method, to be run first. A part `defensive` of the draws comes from the prior instead, so that weights are bounded. Where parts of the model can
     change places the proposal covers all their orders (up to ten components of a mixture, six states of a hidden
-    Markov model).
+    Markov model). Latents that cannot be summed out, such as the shares of topics in a document, are drawn from their
+    variational posterior given the parameters: of many data the weights then vary much.
     """
 
     draws: int = 4096
@@ -70,13 +72,7 @@ class ImportanceSampling(Method):
         return -(-self.draws // BATCH)
 
     def prepare(self, model: Model) -> Model:
-        model = require_distributions(model, self.name).summed()
-        if model.local_groups:
-            raise UnsupportedMethod(
-                f"importance sampling needs the latents of {type(model).__name__} to be summed out, and they are not; "
-                "use tp.AIS or tp.ParallelTempering"
-            )
-        return model
+        return require_distributions(model, self.name).summed()
 
     def complete(self, model: Model, data: Data) -> Self:
         posteriors, bounds, lower = self._fitted(model, data)
@@ -130,7 +126,8 @@ class ImportanceSampling(Method):
 
         def one(key: Key[Array, ""]) -> tuple[Any, Array]:
             draws = density.sample(key, model)
-            return draws, model.log_joint(draws, data) - density.log_prob(model, draws)
+            value = log_joint(jax.random.fold_in(key, 0), model, draws, data)
+            return draws, value - density.log_prob(model, draws)
 
         draws, log_weight = jax.vmap(one)(jax.random.split(key, BATCH))
         return state, {"draws": draws, "log_weight": log_weight}

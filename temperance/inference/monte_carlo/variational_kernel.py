@@ -13,7 +13,7 @@ Gibbs sweeps it is.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,15 @@ from ...families.unconstrained import chart, dimension
 from ...models import Conditional, Data, Model
 from ...models._blocks import add, member
 from .._method import Info, Result, Run
-from .gibbs import Gibbs, State
+from .gibbs import Gibbs, State, scattered_start
+from .local_weights import log_joint
+
+
+class At(NamedTuple):
+    """A draw, and its log joint density: an estimate that is kept with it where latents cannot be summed out."""
+
+    draws: dict[str, Any]
+    log_joint: Float[Array, ""]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,48 +70,53 @@ class VariationalKernel(Gibbs):
 
     def prepare(self, model: Model) -> Model:
         model = model.summed()
-        if model.local_groups:
+        if model.local_groups and self.gibbs > 0:
             raise UnsupportedMethod(
-                f"the variational kernel needs the latents of {type(model).__name__} to be summed out, and they are "
-                "not; use tp.Gibbs"
+                f"gibbs is for models whose latents are summed out, and those of {type(model).__name__} are not; "
+                "leave it out, or use tp.Gibbs"
             )
         return super().prepare(model)
 
+    def init(self, key: Key[Array, ""], model: Model, data: Data) -> State:
+        draws = scattered_start(key, model, data).draws
+        return State(draws, {"log_joint": log_joint(key, model, draws, data)})
+
     def step(self, key: Key[Array, ""], model: Model, state: State, data: Data) -> tuple[State, Info]:
         def once(number: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
-            draws, total = carry
-            draws, accepted = self._move(jax.random.fold_in(key, number), model, draws, data)
-            return draws, total + accepted
+            at, total = carry
+            at, accepted = self._move(jax.random.fold_in(key, number), model, at, data)
+            return at, total + accepted
 
-        draws, accepted = jax.lax.fori_loop(0, self.thin, once, (state.draws, jnp.zeros(())))
-        info = {"draws": draws, "log_joint": model.log_joint(draws, data), "acceptance": accepted / self.thin}
-        return State(draws, {}), info
+        at, accepted = jax.lax.fori_loop(0, self.thin, once, (At(state.draws, state.local["log_joint"]), jnp.zeros(())))
+        info = {"draws": at.draws, "log_joint": at.log_joint, "acceptance": accepted / self.thin}
+        return State(at.draws, {"log_joint": at.log_joint}), info
 
-    def _move(self, key: Key[Array, ""], model: Model, draws: Any, data: Data) -> tuple[Any, Float[Array, ""]]:
+    def _move(self, key: Key[Array, ""], model: Model, at: At, data: Data) -> tuple[At, Float[Array, ""]]:
         """One step, and the acceptance probability of its variational proposal (or of the other move made)."""
         keys = jax.random.split(key, 4)
 
-        def vary(draws: Any) -> tuple[Any, Array]:
-            return variational_step(keys[0], model, draws, data)
+        def vary(at: At) -> tuple[At, Array]:
+            return variational_step(keys[0], model, at, data)
 
-        def walk(draws: Any) -> tuple[Any, Array]:
-            return random_walk(keys[1], model, draws, data, self.size)
+        def walk(at: At) -> tuple[At, Array]:
+            return random_walk(keys[1], model, at, data, self.size)
 
-        def sweep(draws: Any) -> tuple[Any, Array]:
-            return model.gibbs(keys[2], draws, data)[0], jnp.ones(())
+        def sweep(at: At) -> tuple[At, Array]:
+            draws = model.gibbs(keys[2], at.draws, data)[0]
+            return At(draws, model.log_joint(draws, data)), jnp.ones(())
 
         moves = [(vary, 1.0 - self.walk - self.gibbs), (walk, self.walk), (sweep, self.gibbs)]
         moves = [(move, part) for move, part in moves if part > 0]
         if self.cycle:
             acceptance = jnp.zeros(())
             for number, (move, _) in enumerate(moves):
-                draws, accepted = move(draws)
+                at, accepted = move(at)
                 acceptance = accepted if number == 0 else acceptance
-            return draws, acceptance
+            return at, acceptance
         if len(moves) == 1:
-            return moves[0][0](draws)
+            return moves[0][0](at)
         pick = jax.random.choice(keys[3], len(moves), p=jnp.asarray([part for _, part in moves]))
-        return jax.lax.switch(pick, [move for move, _ in moves], draws)
+        return jax.lax.switch(pick, [move for move, _ in moves], at)
 
     def result(self, model: Model, data: Data, run: Run) -> Result:
         result = super().result(model, data, run)
@@ -119,48 +132,45 @@ def variational_proposal(model: Model, draws: Any, data: Data) -> dict[str, Fami
     return {name: member(p, natural[name]) for name, p in model.prior.items()}
 
 
-def variational_step(key: Key[Array, ""], model: Model, draws: Any, data: Data) -> tuple[Any, Float[Array, ""]]:
+def variational_step(key: Key[Array, ""], model: Model, at: At, data: Data) -> tuple[At, Float[Array, ""]]:
     """A Metropolis–Hastings step with it, and the probability with which it was accepted."""
     key_draw, key_accept = jax.random.split(key)
-    forward = variational_proposal(model, draws, data)
+    forward = variational_proposal(model, at.draws, data)
     keys = jax.random.split(key_draw, len(forward))
-    fresh = {name: q.sample(key) for key, (name, q) in zip(keys, forward.items(), strict=True)}
-    ratio = _log_target(model, fresh, data) - _log_target(model, draws, data)
-    back = variational_proposal(model, fresh, data)
-    ratio = ratio + _log_density(back, draws) - _log_density(forward, fresh)
-    return _decide(key_accept, ratio, fresh, draws)
+    draws = {name: q.sample(key) for key, (name, q) in zip(keys, forward.items(), strict=True)}
+    fresh = At(draws, log_joint(jax.random.fold_in(key_draw, 0), model, draws, data))
+    back = variational_proposal(model, draws, data)
+    ratio = fresh.log_joint - at.log_joint + _log_density(back, at.draws) - _log_density(forward, draws)
+    return _decide(key_accept, ratio, fresh, at)
 
 
-def random_walk(key: Key[Array, ""], model: Model, draws: Any, data: Data, size: float) -> tuple[Any, Float[Array, ""]]:
+def random_walk(key: Key[Array, ""], model: Model, at: At, data: Data, size: float) -> tuple[At, Float[Array, ""]]:
     """A step with a symmetric Gaussian proposal in unconstrained coordinates u; the target there has a Jacobian."""
     key_step, key_accept = jax.random.split(key)
-    known = _families(model, draws)
+    draws, known = at.draws, _families(model, at.draws)
     keys = jax.random.split(key_step, len(known))
     fresh = {}
     for key, (name, family) in zip(keys, known.items(), strict=True):
         u = chart(family).to_line(draws[name])
         step = jax.random.normal(key, (*family.batch_shape, dimension(family))).reshape(u.shape)
         fresh[name] = chart(family).from_line(u + size * step)
-    ratio = _log_target(model, fresh, data) - _log_target(model, draws, data)
+    moved = At(fresh, log_joint(jax.random.fold_in(key_step, 0), model, fresh, data))
+    ratio = moved.log_joint - at.log_joint
     for name, family in known.items():
         change = family.statistics(fresh[name]) - family.statistics(draws[name])
         ratio = ratio + jnp.sum(chart(family).jacobian().vector.dot(change))
-    return _decide(key_accept, ratio, fresh, draws)
+    return _decide(key_accept, ratio, moved, at)
 
 
 def acceptance_at(key: Key[Array, ""], model: Model, draws: Any, data: Data, proposals: int = 1000) -> Float[Array, ""]:
     """The probability that a variational proposal from this θ′ is accepted, averaged over proposals (5.38)."""
-    keys = jax.random.split(key, proposals)
-    return jnp.mean(jax.vmap(lambda key: variational_step(key, model, draws, data)[1])(keys))
+    at, keys = At(draws, log_joint(key, model, draws, data)), jax.random.split(key, proposals)
+    return jnp.mean(jax.vmap(lambda key: variational_step(key, model, at, data)[1])(keys))
 
 
 def _families(model: Model, draws: Any) -> dict[str, Family]:
     m = model.statistics(draws)
     return {name: p.family(p.natural(m)) if isinstance(p, Conditional) else p for name, p in model.prior.items()}
-
-
-def _log_target(model: Model, draws: Any, data: Data) -> Float[Array, ""]:
-    return model.log_joint(draws, data)
 
 
 def _log_density(families: dict[str, Family], draws: Any) -> Float[Array, ""]:

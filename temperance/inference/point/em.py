@@ -37,8 +37,8 @@ class EM(Method):
     """The parameters of highest posterior density, or with `prior=False` of highest likelihood.
 
     `incremental` updates the parameters after each part of the data rather than after a whole pass (Neal &
-    Hinton, 1998): `batches` parts, or by default one datum (or sequence) at a time; where data have no latents it is the
-    same as EM. A restart whose component collapses is
+    Hinton, 1998): `batches` parts, or by default one datum (or sequence) at a time; where data have no latents that is
+    the same. A restart whose component collapses is
     left out; if all do, that is an error. `tol` and `local_steps` are those of `VB`.
     """
 

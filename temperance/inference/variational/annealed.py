@@ -85,7 +85,7 @@ class Annealed(Hot):
         """With the temperatures worked out."""
         from .pilot import Found, choose  # which runs pilots by this very class
 
-        method = self.method.complete(model, data)  # type: ignore[arg-type]
+        method = self.method.complete(model, data)
         a_pass = 1 if isinstance(method, VB) else steps_of_pass(model, method, data)
         unit = a_pass if self.every == "pass" else 1
         if not isinstance(self.schedule, str):

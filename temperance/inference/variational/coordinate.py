@@ -9,7 +9,7 @@ from jaxtyping import Array, Key
 
 from ...errors import InvalidParameter, UnsupportedMethod
 from ...models import Data, Model, Posterior, Way
-from ...models._answers import Enumerable
+from ...models._answers import Movable
 from .._method import Again, Info, Method, Result, Run, best_restart
 from .memoised import Parts, pass_over_parts, require_additive, require_whole_units, start_parts
 from .moves import KINDS, Search, improve
@@ -67,8 +67,8 @@ class VB(Method):
         return True
 
     def prepare(self, model: Model) -> Model:
-        if self.moves and not isinstance(model, Enumerable):
-            raise UnsupportedMethod(f"moves are for mixtures, not for {type(model).__name__}; use moves=False")
+        if self.moves and not (isinstance(model, Movable) and model.moves):
+            raise UnsupportedMethod(f"moves are for mixtures, not for this {type(model).__name__}; use moves=False")
         if self.batches is not None and not model.without_latents:
             require_additive(model, "VB with batches", "tp.VB() or tp.SVI()")
         return model
@@ -106,7 +106,7 @@ class VB(Method):
     def improve(self, key: Key[Array, ""], model: Model, data: Data, result: Result, again: Again) -> Result:
         if not self.moves:
             return result
-        assert isinstance(model, Enumerable)
+        assert isinstance(model, Movable)
         threshold = 10.0 * self.tol + model.rounding
         search = Search(self._kinds(), threshold, self.max_iter, self.restarts)
         return improve(key, model, data, result, again, search)

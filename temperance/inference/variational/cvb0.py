@@ -1,5 +1,6 @@
-"""Collapsed variational Bayes to zeroth order (CVB0): for topic models (here) proportions and topics are integrated out,
-for mixtures and chains all parameters (`collapsed_shares.py`).
+"""Collapsed variational Bayes to zeroth order (CVB0): for topic models proportions and topics are integrated out.
+
+(For mixtures and chains see `collapsed_shares.py`.)
 
 What is left are responsibilities φ, one distribution over topics for each word of each document, refreshed in turn
 from the counts of all others (`kernels/topics_collapsed.py`). The stochastic form keeps none of them: it takes the
@@ -62,8 +63,8 @@ class Assignments(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class CVB0(Method):
     """At most `passes` over the corpus, until a token's log probability given all the others gains less than `tol`
-    nats on average from one report (every `report` passes) to the next. For topic models, mixtures, hidden Markov models
-    and graphs with discrete latents; but for topic models a datum stands for the token, and every pass is a report.
+    nats on average from one report (every `report` passes) to the next. For topic models, mixtures, hidden Markov
+    models and graphs with discrete latents; but in topic models data stand for tokens, and every pass is a report.
 
     With `batch_size` it is the stochastic form, which keeps nothing of a document: `step_size`, `local_steps`,
     `held_out` and `patience` are those of `tp.SVI`, and the corpus may be a stream.

@@ -30,10 +30,11 @@ class LVT(Hot):
     """A temperature for each datum for `length` passes over the data (sweeps of VB), then `method` (a `tp.VB` or a
     `tp.SVI`) at T = 1 as usual.
 
-    For Gaussian mixtures (without missing values), factorial mixtures and LDA. `temperatures` is the grid, which
-    begins at 1 (by default 100 with inverses at equal distances down to 0.01); `length` is by default 200 for VB and
-    half of all passes for SVI. `fit.details["inverse_temperature"]` is E[1/T] of each datum when tempering ends: it
-    is small for outliers.
+    For Gaussian, Bernoulli and categorical mixtures (without missing values), linear regressions, factor analysis,
+    factorial mixtures, LDA, and graphs that observe one Normal variable with a noise of its own. `temperatures` is the
+    grid, which begins at 1 (by default 100 with inverses at equal distances down to 0.01); `length` is by default 200
+    for VB and half of all passes for SVI. At the end of that `fit.details["inverse_temperature"]` is E[1/T] of each
+    datum: small for outliers.
     """
 
     temperatures: Any = None

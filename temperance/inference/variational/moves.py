@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from ...models import Data, Posterior
-from ...models._answers import Enumerable
+from ...models._answers import Movable
 from ...models._data import over_blocks
 from ...models._model import Means, add, means
 from .._method import Again, Result, state_of
@@ -61,7 +61,7 @@ class Search(NamedTuple):
 
 def improve(
     key: Key[Array, ""],
-    model: Enumerable,
+    model: Movable,
     data: Data,
     result: Result,
     again: Again,
@@ -93,7 +93,7 @@ def improve(
 
 
 def _first_better(
-    model: Enumerable,
+    model: Movable,
     data: Data,
     best: Posterior,
     goal: float,
@@ -123,8 +123,8 @@ def _repeat(state: Posterior, restarts: int) -> Posterior:
 # ---- what to propose -------------------------------------------------------------------------------------
 
 
-def _proposals(model: Enumerable, study: Study, kinds: tuple[str, ...]) -> Iterator[tuple[str, Move]]:
-    held, k = np.asarray(study.held), model.n_components
+def _proposals(model: Movable, study: Study, kinds: tuple[str, ...]) -> Iterator[tuple[str, Move]]:
+    held, k = np.asarray(study.held), model.parts
     full = [int(i) for i in np.argsort(held) if held[i] >= _HELD]  # the smallest first
     free = [i for i in range(k) if held[i] < _HELD]
     pairs = sorted(itertools.combinations(sorted(full), 2), key=lambda pair: -float(study.overlap[pair]))[:_TRIES]
@@ -169,14 +169,14 @@ def _merge(k: int, i: int, j: int) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _study(key: Key[Array, ""], model: Enumerable, q: Posterior, data: Data) -> Study:
+def _study(key: Key[Array, ""], model: Movable, q: Posterior, data: Data) -> Study:
     m = means(q.blocks)
     rows = (data.values, data.weights)
 
     def gather(function: Callable[[Array, Array, Array], Any]) -> Any:
         def block(part: Any, _: Array) -> tuple[Any, tuple[()]]:
             x, weights = part
-            return function(model.pair.coordinates(x), weights, _share(model, m, x)), ()
+            return function(model.coordinates(x), weights, _share(model, m, x)), ()
 
         return over_blocks(block, rows, *data.cuts)[0]
 
@@ -208,7 +208,7 @@ def _study(key: Key[Array, ""], model: Enumerable, q: Posterior, data: Data) -> 
     return Study(held, products / (norm[:, None] * norm[None, :]), axis, jnp.sum(centre * axis, axis=1))
 
 
-def _share(model: Enumerable, m: Means, x: Any) -> Float[Array, "n k"]:
+def _share(model: Movable, m: Means, x: Any) -> Float[Array, "n k"]:
     return jax.nn.softmax(model.log_joint_z(m, x), axis=-1)
 
 
@@ -216,7 +216,7 @@ def _share(model: Enumerable, m: Means, x: Any) -> Float[Array, "n k"]:
 
 
 @eqx.filter_jit
-def _apply(model: Enumerable, q: Posterior, data: Data, study: Study, moves: Move) -> Posterior:
+def _apply(model: Movable, q: Posterior, data: Data, study: Study, moves: Move) -> Posterior:
     """The posteriors that the changed responsibilities give, for a stack of moves."""
     m = means(q.blocks)
     prior, direct = jax.grad(model.log_prior)(m), model.groups[0]
@@ -240,10 +240,10 @@ def _apply(model: Enumerable, q: Posterior, data: Data, study: Study, moves: Mov
     return jax.lax.map(one, moves)
 
 
-def _changed(model: Enumerable, m: Means, x: Any, study: Study, move: Move) -> Float[Array, "n k"]:
+def _changed(model: Movable, m: Means, x: Any, study: Study, move: Move) -> Float[Array, "n k"]:
     logits = jnp.where(move.keep[None] > 0, model.log_joint_z(m, x), -jnp.inf)
     share = jax.nn.softmax(logits, axis=-1) @ move.fold
-    along = model.pair.coordinates(x) @ study.axis[move.source] - study.centre[move.source]
+    along = model.coordinates(x) @ study.axis[move.source] - study.centre[move.source]
     moved = jnp.where(along > 0, share[:, move.source], 0.0)
     # With source = target nothing moves.
     return share.at[:, move.source].add(-moved).at[:, move.target].add(moved)

@@ -241,6 +241,14 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
         each = step_factors(self.pair, steps.x, steps.starts == FIRST)
         return Factors(each, data.weights > 0, StepTerms(), steps.starts)
 
+    @property
+    def chained(self) -> bool:
+        return True
+
+    @property
+    def linear_factors(self) -> bool:
+        return not self.pair.has_latents
+
     def no_factors(self) -> str:
         if self.pair.has_latents:
             return "it cannot integrate over the missing columns of a step; emission='diagonal' has none to integrate"

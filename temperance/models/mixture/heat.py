@@ -3,7 +3,7 @@
     x_n ~ p(x | z_n, θ)^(1/T_n) / c_n(1/T_n),      c(s) = ∫ p(x | z_n, θ)^s dx
 
 For Gaussians c(s) ∝ |Λ_{z_n}|^((s − 1)/2) s^(−d/2): the tempered density is a Gaussian of covariance T Σ, and this is a
-mixture over scales. For 0/1 data and categories c(s) = Π_d Σ_v θ_dv^s, taken at E log θ, which is a lower bound of E log c.
+mixture over scales. For 0/1 data and categories c(s) = Π_d Σ_v θ_dv^s, taken at E log θ, a lower bound of E log c.
 """
 
 from __future__ import annotations

@@ -1,0 +1,53 @@
+"""Ordered and censored regressions: what they become in special cases, and their predictive probabilities."""
+
+import numpy as np
+import pytest
+from scipy.integrate import simpson
+from scipy.stats import multivariate_normal
+
+import temperance as tp
+from temperance.errors import InvalidData, InvalidParameter
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(12, 1))
+Y = 0.4 + X[:, 0] + RNG.normal(size=12) / np.sqrt(2.0)
+EXACT = tp.EP(tol=1e-11)
+
+
+def test_one_cut_at_zero_is_probit() -> None:
+    yes = (Y > 0.5).astype(float)
+    ours = tp.fit(tp.OrderedRegression([0.0], prior=0.5), (X, yes), EXACT)
+    probit = tp.fit(tp.ProbitRegression(prior=0.5), (X, yes), EXACT)
+    assert ours.log_evidence == pytest.approx(probit.log_evidence, abs=1e-8)
+    np.testing.assert_allclose(ours.predict(X).mean, probit.predict(X).mean, atol=1e-8)
+
+
+def test_without_limits_every_target_is_seen() -> None:
+    fit = tp.fit(tp.CensoredRegression(noise=2.0, prior=0.5, intercept="shared"), (X, Y), EXACT)
+    phi = np.column_stack([np.ones(12), X])
+    exact = multivariate_normal(np.zeros(12), phi @ phi.T / 0.5 + np.eye(12) / 2.0).logpdf(Y)
+    assert fit.log_evidence == pytest.approx(exact, abs=1e-8)
+
+
+def test_predictive_probabilities_sum_to_one() -> None:
+    grades = np.digitize(Y, [0.0, 1.0]).astype(float)
+    fit = tp.fit(tp.OrderedRegression([0.0, 1.0]), (X, grades), tp.EP())
+    log_p = fit.log_predictive((np.full((3, 1), 0.7), np.arange(3.0)))
+    assert np.exp(log_p).sum() == pytest.approx(1.0, abs=1e-6)
+    mean, variance = fit.predict([[0.7]])
+    assert mean[0] == pytest.approx(np.exp(log_p) @ np.arange(3), abs=1e-6)
+    assert variance[0] == pytest.approx(np.exp(log_p) @ np.square(np.arange(3) - mean[0]), abs=1e-6)
+    cut = tp.fit(tp.CensoredRegression(lower=0.0, noise=2.0), (X, Y), tp.EP())
+    line = np.linspace(1e-9, 12.0, 1201)
+    above = np.exp(cut.log_predictive((np.full((1201, 1), 0.7), line)))
+    below = np.exp(cut.log_predictive((np.full((1, 1), 0.7), np.zeros(1))))
+    assert simpson(above, x=line) + below[0] == pytest.approx(1.0, abs=1e-5)
+
+
+def test_mistakes_are_one_sentence() -> None:
+    with pytest.raises(InvalidParameter, match="cuts must be a row of increasing finite numbers"):
+        tp.OrderedRegression([1.0, 0.0])
+    with pytest.raises(InvalidParameter, match=r"lower must be below upper, got 1\.0 and 0\.0"):
+        tp.CensoredRegression(lower=1.0, upper=0.0)
+    with pytest.raises(InvalidData, match="y must be categories 0 to 1, as there are 1 cuts, got 3"):
+        tp.fit(tp.OrderedRegression([0.0]), (X, np.full(12, 3.0)))
