@@ -51,6 +51,7 @@ REFUSED = {
     "StudentMixture": {"VT", "LVT", "CVB0", "Laplace", "VariationalKernel", *_MIXTURES_ONLY},
     "HMM": {"LVT", "CVB0", "CollapsedGibbs"},
     "LDA": {*_MIXTURES_ONLY, *_SUMMED_OUT},
+    "HDP": {"CVB0", "VT", "Gibbs", "EM", *_PATHS, *_MIXTURES_ONLY, *_SUMMED_OUT},
     "StructuralTopics": {"CVB0", "VT", "Gibbs", *_PATHS, *_MIXTURES_ONLY, *_SUMMED_OUT},
     "FactorialMixture": {"CVB0", *_MIXTURES_ONLY, *_SUMMED_OUT},
     "LinearRegression": {"VT", "LVT", "CVB0", "EM", *_MIXTURES_ONLY},  # EM without a prior
@@ -105,6 +106,7 @@ COVERING = {
     "StudentMixture": ("VB", "Gibbs", "EM"),
     "HMM": ("VB", "AIS", "EM"),
     "LDA": ("SVI", "VT", "LVT", "CVB0", "AIS", "EM"),
+    "HDP": ("VB", "SVI"),
     "StructuralTopics": ("VB", "SVI"),
     "FactorialMixture": ("VB", "ParallelTempering", "SMC", "EM"),
     "LinearRegression": ("SVI", "ImportanceSampling", "Laplace"),
