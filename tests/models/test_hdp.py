@@ -12,6 +12,7 @@ from temperance.families.concentration import ConcentrationVector
 from temperance.models import Way
 from temperance.models._model import means
 from temperance.models.topics.sticks import Sticks, moments
+from tests.tiers import with_slow
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ def test_sticks_rise_to_the_best_and_stay_below_the_integral():
     exact = logsumexp(log_prior + np.einsum("k,kij->ij", s[[0, 2, 1]], pieces) - n * log_a) - 2 * np.log(600)
     prior, found = Sticks(3, first, total), []
     assert abs(float(prior.log_normaliser())) < 1e-9
-    q = prior.with_natural(ConcentrationVector(jnp.zeros(3), jnp.array(100.0)))  # equal pieces
+    q = prior.with_natural(ConcentrationVector(jnp.zeros(3), jnp.array(1e6)))  # equal pieces
     for _ in range(4):
         q = q.with_natural(ConcentrationVector(jnp.array(s), jnp.array(n)))
         found.append(float(q.log_normaliser()))
@@ -53,7 +54,7 @@ def simulated(seed, documents=120, length=60, k=4, n_words=50):
     return np.array([rng.multinomial(length, row @ beta) for row in theta]), beta
 
 
-@pytest.mark.parametrize("engine", ["host", "device"])
+@pytest.mark.parametrize("engine", with_slow(["host", "device"], "host"))
 def test_engines_walk_as_autodiff_does(engine):
     counts, _ = simulated(1, documents=30, length=12)
     found = []
@@ -67,6 +68,7 @@ def test_engines_walk_as_autodiff_does(engine):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_simulated_topics_are_found_and_the_rest_left_empty(tmp_path):
     counts, beta = simulated(0)
     fit = tp.fit(tp.HDP(8), counts, tp.VB(tol=1e-5), seed=0, progress=False)

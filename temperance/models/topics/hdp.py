@@ -27,7 +27,7 @@ from .sticks import Sticks
 
 _TOPIC_PRIOR = 0.1  # the same for every truncation: topics beyond those in use then change nothing
 _EMPTY = 0.01  # α of an empty topic in one of n documents, times n: it gets there by itself, but in many sweeps
-_START = 100.0  # documents with equal shares that a search starts from
+_START = 1e6  # documents with equal shares that a search starts from
 
 
 class HDP(LDA):

@@ -84,7 +84,7 @@ class Sticks(Family):
 
     def with_natural(self, natural: ConcentrationVector) -> Self:
         s, value = natural.concentration, self._moments().value
-        places = jnp.argsort(-jnp.round(_pieces(value), 6))  # equal pieces stay in their order
+        places = jnp.argsort(-jnp.round(1000 * len(s) * _pieces(value)))  # equal pieces stay in their order
         order = self.order.at[places].set(jnp.argsort(-s))
         a, b = _exponents(natural.minus_log_normaliser, len(s), self.first)
         ordered = s[order]
