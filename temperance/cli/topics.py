@@ -56,9 +56,7 @@ def find_topics(source: str, reading: Reading, asked: Asked, seed: int, out: Pat
     tried = tp.topic_sizes(data.values, sizes, seed=seed) if sizes is None or len(sizes) > 1 else None
     topics = max(tried.best if tried is not None else (sizes or [1])[0], len(seeds))
     if asked.formula is None:
-        large = len(data.values.words) * topics * 8 > _ROOM
-        method = tp.CVB0(batch_size=256) if large else tp.CVB0()
-        result = tp.fit(tp.LDA(topics, seeds=seeds or None), data.values, method, seed=seed)
+        result = _fit(data.values, topics, seeds, seed)
     else:
         corpus = data.values.with_covariates(beside(source, reading))
         model = tp.StructuralTopics(topics, asked.formula, seeds=seeds or None)
@@ -92,6 +90,14 @@ def find_topics(source: str, reading: Reading, asked: Asked, seed: int, out: Pat
         shares = {found.name: found.rows() for found in groups}
         record = {"topics": table, "by": shares, "log_evidence": result.log_evidence, "notes": notes}
         typer.echo(as_json(record if effects is None else record | {"effects": effects.rows()}))
+
+
+def _fit(corpus: tp.Corpus, topics: int, seeds: list[list[str]], seed: int) -> tp.Fit:
+    """LDA by CVB0, with α learned; in minibatches, which learn no priors, where responsibilities would not fit."""
+    large = len(corpus.words) * topics * 8 > _ROOM
+    learn = () if large else ("document_prior",)
+    model = tp.LDA(topics, document_prior=0.1, topic_prior=0.01, learn=learn, seeds=seeds or None)
+    return tp.fit(model, corpus, tp.CVB0(batch_size=256) if large else tp.CVB0(), seed=seed)
 
 
 def read_seeds(path: Path | None) -> list[list[str]]:

@@ -103,10 +103,12 @@ def sample_topics(
         if averaged and sweep == max(0, sweeps - _AVERAGED):
             shares[:] = 0.0
         drawn = (first, topics, generator.random(len(topics), dtype=kind), len(alpha), averaged)
-        over_pairs(
-            counts, kind, lambda pair, totals, drawn=drawn: _sample(pair, x, drawn, counts, totals, prior, shares)
-        )
-    shares /= shares.sum(axis=1, keepdims=True)
+
+        def visit(pair: tuple[int, int], totals: np.ndarray, drawn: Any = drawn) -> float:
+            return float(_sample(pair, x, drawn, counts, totals, prior, shares))
+
+        over_pairs(counts, kind, visit)
+    shares /= np.maximum(shares.sum(axis=1, keepdims=True), kind(1e-30))
     return shares.astype(phi.dtype)
 
 
@@ -121,7 +123,7 @@ def _assign(first, topics, phi, shares, draws):  # type: ignore[no-untyped-def]
                 level -= phi[i, k]
                 k += 1
             if phi[i, k] == 0.0:  # rounding
-                k = np.argmax(phi[i])
+                k = int(np.argmax(phi[i]))
             topics[t] = k
             shares[i, k] += part
 
@@ -138,7 +140,7 @@ def _sample(pair, x, drawn, sums, totals, prior, shares):  # type: ignore[no-unt
         for i in range(x.bounds[d, pair[1], 0], x.bounds[d, pair[1], 1]):
             there, eta = sums.words[x.words[i]], prior[x.words[i]]
             for t in range(first[i], first[i + 1]):
-                old, norm = np.int64(topics[t]), totals.dtype.type(0.0)
+                old, norm = int(topics[t]), totals.dtype.type(0.0)
                 if len(eta) == 1:
                     same = eta[0]
                     for k in range(width):

@@ -33,6 +33,7 @@ from .stochastic import SVI, Walk, global_terms
 
 _TOGETHER = 64  # minibatches taken at once
 _FINAL_LOCAL_STEPS = 20  # for the bound
+_FEW, _LAST = 40, 10  # passes: with fewer there is no sampler, and those that follow it
 _TOKENS = 8  # of an entry, on average, up to which topics are sampled
 
 
@@ -59,10 +60,10 @@ class Assignments(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class CVB0(Method):
-    """At most `passes` (200) over the corpus. The first 95% of them (half, if priors are learned) are a collapsed
-    Gibbs sampler's, whose last draws are where the collapsed updates start from. Small corpora and fractional counts
-    have updates alone, until a token's log probability given all the others gains less than `tol` nats on average
-    from one report (every `report` passes) to the next.
+    """At most `passes` (200) over the corpus. All but the last ten of them (half, if priors are learned) are a
+    collapsed Gibbs sampler's, whose last draws are where the collapsed updates start from. Small corpora, fractional
+    counts and fewer than 40 passes have updates alone, until a token's log probability given all the others gains less
+    than `tol` nats on average from one report (every `report` passes) to the next.
 
     With `batch_size` it is the stochastic form, which keeps nothing of a document: `step_size`, `local_steps`,
     `held_out` and `patience` are those of `tp.SVI`, and the corpus may be a stream.
@@ -149,13 +150,14 @@ class CVB0(Method):
         )
 
     def _plan(self, model: Collapsible, counts: np.ndarray) -> list[int]:
-        """Most of the passes are the sampler's, unless the corpus is small, or its counts are not those of tokens."""
+        """Most of the passes are the sampler's, unless they are few, the corpus is small, or counts are fractional."""
         from ...kernels.topics_small import is_small
 
         passes, report = int(self.passes or 1), int(self.report or 1)
-        if is_small(len(counts), model.n_topics) or (counts % 1).any() or counts.sum() > _TOKENS * len(counts):
+        few = passes < _FEW or is_small(len(counts), model.n_topics)
+        if few or (counts % 1).any() or counts.sum() > _TOKENS * len(counts):
             return [passes, report, 0]
-        last = max(1, passes // (2 if model.learn else 20))
+        last = passes // 2 if model.learn else _LAST
         return [last, min(report, last), passes - last]
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Assignments:
