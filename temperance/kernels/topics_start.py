@@ -1,11 +1,11 @@
 """A start for collapsed updates of LDA: documents are added one after the other, each given those before it.
 
-Words of a new document are drawn a topic each, given the counts so far, and then refreshed once, no longer drawn. The
-first documents met topics that were hardly there: when a sixteenth of all has been added, and when a quarter has, these
-are gone over again. From topics at random, many passes over the corpus would only forget them.
+Each word of a new document draws a topic given the counts so far and is then refreshed once by its expectation. The
+first documents met topics that had hardly formed, so they are revisited when a sixteenth of all documents has been
+added, and again at a quarter. From random topics, many passes over the corpus would only be spent forgetting them.
 
-Where many topics compete, what collapsed updates end at depends on the start. So a collapsed Gibbs sampler (Griffiths
-and Steyvers, 2004) goes on first: draws leave the poor places that expectations stay in. The last draws are averaged.
+Where many topics compete, the end of collapsed updates depends on their start. So a collapsed Gibbs sampler (Griffiths
+and Steyvers, 2004) goes on first: draws leave the poor places in which expectations stay. The last draws are averaged.
 """
 
 from __future__ import annotations

@@ -31,14 +31,19 @@ from ..streamed import Streamed
 from .minibatches import Batches, rows_of_step
 from .stochastic import SVI, Walk, global_terms
 
+<<<<<<< HEAD
 _TOGETHER = 64  # minibatches taken at once
 _FINAL_LOCAL_STEPS = 20  # for the bound
 _FEW, _LAST = 40, 10  # passes: with fewer there is no sampler, and those that follow it
 _TOKENS = 8  # of an entry, on average, up to which topics are sampled
+=======
+_TOGETHER = 64  # minibatches per call
+_FINAL_LOCAL_STEPS = 20  # local steps for the bound
+>>>>>>> main
 
 
 class Entries(Data):
-    """A corpus as the kernels want it: entries of each document sorted by groups of words."""
+    """A corpus in the kernels' layout: the entries of each document sorted by groups of words."""
 
     bounds: Int[Array, "d g 2"] | None = None
     words: Int[Array, " e"] | None = None
@@ -48,7 +53,7 @@ class Entries(Data):
 
 
 class Assignments(NamedTuple):
-    """Where one restart stands."""
+    """The state of one restart."""
 
     phi: Float[Array, "e k"]  # from the first pass on
     document_prior: Float[Array, " k"]
@@ -78,7 +83,7 @@ class CVB0(Method):
     tol: float = 1e-4
     report: int | None = None
     restarts: int = 1
-    max_iter: int = dataclasses.field(default=1, repr=False)  # reports, worked out from the rest
+    max_iter: int = dataclasses.field(default=1, repr=False)  # number of reports, filled in by `complete`
 
     counts_rows: ClassVar[bool] = True
     budget: ClassVar[tuple[str, ...]] = (
@@ -306,7 +311,7 @@ def _chunk_on_host(
         report = []
         for r, state in enumerate(states):
             passes = min(every, total - int(state.passes))
-            if done[r]:  # it says no more than that it has ended
+            if done[r]:  # padding: this restart has ended
                 report.append((int(state.passes) + max(passes, 1), float(state.score)))
                 continue
             given = (*state[:4], state.seed, np.asarray(passes), np.asarray(sweeps), *corpus, weights)
