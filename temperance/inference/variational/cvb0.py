@@ -31,15 +31,10 @@ from ..streamed import Streamed
 from .minibatches import Batches, rows_of_step
 from .stochastic import SVI, Walk, global_terms
 
-<<<<<<< HEAD
-_TOGETHER = 64  # minibatches taken at once
-_FINAL_LOCAL_STEPS = 20  # for the bound
-_FEW, _LAST = 40, 10  # passes: with fewer there is no sampler, and those that follow it
-_TOKENS = 8  # of an entry, on average, up to which topics are sampled
-=======
 _TOGETHER = 64  # minibatches per call
 _FINAL_LOCAL_STEPS = 20  # local steps for the bound
->>>>>>> main
+_FEW, _LAST = 40, 10  # passes below which there is no sampler; passes after the sampler
+_TOKENS = 8  # mean tokens of an entry up to which topics are sampled
 
 
 class Entries(Data):
