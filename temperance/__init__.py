@@ -74,6 +74,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .models.mixture.student import StudentMixture as StudentMixture
     from .models.topics.by import TopicsBy as TopicsBy
     from .models.topics.effects import Effects as Effects
+    from .models.topics.hdp import HDP as HDP
     from .models.topics.lda import LDA as LDA
     from .models.topics.report import Completion as Completion
     from .models.topics.report import document_completion as document_completion

@@ -158,6 +158,10 @@ _MODELS = (
         ("vb", "annealed", "vt", "lvt", "cvb0", *_LATENT), estimator="LatentDirichletAllocation", aliases=("lda",),
     ),
     ModelEntry(
+        "HDP", "hdp", "models.topics.hdp", "topics that are as many as the documents need, up to the number given",
+        "corpus", "topic", ("vb", "annealed", "svi"), size=50,
+    ),
+    ModelEntry(
         "StructuralTopics", "", "models.topics.structural", "topics whose shares depend on covariates by a formula",
         "corpus", "topic",
     ),

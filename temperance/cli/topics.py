@@ -29,6 +29,7 @@ from .work import write_result
 
 _WORDS = 30  # of a topic in topics.csv
 _LEVELS = 12  # categories of a column that is shown without being asked for
+_ROOM = 2**29  # bytes of responsibilities; with more, minibatches, which keep none
 _TABLES = 4  # columns that are shown without being asked for
 _YEAR = re.compile("year|date|month|time")
 
@@ -55,7 +56,7 @@ def find_topics(source: str, reading: Reading, asked: Asked, seed: int, out: Pat
     tried = tp.topic_sizes(data.values, sizes, seed=seed) if sizes is None or len(sizes) > 1 else None
     topics = max(tried.best if tried is not None else (sizes or [1])[0], len(seeds))
     if asked.formula is None:
-        result = tp.fit(tp.LDA(topics, seeds=seeds or None), data.values, tp.CVB0(), seed=seed)
+        result = _fit(data.values, topics, seeds, seed)
     else:
         corpus = data.values.with_covariates(beside(source, reading))
         model = tp.StructuralTopics(topics, asked.formula, seeds=seeds or None)
@@ -69,7 +70,8 @@ def find_topics(source: str, reading: Reading, asked: Asked, seed: int, out: Pat
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         write_topics(out / "topics.csv", result)
-        write_documents(out / "documents.csv", result.transform(data.values), table)
+        documents = of_documents(result.transform(data.values), result)
+        write_csv(out / "documents.csv", list(documents), list(zip(*documents.values(), strict=True)))
         for found in groups:
             rows = found.rows()
             write_csv(out / f"topics-by-{slug(found.name)}.csv", list(rows[0]), [list(row.values()) for row in rows])
@@ -88,6 +90,14 @@ def find_topics(source: str, reading: Reading, asked: Asked, seed: int, out: Pat
         shares = {found.name: found.rows() for found in groups}
         record = {"topics": table, "by": shares, "log_evidence": result.log_evidence, "notes": notes}
         typer.echo(as_json(record if effects is None else record | {"effects": effects.rows()}))
+
+
+def _fit(corpus: tp.Corpus, topics: int, seeds: list[list[str]], seed: int) -> tp.Fit:
+    """LDA by CVB0, with α learned; in minibatches, which learn no priors, where responsibilities would not fit."""
+    large = len(corpus.words) * topics * 8 > _ROOM
+    learn = () if large else ("document_prior",)
+    model = tp.LDA(topics, document_prior=0.1, topic_prior=0.01, learn=learn, seeds=seeds or None)
+    return tp.fit(model, corpus, tp.CVB0(batch_size=256) if large else tp.CVB0(), seed=seed)
 
 
 def read_seeds(path: Path | None) -> list[list[str]]:
@@ -158,16 +168,13 @@ def write_topics(path: Path, fit: tp.Fit) -> None:
     write_csv(path, ("topic", "rank", "word", "probability"), rows)
 
 
-def write_documents(path: Path, shares: np.ndarray, table: dict[str, list[Any]]) -> None:
-    """A row for each document, in order: its main topic with its words, and the share of every topic."""
-    words = dict(zip(table["topic"], table["words"], strict=True))
-    names = ("document", "main topic", "its words", *(f"topic {k + 1}" for k in range(shares.shape[1])))
-    best = shares.argmax(axis=1) + 1
-    rows = [
-        (number, int(main), words[int(main)], *(f"{share:.6g}" for share in row))
-        for number, (main, row) in enumerate(zip(best, shares, strict=True), 1)
-    ]
-    write_csv(path, names, rows)
+def of_documents(shares: np.ndarray, fit: tp.Fit) -> dict[str, list[Any]]:
+    """A value for each document, in order: its main topic with its words, and the share of every topic."""
+    words = [" ".join(str(word) for word, _ in topic) for topic in fit.topics(6, NAMING)]
+    main = shares.argmax(axis=1)
+    columns: dict[str, list[Any]] = {"document": list(range(1, len(shares) + 1)), "main topic": (main + 1).tolist()}
+    columns["its words"] = [words[k] for k in main]
+    return columns | {f"topic {k + 1}": [float(f"{share:.6g}") for share in each] for k, each in enumerate(shares.T)}
 
 
 def shares_of_new(fit: Any, source: str, reading: Reading) -> np.ndarray:

@@ -151,12 +151,11 @@ def _predictions(result: Any, source: str, reading: Reading) -> dict[str, list[A
     """Columns with a value for every row, in order; empty where a row has gaps that the model cannot integrate out."""
     fitted: tp.Fit = result.best_fit if isinstance(result, tp.Comparison) else result
     entry = registry.entry_of(fitted.model)
-    kind, part = (entry.data, entry.part) if entry is not None else ("table", "component")
+    kind = entry.data if entry is not None else "table"
     if kind == "corpus":
-        from .topics import shares_of_new
+        from .topics import of_documents, shares_of_new
 
-        shares = shares_of_new(fitted, source, reading)
-        return {f"{part} {k + 1}": shares[:, k].tolist() for k in range(shares.shape[1])}
+        return of_documents(shares_of_new(fitted, source, reading), fitted)
     table: tp.Table
     if kind == "columns":
         table = inputs.columns(source, reading, fitted.schema).values

@@ -65,6 +65,8 @@ def corpus_pieces(path: str | Path) -> Iterator[Corpus]:
         yield from _reader(path)(path)
     except FileNotFoundError as error:
         raise InvalidData(f"there is no corpus at {str(path)!r}") from error
+    except UnicodeError as error:
+        raise InvalidData(f"{path.name} is neither text nor a known kind of file") from error
     except _BROKEN as error:
         raise DamagedFile(f"{path.name} is damaged or cut short: {error}") from error
 

@@ -232,16 +232,17 @@ def _json(path: Path) -> Columns:
 
     def records() -> Iterator[Any]:
         with _lines(path) as file:
+            number = 1
             try:
                 first = next((line for line in file if line.strip()), "")
                 if first.lstrip().startswith("["):
                     yield from json.loads(first + file.read())
                     return
-                for line in itertools.chain([first], file):
+                for number, line in enumerate(itertools.chain([first], file), 1):  # noqa: B007
                     if line.strip():
                         yield json.loads(line)
             except json.JSONDecodeError as error:
-                raise DamagedFile(f"{path.name} is damaged or no JSON: {error}") from error
+                raise DamagedFile(f"record {number} of {path.name} is damaged or no JSON: {error.msg}") from error
 
     sample = list(itertools.islice(records(), _LOOK))
     if not sample:
@@ -284,7 +285,9 @@ def _lines(path: Path) -> Iterator[IO[str]]:
             decode(head[: len(head) // 4 * 4] if len(head) == _HEAD else head, path.name)  # which refuses binary files
         with io.TextIOWrapper(_binary(path), find_encoding(head), errors=_LATIN, newline="") as text:
             yield text
-    except (UnicodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+    except UnicodeError as error:
+        raise InvalidData(f"{path.name} is neither text nor a known kind of file: its bytes are no letters") from error
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DamagedFile(f"{path.name} is damaged or cut short: {error}") from error
 
 

@@ -151,7 +151,8 @@ def _finished(
     forms = None if dictionary.stem is None else dictionary.forms(chosen)
     tokeniser = Tokeniser(language or None, phrases, forms)
     corpus = _joined(pieces, order, vocabulary=tuple(words[number] for number in order), tokeniser=tokeniser)
-    empty = (f"{corpus.n_empty:,} documents are empty: none of their words is kept",) if corpus.n_empty else ()
+    verb = "document is" if corpus.n_empty == 1 else "documents are"
+    empty = (f"{corpus.n_empty:,} {verb} empty: no word of theirs is kept",) if corpus.n_empty else ()
     return dataclasses.replace(corpus, report=(*report, *empty))
 
 
@@ -175,7 +176,7 @@ def _some(words: list[str], total: np.ndarray, chosen: Any, most: int = 6) -> st
 
 
 def _why_nothing(n: int, removed: np.ndarray, rare: int, frequent: int, least: int, most: float) -> str:
-    texts = f"no word is left of {n:,} documents"
+    texts = f"no word is left of {n:,} document{'s' if n > 1 else ''}"
     if rare or frequent:
         return (
             f"{texts}: {rare:,} words are in fewer than {least} documents, {frequent:,} in more than {most:.0%} of them"

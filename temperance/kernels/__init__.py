@@ -24,6 +24,7 @@ _MODULES = {
     "DirichletProcessMixture": ("gaussian_walk",),
     "HMM": ("hidden_markov",),
     "LDA": ("topics",),
+    "HDP": ("topics",),
     "StructuralTopics": ("topics",),
     "Distributed": ("..cluster.model",),
 }

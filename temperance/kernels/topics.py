@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..models import LDA
 
 
-_LDA = ("LDA", "StructuralTopics")
+_LDA = ("LDA", "HDP", "StructuralTopics")
 
 
 def on_host(model: LDA, data: Data, way: Way) -> bool:

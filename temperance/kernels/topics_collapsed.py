@@ -17,6 +17,7 @@ after all pairs. Entries of a pair are next to each other in memory.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,14 +69,20 @@ def collapsed_pass(x: Entries, phi: np.ndarray, counts: Counts, prior: np.ndarra
 
     `prior` is what `as_prior` makes of η.
     """
+    kind = phi.dtype
+    return over_pairs(counts, kind, lambda pair, totals: _refresh(pair, x, phi, counts, totals, prior, scored))
+
+
+def over_pairs(counts: Counts, kind: Any, visit: Callable[[tuple[int, int], np.ndarray], float]) -> float:
+    """Visit all pairs of groups, with the N_k that a pair brings up to date; returns the sum of what visits give."""
     scores = np.zeros((GROUPS, GROUPS))
     for shift in range(GROUPS):
-        gained, before = np.zeros((GROUPS, phi.shape[1])), counts.topics.astype(phi.dtype)
+        gained, before = np.zeros((GROUPS, len(counts.topics))), counts.topics.astype(kind)
 
         def groups(start: int, stop: int, shift: int = shift, gained: Any = gained, before: Any = before) -> None:
             for group in range(start, stop):
-                totals, pair = before.copy(), (group, (group + shift) % GROUPS)
-                scores[shift, group] = _refresh(pair, x, phi, counts, totals, prior, scored)
+                totals = before.copy()
+                scores[shift, group] = visit((group, (group + shift) % GROUPS), totals)
                 gained[group] = totals.astype(np.float64) - before
 
         in_threads(groups, GROUPS, 1)

@@ -169,6 +169,11 @@ class Model(RowAccess, Tempering, Coordinates, Exchangeable, Spoken):
         """The blocks in better coordinates: a joint change that raises the bound, made after a group's update."""
         return blocks
 
+    def merged(self, q: Posterior, data: Data, share: float) -> Posterior | None:
+        """A posterior in which a share of all pairs of parts, the most alike, are one each: variational Bayes tries it
+        when it has converged, and keeps it if the bound rises. None where there is no such pair."""
+        return None
+
     # ---- for people: what only some models can answer is in `_answers.py` -----------------------------------
 
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:

@@ -77,12 +77,12 @@ def test_texts_to_topics_to_new_texts(tmp_path: Path, capsys: pytest.CaptureFixt
     new = tmp_path / "new.csv"
     new.write_text("id,text\n1,Katze Maus Pfote Fell\n2,Größe Pfote Katze und Fell\n3,nothing that is known here\n")
     code, told, err = command(capsys, "predict", out / "fit.tp", new, "--text", "text")
-    shares = [list(row.values()) for row in json.loads(told)]
+    shares = [[row["topic 1"], row["topic 2"]] for row in json.loads(told)]
     cats = int(documents[0]["main topic"]) - 1
-    assert code == 0 and shares[0][cats] > 0.8 and shares[1][cats] > 0.8 and shares[2] == pytest.approx([0.5, 0.5])
+    assert code == 0 and shares[0][cats] > 0.8 and shares[1][cats] > 0.8
     assert "1 of 3 documents has none of the words of the fit" in err
     assert np.allclose(
-        shares, tp.load(out / "fit.tp").transform(["katze maus pfote fell", "größe pfote katze fell", ""])
+        shares, tp.load(out / "fit.tp").transform(["katze maus pfote fell", "größe pfote katze fell", ""]), atol=1e-5
     )
     numbers = tmp_path / "numbers.csv"
     numbers.write_text("height,weight\n1,2\n3,4\n")

@@ -68,7 +68,7 @@ def test_counts_and_report_by_hand() -> None:
         "left out: 15 tokens that are stop words (english)",
         "left out: 3 tokens that are numbers",
         "left out: 1 tokens that are single letters",
-        "2 documents are empty: none of their words is kept",
+        "2 documents are empty: no word of theirs is kept",
     )
 
 

@@ -11,8 +11,9 @@ from temperance.data import as_corpus
 from temperance.errors import InvalidParameter, UnsupportedMethod
 from temperance.kernels import topics_collapsed as kernel
 from temperance.kernels import topics_entries as layout
+from temperance.kernels import topics_start
 from temperance.kernels.topics_entries import Ascent, rows_of_corpus
-from temperance.kernels.topics_start import add_documents
+from temperance.kernels.topics_start import add_documents, sample_topics
 from tests.tiers import with_slow
 
 ALPHA, ETA = np.array([0.3, 0.7, 0.5]), 0.2
@@ -289,3 +290,24 @@ def test_held_out_documents_are_predicted_better_than_by_online_vb() -> None:
         probability = theta @ (beta / beta.sum(axis=1, keepdims=True))
         scores[method.name] = (rest * np.log(probability)).sum() / rest.sum()
     assert scores["CVB0"] > scores["SVI"] + 0.05
+
+
+def test_draws_have_the_exact_posterior(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of six tokens in two documents of one group, all assignments; one topic likes the first word."""
+    matrix = np.zeros((9, 3), int)
+    matrix[0], matrix[8] = [2, 0, 1], [0, 1, 2]
+    alpha, eta = np.array([0.3, 0.7]), np.array([[0.9, 0.2, 0.2], [0.2, 0.2, 0.4]])
+    x = entries(matrix, np.ones(9))
+    owner, tokens = owners(x), np.repeat(np.arange(len(x.words)), x.counts.astype(int))
+    logs, seen = [], []
+    for z in itertools.product(range(2), repeat=len(tokens)):
+        of_document, of_word = np.tile(alpha, (9, 1)), eta.copy()
+        np.add.at(of_document, (owner[tokens], z), 1)
+        np.add.at(of_word, (z, x.words[tokens]), 1)
+        logs.append(gammaln(of_document).sum() + gammaln(of_word).sum() - gammaln(of_word.sum(axis=1)).sum())
+        seen.append(np.bincount(tokens, z, minlength=len(x.words)) / x.counts)
+    exact = np.exp(logs - logsumexp(logs)) @ np.array(seen)
+    monkeypatch.setattr(topics_start, "_AVERAGED", 1000)
+    found = sample_topics(x, start(len(x.words), 2), alpha, eta, 1050, np.random.default_rng(0))
+    np.testing.assert_allclose(found[:, 1], exact, atol=0.06)
+    assert (found[:, 2:] == 0).all() and np.ptp(exact) > 0.3

@@ -50,6 +50,10 @@ REFUSED = {
     "StudentMixture": {"VT", "LVT", "Laplace", "VariationalKernel", *_FACTORS, *_LABELS},
     "HMM": {"LVT"},
     "LDA": {"Laplace", *_FACTORS},
+    "HDP": {
+        "VT", "Gibbs", "EM", "ParallelTempering", "AIS", "SMC", "ImportanceSampling", "VariationalKernel", "Laplace",
+        *_FACTORS, *_LABELS,
+    },
     "StructuralTopics": {
         "VT", "Gibbs", "ParallelTempering", "AIS", "SMC", "ImportanceSampling", "VariationalKernel", "Laplace",
         *_FACTORS, *_LABELS,
@@ -113,6 +117,7 @@ COVERING = {
     "StudentMixture": ("VB", "Gibbs", "EM"),
     "HMM": ("VB", "CollapsedGibbs", "AIS", "EM"),
     "LDA": ("SVI", "VT", "LVT", "CVB0", "AIS", "EM"),
+    "HDP": ("VB", "SVI"),
     "StructuralTopics": ("VB", "SVI"),
     "FactorialMixture": ("VB", "EP", "ParallelTempering", "SMC", "EM"),
     "LinearRegression": ("SVI", "EP", "ImportanceSampling", "Laplace"),

@@ -152,6 +152,14 @@ def topics(tokens: list[list[int]], alpha: np.ndarray = ALPHA) -> float:
     return float(logsumexp(logs))
 
 
+def shared(tokens: list[list[int]]) -> float:
+    """α = c (v, 1 − v) with v ~ Beta(1, γ), γ = 2 and c = 0.8: a polynomial in v, by Gauss and Legendre."""
+    nodes, weights = np.polynomial.legendre.leggauss(8)
+    v = 0.5 * (nodes + 1.0)
+    logs = [topics(tokens, 0.8 * np.array([here, 1.0 - here])) for here in v]
+    return float(logsumexp(logs, b=0.5 * weights * 2.0 * (1.0 - v)))
+
+
 SLOPES = {"x": [0.5, -1.0, 2.0]}
 
 
@@ -304,6 +312,9 @@ PROBLEMS: dict[str, Problem] = {
     ),
     "LDA": Problem(
         lambda: tp.LDA(2, document_prior=ALPHA, topic_prior=ETA), TOKENS, topics, 3.0
+    ),
+    "HDP": Problem(
+        lambda: tp.HDP(2, concentration=2.0, document_concentration=0.8, topic_prior=ETA), TOKENS, shared, 4.0
     ),
     "StructuralTopics": Problem(
         lambda: tp.StructuralTopics(2, "~ 0 + x", topic_prior=ETA), (TOKENS, SLOPES), structural, 4.5

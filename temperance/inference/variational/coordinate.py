@@ -12,7 +12,7 @@ from ...models import Data, Model, Posterior, Way
 from ...models._answers import Movable
 from .._method import Again, Info, Method, Result, Run, best_restart
 from .memoised import Parts, pass_over_parts, require_additive, require_whole_units, start_parts
-from .moves import KINDS, Search, improve
+from .moves import KINDS, Search, improve, merge_alike
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,9 +104,11 @@ class VB(Method):
         return best if self.batches is None else best._replace(state=best.state.posterior)
 
     def improve(self, key: Key[Array, ""], model: Model, data: Data, result: Result, again: Again) -> Result:
-        if not self.moves:
-            return result
-        assert isinstance(model, Movable)
         threshold = 10.0 * self.tol + model.rounding
+        if self.batches is not None:
+            return result
+        if not self.moves:
+            return merge_alike(model, data, result, again, threshold, self.max_iter, self.restarts)
+        assert isinstance(model, Movable)
         search = Search(self._kinds(), threshold, self.max_iter, self.restarts)
         return improve(key, model, data, result, again, search)

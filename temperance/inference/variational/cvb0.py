@@ -37,6 +37,8 @@ from .stochastic import SVI, Walk, global_terms
 
 _TOGETHER = 64  # minibatches per call
 _FINAL_LOCAL_STEPS = 20  # local steps for the bound
+_FEW, _LAST = 40, 10  # passes below which there is no sampler; passes after the sampler
+_TOKENS = 8  # mean tokens of an entry up to which topics are sampled
 
 
 class Entries(Data):
@@ -45,7 +47,7 @@ class Entries(Data):
     bounds: Int[Array, "d g 2"] | None = None
     words: Int[Array, " e"] | None = None
     counts: Float[Array, " e"] | None = None
-    plan: Int[Array, " 2"] | None = None  # passes in all, and from one report to the next
+    plan: Int[Array, " 3"] | None = None  # passes in all, from one report to the next, and sweeps of a sampler before
     tol: Float[Array, ""] | None = None
 
 
@@ -62,9 +64,12 @@ class Assignments(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class CVB0(Method):
-    """At most `passes` over the corpus, until a token's log probability given all the others gains less than `tol`
-    nats on average from one report (every `report` passes) to the next. For topic models, mixtures, hidden Markov
-    models and graphs with discrete latents; but in topic models data stand for tokens, and every pass is a report.
+    """At most `passes` (200) over the corpus, of a topic model, mixture, hidden Markov model or graph with discrete latents.
+
+    For topics all but the last ten passes (half, if priors are learned) are a collapsed Gibbs sampler's, whose last
+    draws are where the collapsed updates start from. Small corpora, fractional counts and fewer than 40 passes have
+    updates alone, until a token's log probability given all the others gains less than `tol` nats on average from one
+    report (every `report` passes) to the next. For other models data stand for tokens, and every pass is a report.
 
     With `batch_size` it is the stochastic form, which keeps nothing of a document: `step_size`, `local_steps`,
     `held_out` and `patience` are those of `tp.SVI`, and the corpus may be a stream.
@@ -140,6 +145,7 @@ class CVB0(Method):
             words, counts = x.padded()
             rows = padded_rows(np.asarray(words)[:n], np.asarray(counts)[:n], *3 * [np.ones(n)])
         place, bounds = deal(rows.starts, rows.ends, rows.words)
+        plan = self._plan(model, rows.counts[place])
         kind = jnp.float32 if model.single else jnp.float64
         return Entries(
             values=data.values,
@@ -150,9 +156,20 @@ class CVB0(Method):
             bounds=on_device(bounds),
             words=on_device(rows.words[place]),
             counts=on_device(rows.counts[place], kind),
-            plan=on_device([int(self.passes or 1), self.report]),
+            plan=on_device(plan),
             tol=on_device(self.tol, np.float64),
         )
+
+    def _plan(self, model: Collapsible, counts: np.ndarray) -> list[int]:
+        """Most of the passes are the sampler's, unless they are few, the corpus is small, or counts are fractional."""
+        from ...kernels.topics_small import is_small
+
+        passes, report = int(self.passes or 1), int(self.report or 1)
+        few = passes < _FEW or is_small(len(counts), model.n_topics)
+        if few or (counts % 1).any() or counts.sum() > _TOKENS * len(counts):
+            return [passes, report, 0]
+        last = passes // 2 if model.learn else _LAST
+        return [last, min(report, last), passes - last]
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Assignments:
         """Documents are added just before the first pass: large arrays are slow to go in and out."""
@@ -167,13 +184,13 @@ class CVB0(Method):
         assert isinstance(model, Collapsible) and isinstance(data, Entries) and data.plan is not None
         passes = jnp.minimum(data.plan[1], data.plan[0] - state.passes)
         weights = data.weights[: data.size].astype(state.phi.dtype)
-        given = (*state[:4], state.seed, passes, data.bounds, data.words, data.counts, weights)
+        given = (*state[:4], state.seed, passes, data.plan[2], data.bounds, data.words, data.counts, weights)
         shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), (*state[:3], state.score))
         call = partial(_take_passes, model.learn)
         # Restarts come together: taking them apart would copy every φ twice.
         phi, alpha, eta, score = jax.pure_callback(call, shapes, *given, vmap_method="expand_dims")
         fresh = Assignments(phi, alpha, eta, state.passes + passes, score, state.seed)
-        done = score - state.score < data.tol
+        done = (score - state.score < data.tol) | ((data.plan[2] > 0) & (fresh.passes >= data.plan[0]))
         return fresh, {"passes": fresh.passes, "log_predictive": score, "done": done}
 
     def host_engine(self, model: Model, data: Any) -> RunEngine | None:
@@ -221,33 +238,44 @@ def _passes_of_one(
     taken: np.ndarray,
     seed: np.ndarray,
     passes: np.ndarray,
+    sweeps: np.ndarray,
     *corpus: np.ndarray,
 ) -> tuple[np.ndarray, ...]:
     """The last pass is scored, and followed by a look at the priors that are learned."""
     from ...kernels import topics_small as small
     from ...kernels.topics_entries import Entries
 
-    x, draws = Entries(*corpus), np.random.default_rng(seed).random(len(phi)) if taken == 0 else None
+    x, generator = Entries(*corpus), np.random.default_rng(seed)
     if small.is_small(len(x.words), len(alpha)):
-        phi = phi if draws is None else small.add_documents(x, alpha, eta, draws)
+        phi = phi if taken else small.add_documents(x, alpha, eta, generator.random(len(phi)))
         phi, alpha, eta, value = small.take_passes(learn, x, phi, alpha, eta, int(passes))
     else:
-        phi, alpha, eta, value = _passes_by_kernel(learn, x, phi, alpha, eta, int(passes), draws)
+        first = None if taken else int(sweeps)
+        phi, alpha, eta, value = _passes_by_kernel(learn, x, phi, alpha, eta, int(passes), first, generator)
     before = np.concatenate([[0.0], np.cumsum(x.counts, dtype=np.float64)])
     tokens = x.weights @ (before[x.bounds[:, :, 1]] - before[x.bounds[:, :, 0]]).sum(axis=1)
     return phi, alpha, eta, np.asarray(value / max(float(tokens), 1e-300))
 
 
 def _passes_by_kernel(
-    learn: tuple[str, ...], x: Any, phi: np.ndarray, alpha: np.ndarray, eta: np.ndarray, passes: int, draws: Any
+    learn: tuple[str, ...],
+    x: Any,
+    phi: np.ndarray,
+    alpha: np.ndarray,
+    eta: np.ndarray,
+    passes: int,
+    sweeps: int | None,
+    generator: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Where nothing is known yet documents are added one by one, and so many sweeps of the sampler come first."""
     from ...kernels import topics_collapsed as kernel
-    from ...kernels.topics_start import add_documents
+    from ...kernels.topics_start import add_documents, sample_topics
 
     width = kernel.padded_width(len(alpha))
     prior = kernel.as_prior(eta, width, phi.dtype)
-    if draws is not None:
-        phi = add_documents(x, width, alpha, prior, draws)
+    if sweeps is not None:
+        phi = add_documents(x, width, alpha, prior, generator.random(len(phi)))
+        phi = sample_topics(x, phi, alpha, eta, sweeps, generator)
     else:
         phi = np.pad(phi, ((0, 0), (0, width - len(alpha))))
     sums, value = kernel.count(x, phi, alpha, eta), 0.0
@@ -279,7 +307,7 @@ def _chunk_on_host(
 ) -> tuple[Any, dict[str, np.ndarray]]:
     """The passes until so many reports, by NumPy or by the kernels, without copies of φ into compiled code and out."""
     assert data.plan is not None and data.tol is not None
-    total, every = (int(number) for number in np.asarray(data.plan))
+    total, every, sweeps = (int(number) for number in np.asarray(data.plan))
     corpus = [np.asarray(part) for part in (data.bounds, data.words, data.counts)]
     weights = np.asarray(data.weights)[: data.size].astype(corpus[2].dtype)
     states: list[Any] = [Assignments(*(np.asarray(leaf)[r] for leaf in carry.states)) for r in range(len(keys))]
@@ -292,10 +320,11 @@ def _chunk_on_host(
             if done[r]:  # padding: this restart has ended
                 report.append((int(state.passes) + max(passes, 1), float(state.score)))
                 continue
-            found: Any = _passes_of_one(model.learn, *state[:4], state.seed, np.asarray(passes), *corpus, weights)
+            given = (*state[:4], state.seed, np.asarray(passes), np.asarray(sweeps), *corpus, weights)
+            found: Any = _passes_of_one(model.learn, *given)
             phi, alpha, eta, score = found
             states[r] = Assignments(phi, alpha, eta, state.passes + passes, score, state.seed)
-            done[r] = score - state.score < np.asarray(data.tol)
+            done[r] = score - state.score < np.asarray(data.tol) or (sweeps > 0 and states[r].passes >= total)
             report.append((int(states[r].passes), float(score)))
         reports.append(report)
     leaves: list[Any] = [leaf[0][None] if len(leaf) == 1 else np.stack(leaf) for leaf in zip(*states, strict=True)]

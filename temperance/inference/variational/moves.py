@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from ...models import Data, Posterior
+from ...models import Data, Model, Posterior
 from ...models._answers import Movable
 from ...models._data import over_blocks
 from ...models._model import Means, add, means
@@ -114,6 +114,35 @@ def _first_better(
         if run.bounds[winner] > goal:
             return names[winner], state_of(run.states, winner)
     return None
+
+
+def merge_alike(
+    model: Model, data: Data, result: Result, again: Again, gain: float, budget: int, restarts: int
+) -> Result:
+    """Merge parts that are alike, all pairs of them or half as many, as long as the bound rises by a share `gain`."""
+    share, merged = 1.0, False
+    while (first := model.merged(result.state, data, share)) is not None:
+        proposals = [first]
+        for number in range(1, restarts):
+            proposals.append(model.merged(result.state, data, share * 0.5**number) or proposals[-1])
+        run = again(jax.tree.map(lambda *leaves: jnp.stack(leaves), *proposals), _SWEEPS)
+        winner, bound = int(np.nanargmax(run.bounds)), result.log_evidence
+        assert bound is not None
+        if run.interrupted:
+            return result
+        if run.bounds[winner] > bound + gain * (1.0 + abs(bound)):
+            result, merged = result._replace(state=state_of(run.states, winner), log_evidence=run.bounds[winner]), True
+        else:
+            share *= 0.5**restarts
+    if not merged:
+        return result
+    run = again(_repeat(result.state, restarts), budget)
+    return result._replace(
+        state=state_of(run.states, 0),
+        log_evidence=float(run.bounds[0]),
+        history=result.history | {"elbo": np.append(result.history["elbo"], run.bounds[0])},
+        converged=bool(run.converged[0]) and not run.interrupted,
+    )
 
 
 def _repeat(state: Posterior, restarts: int) -> Posterior:

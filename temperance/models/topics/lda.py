@@ -200,9 +200,11 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
 
     def document_part(self, m: Means, x: Documents, weights: Array, found: Local) -> tuple[Array, Means]:
         """The bound of each document after its local step, and messages to the blocks its proportions depend on."""
-        value, log_theta = document_terms(found, self.concentration(m))
-        learned = {"document_prior": ConcentrationVector(weights @ log_theta, jnp.sum(weights))}
-        return value, learned if "document_prior" in m else {}
+        if "document_prior" not in m:
+            return document_terms(found, self.alpha)[0], {}
+        prior = m["document_prior"]
+        value, log_theta = document_terms(found, prior.concentration, prior.minus_log_normaliser)
+        return value, {"document_prior": ConcentrationVector(weights @ log_theta, jnp.sum(weights))}
 
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Documents:
         """n documents of `length` tokens; with draws of "proportions", documents that have these."""
@@ -420,7 +422,9 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         empty = int(np.sum(np.asarray(data.values.lengths)[: data.size] == 0))
         plural = "s are" if empty > 1 else " is"
         notes = [] if self.vocabulary is None else list(self.vocabulary.report)
-        return notes + ([f"{empty} document{plural} empty: their topics are those of the prior"] if empty else [])
+        if not empty or any(" empty: " in note for note in notes):
+            return notes
+        return [*notes, f"{empty} document{plural} empty: their topics are those of the prior"]
 
     @property
     def rounding(self) -> float:

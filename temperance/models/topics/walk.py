@@ -357,12 +357,16 @@ def mean_energy(model: LDA, topics: Array, gamma: Float[Array, "n k"], data: Dat
     return over_blocks(block, rows, *(() if engine == "host" else data.cuts))[0]
 
 
-def document_terms(found: Local, alpha: Float[Array, " k"]) -> tuple[Float[Array, " n"], Float[Array, "n k"]]:
-    """The bound of each document, with the prior and entropy of its proportions; and E log θ."""
+def document_terms(
+    found: Local, alpha: Float[Array, " k"], log_prior: Float[Array, ""] | None = None
+) -> tuple[Float[Array, " n"], Float[Array, "n k"]]:
+    """The bound of each document, with the prior (whose log normaliser may be expected to be −`log_prior`) and entropy
+    of its proportions; and E log θ."""
     gamma = found.gamma
     total = jnp.sum(gamma, axis=1)
     log_theta = digamma(gamma) - digamma(total)[:, None]
     difference = jnp.sum((alpha[None] - gamma) * log_theta, axis=1)
     normalisers = jnp.sum(log_gamma(gamma), axis=1) - log_gamma(total)
-    prior = jnp.sum(log_gamma(alpha)) - log_gamma(jnp.sum(alpha))
-    return found.evidence + difference + normalisers - prior, log_theta
+    if log_prior is None:
+        log_prior = log_gamma(jnp.sum(alpha)) - jnp.sum(log_gamma(alpha))
+    return found.evidence + difference + normalisers + log_prior, log_theta
