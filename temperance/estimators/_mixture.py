@@ -32,6 +32,7 @@ class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
     tol: float
     random_state: Any
     converged_: bool
+    _given: Any = np.float64  # the precision of the data
 
     @abstractmethod
     def _model(self, x: np.ndarray, weights: np.ndarray | None, init: Any) -> Mixture:
@@ -124,7 +125,10 @@ class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
         return as_method(self.inference, self.n_init, self.max_iter, self.tol / n, type(self))
 
     def _rows(self, X: Any, reset: bool = False) -> np.ndarray:
-        return validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
+        x = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
+        if reset:
+            self._given = x.dtype
+        return x.astype(np.float64)
 
     def _keep(self, done: tp.Fit, so_far: float | None) -> None:
         """Show a fit; `so_far` is the log evidence of the batches before, None where the method estimates none."""
@@ -137,6 +141,9 @@ class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
         assert isinstance(model, Enumerable)
         weights = np.exp(np.asarray(model.mean_log_weights(state)))
         self._show(done, model.to_user(state.blocks)["components"], weights)
+        for name, value in vars(self).items():  # what came in single precision goes out so
+            if name.endswith("_") and isinstance(value, np.ndarray) and value.dtype == np.float64:
+                setattr(self, name, value.astype(self._given))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

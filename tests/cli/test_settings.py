@@ -96,3 +96,12 @@ def test_models_and_graphs_of_a_python_file(tiny, capsys):  # noqa: F811
     ):
         assert sentence in refused(capsys, "fit", "tiny.csv", "--model", f"mine.py:{name}", "-k", "3")
     assert "there is no file 'other.py'" in refused(capsys, "fit", "tiny.csv", "--model", "other.py:graph")
+
+
+def test_a_table_leaves_out_columns_instead_of_cutting_words(tiny, capsys, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = run(capsys, "compare", "tiny.csv", "-k", "1:2", "--restarts", "3", "--format", "text")
+    assert code == 0 and "…" not in out
+    table, said = out.split("too wide for the terminal, in JSON: ")
+    assert max(map(len, table.splitlines())) <= 80 and said.startswith("in use, label correction\n")
+    assert {"components", "method", "low", "high", "probability"} <= set(table.split())

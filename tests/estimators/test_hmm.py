@@ -19,6 +19,8 @@ COUNTS = rng.poisson(np.array([[2.0, 9.0], [8.0, 3.0]])[PATH])
 LEVELS = np.array([[0.1, 0.3, 1.0], [0.7, 0.9, 1.0]])
 CODES = (rng.uniform(size=(100, 1)) > LEVELS[PATH]).sum(axis=1)[:, None]
 
+TOTALS = np.stack([rng.multinomial(9, row) for row in np.diff(LEVELS, axis=1, prepend=0.0)[PATH]])
+
 CASES = {
     "full": (
         "GaussianHMM",
@@ -29,6 +31,7 @@ CASES = {
     "diag": ("GaussianHMM", {"covariance_type": "diag"}, NUMBERS, ("means_", "covars_")),
     "poisson": ("PoissonHMM", {}, COUNTS, ("lambdas_",)),
     "categorical": ("CategoricalHMM", {}, CODES, ("emissionprob_",)),
+    "multinomial": ("MultinomialHMM", {"n_trials": 9}, TOTALS, ("emissionprob_",)),
 }
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn import linear_model
 
+import temperance as tp
 from temperance import estimators
 from temperance.errors import InvalidParameter, UnsupportedMethod
 
@@ -43,3 +44,23 @@ def test_em_is_not_offered_where_it_is_refused(name: str) -> None:
     assert "'em'" not in str(caught.value) and "'vb'" in str(caught.value)
     with pytest.raises(UnsupportedMethod, match=f"EM gives points, not the distributions that {name} reports"):
         getattr(estimators, name)(inference="em").fit(X, Y)
+
+
+@pytest.mark.parametrize("ard", [False, True])
+def test_the_evidence_is_the_bound_of_variational_bayes(ard: bool) -> None:
+    """At the common fixed point it is the bound that `tp.VB` climbs to, with every constant."""
+    kind = estimators.ARDRegression if ard else estimators.BayesianRidge
+    hyper = {"alpha_1": 1.0, "alpha_2": 0.5, "lambda_1": 2.0, "lambda_2": 0.3}
+    ours = kind(**hyper, fit_intercept=False, tol=1e-12, max_iter=3000).fit(X, Y)
+    model = tp.LinearRegression(intercept=False, ard=ard, prior=tp.Gamma(2.0, 0.3), noise=tp.Gamma(1.0, 0.5))
+    bound = tp.fit(model, (X, Y), tp.VB(tol=1e-14, max_iter=5000), seed=0)
+    assert ours.log_evidence_ == pytest.approx(bound.log_evidence, rel=1e-9)
+
+
+def test_targets_without_noise_are_no_obstacle() -> None:
+    """The variance of the noise goes to nothing, where a bound can only be told by its rounding errors."""
+    exact = X @ [3.0, 0.0, 0.0, -2.0, 0.0, 0.0, 0.5, 0.0] + 5.0
+    for kind in (estimators.BayesianRidge, estimators.ARDRegression):
+        found = kind().fit(X, exact)
+        np.testing.assert_allclose(found.predict(X), exact, rtol=1e-8)
+        assert np.isfinite(found.log_evidence_) and found.converged_
