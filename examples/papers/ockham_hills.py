@@ -141,7 +141,8 @@ def draw(axes: Any, kept: dict[str, Any], prior: str, sizes: range) -> None:
             axes.plot(np.full(len(usable), size + offset), usable, "_", color=COLOURS[number], alpha=0.35)
         best = [cell["best"] if cell["converged"] else np.nan for cell in cells]
         axes.plot(np.asarray(sizes) + offset, best, "o-", color=COLOURS[number], markersize=4, label=label)
-        lowest, highest = min(lowest, np.nanmin(best)), max(highest, np.nanmax(best))
+        settled = [value for value in best if np.isfinite(value)]  # perhaps none, with quick settings
+        lowest, highest = min([lowest, *settled]), max([highest, *settled])
     # A ladder that no replica has travelled up and down has not been explored: its number is no reference.
     found = [kept.get(f"{prior} reference {size}", {"round_trips": 0}) for size in sizes]
     trusted = [cell["log_evidence"] if cell["round_trips"] >= TRIPS else np.nan for cell in found]
@@ -149,7 +150,9 @@ def draw(axes: Any, kept: dict[str, Any], prior: str, sizes: range) -> None:
         width = [2 * cell.get("standard_error", 0.0) for cell in found]
         axes.errorbar(sizes, trusted, width, fmt="k*--", markersize=6, elinewidth=1, label="parallel tempering")
         lowest, highest = min(lowest, np.nanmin(trusted)), max(highest, np.nanmax(trusted))
-    axes.set(xlabel="components J", xticks=list(sizes), ylim=(lowest - 4, highest + 4))
+    axes.set(xlabel="components J", xticks=list(sizes))
+    if np.isfinite(lowest):
+        axes.set_ylim(lowest - 4, highest + 4)
 
 
 def figure(results: dict[str, Any], folder: str | None) -> None:

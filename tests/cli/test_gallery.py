@@ -1,5 +1,6 @@
 """`temperance reproduce`: every name draws its figure, and simulated data are called that in the figure."""
 
+import importlib
 import inspect
 from pathlib import Path
 
@@ -41,6 +42,16 @@ def test_data_that_are_absent_are_simulated_and_called_that(monkeypatch, capsys)
     small, new, said = gallery.load_script("tempering-faces").faces(20)
     assert small.shape == (20, 16, 16) and new.shape == (500, 16, 16) and "simulated" in said
     assert "TEMPERANCE_DATA" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_stories_of_the_home_page_hold(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "examples"))
+    stories = importlib.import_module("stories")
+    found = stories.critical(str(tmp_path))
+    assert found["critical"] == pytest.approx(found["variance"], rel=1e-3)  # two Gaussians of known variance 1
+    brackets = stories.bracket(str(tmp_path), draws=(300, 3000))
+    assert all(low < brackets["exact"] < high for low, high in (brackets[300], brackets[3000]))
 
 
 def test_every_figure_has_a_claim_and_a_verdict(capsys):
