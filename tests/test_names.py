@@ -57,8 +57,12 @@ def test_a_page_about_one_fit_is_headed_by_what_was_found_not_by_its_evidence(tm
         page = tp.report(tp.fit(model, FRAME, tp.VB(restarts=3)), tmp_path / "page.html").read_text("utf-8")
         big = page.split('<p class="answer"><strong>')[1].split("</strong>")[0]
         assert big == answer
-    page = tp.report(tp.fit(tp.LinearRegression(), (FRAME, FRAME["age"].to_numpy())), tmp_path / "page.html")
-    assert 'class="answer"' not in page.read_text("utf-8")
+    with_ones, noise = np.column_stack([np.ones(60), FRAME]), RNG.normal(size=60)
+    noise -= with_ones @ np.linalg.lstsq(with_ones, noise)[0]  # of no effect in this sample
+    y = FRAME["age"].to_numpy() + 0.1 * noise
+    page = tp.report(tp.fit(tp.LinearRegression(), (FRAME, y)), tmp_path / "page.html").read_text("utf-8")
+    assert "<strong>1 of 3 inputs has a clear effect</strong> <span>age (+)</span>" in page
+    assert "Predicted and observed" in page
 
 
 def test_topics_have_one_number_everywhere_and_commands_are_quoted(tmp_path, capsys, monkeypatch):

@@ -46,7 +46,7 @@ def find_groups(source: str, reading: Reading, largest: int | None, seed: int, o
     hill.best_fit.save(folder / "fit.tp")
     (folder / "sizes.csv").write_text(criteria.to_csv(), "utf-8")
     tp.report(hill, folder / "report.html", title=f"{data.name}: groups", names=data.columns, also=[criteria],
-              lead=sentences, code=_again(data.name, reading, hill.models[-1], seed))  # fmt: skip
+              lead=sentences, code=_again(data.name, reading, len(hill.models), seed))  # fmt: skip
     if person(format):
         typer.echo("\n".join([*sentences, f"groups.csv, sizes.csv, report.html and fit.tp are in {folder}"]))
     else:

@@ -58,7 +58,7 @@ def columns(source: str, reading: Reading, like: Any = None) -> Input:
     table = tp.read_table(found, kinds=None if like else reading.kinds, missing=reading.gaps,
                           delimiter=reading.delimiter or None, like=like)  # fmt: skip
     if reading.columns is not None:
-        names = load.Table(np.zeros((0, 0)), table.schema.names, (), table.name)
+        names = load.Table(np.zeros((0, len(table.schema))), table.schema.names, (), table.name)
         chosen = names.choose(reading.columns).columns
         beside = (column.name for column in table.schema.left_out if column.kind in ("id", "weight"))
         table = table.choose([*chosen, *(name for name in beside if name not in chosen)])

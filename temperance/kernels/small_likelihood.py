@@ -97,7 +97,7 @@ def together(
     problem = flat(model, data)._replace(weights=weights)
     _, mean = problem.value_and_mean(_pack([np.asarray(leaf)[None] for leaf in jax.tree.leaves(q.blocks)]))
     seen = np.where(weights > 0, weights, 1.0)
-    shares, before = problem.shares(mean)[0], np.inf
+    shares, before = problem.shares(mean)[0], np.full((len(weights), model.n_components), np.inf)
     with np.errstate(all="ignore"):
         for _ in range(_LONGEST):
             _, mean = problem.value_and_mean(_COPIES * (shares @ problem.features))

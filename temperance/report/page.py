@@ -215,7 +215,7 @@ def _effects_answer(fit: Fit) -> tuple[str, str] | None:
         return None
     sure = [f"{name} ({'+' if mean > 0 else '−'})" for name, mean, sd in each if abs(mean) > 1.96 * sd]
     shown = ", ".join(sure[:6]) + (", …" if len(sure) > 6 else "")
-    count = f"{len(sure)} of {len(each)} inputs have a clear effect"
+    count = f"{len(sure)} of {len(each)} inputs {'has' if len(sure) == 1 else 'have'} a clear effect"
     return count, shown if sure else "no weight has a 95% interval that leaves 0 out"
 
 

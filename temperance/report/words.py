@@ -194,7 +194,10 @@ def comparison_text(comparison: Comparison) -> str:
 
 def columns(rows: list[dict[str, Any]]) -> list[str]:
     """The columns worth printing: those that have nothing to say in any row are left out."""
-    optional = ("in_use", "probability_error", "failure")
+    optional = ["in_use", "probability_error", "failure"]
+    if all(row["high"] is None for row in rows):  # lower bounds, which are the log evidence itself
+        optional += ["low", "high"]
+        rows = [row | {"low": None} for row in rows]
     return [name for name in rows[0] if name not in ("seconds", "failure")
             and (name not in optional or any(row[name] is not None for row in rows))]  # fmt: skip
 
