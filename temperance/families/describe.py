@@ -1,10 +1,10 @@
-"""A family in a few readable numbers, for tables: what a component looks like."""
+"""A family in a few readable numbers, for tables: what a component looks like. In NumPy where the family is."""
 
 from __future__ import annotations
 
 from functools import singledispatch
 
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from ._family import Family
@@ -28,19 +28,19 @@ def describe(family: Family) -> dict[str, Array]:
 @describe.register
 def _(family: NormalWishart) -> dict[str, Array]:
     # The inverse of the mean precision: it exists for every proper member, the mean covariance does not.
-    width = jnp.diagonal(family.scatter, axis1=-2, axis2=-1) / family.dof[..., None]
-    return {"mean": family.location, "sd": jnp.sqrt(width)}
+    width = np.diagonal(family.scatter, axis1=-2, axis2=-1) / family.dof[..., None]
+    return {"mean": family.location, "sd": np.sqrt(width)}
 
 
 @describe.register(NormalGamma)
 @describe.register(IsotropicNormalGamma)
 def _(family: NormalGamma | IsotropicNormalGamma) -> dict[str, Array]:
-    return {"mean": family.location, "sd": jnp.sqrt(family.scatter / family.dof)}
+    return {"mean": family.location, "sd": np.sqrt(family.scatter / family.dof)}
 
 
 @describe.register
 def _(family: Normal) -> dict[str, Array]:
-    width = jnp.sqrt(jnp.diagonal(family.covariance, axis1=-2, axis2=-1))
+    width = np.sqrt(np.diagonal(family.covariance, axis1=-2, axis2=-1))
     return {"mean": family.location, "uncertainty": width}
 
 
@@ -56,7 +56,7 @@ def _(family: Beta) -> dict[str, Array]:
 
 @describe.register
 def _(family: Dirichlet) -> dict[str, Array]:
-    return {"probabilities": family.concentration / jnp.sum(family.concentration, axis=-1, keepdims=True)}
+    return {"probabilities": family.concentration / family.concentration.sum(axis=-1, keepdims=True)}
 
 
 @describe.register
