@@ -47,9 +47,10 @@ def location_width(family: Family) -> int | None:
 
 def translate(family: Family, shift: Shift) -> Family:
     """The family of θ + shift when `family` is that of θ."""
+    moved: Any = shift
     if isinstance(jax.tree.leaves(family.natural)[0], np.ndarray):  # then nothing is compiled
-        shift = np.asarray(shift)
-    return family.with_natural(_translate(family.natural, shift))
+        moved = np.asarray(shift)
+    return family.with_natural(_translate(family.natural, moved))
 
 
 def translate_draw(draw: Any, shift: Shift) -> Any:
