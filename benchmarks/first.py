@@ -1,12 +1,13 @@
 """The first second: how long the first fit of each kind takes in a fresh process, in units of `import jax`.
 
-    python -m benchmarks.first [--case NAME …] [--rounds R]
+    python -m benchmarks.first [--case NAME …] [--rounds R] [--cpu]
 
 Every figure is the median over rounds of the wall-clock of one call, `import temperance` not counted, divided by the
 time that `import jax` took in the same process (J). Cold: nothing is kept from an earlier process. Kept: an earlier
 process left its compilations in a folder. Second: the same call again. New rows: seven rows fewer, in the process of
 the cold call. In brackets: how many XLA programs and Numba functions were compiled. Beside them scikit-learn's first
-fit, and the most that the cold call must take and aims to take.
+fit, and the most that the cold call must take and aims to take. `--cpu` counts CPU seconds of all threads, for a
+machine that others use, where the wall-clock means nothing.
 """
 
 from __future__ import annotations
@@ -117,13 +118,14 @@ class Call(NamedTuple):
     kernels: int  # of Numba, likewise
 
 
-def child(name: str, peer: bool) -> dict[str, Any]:
-    """In a fresh process: `import jax`, and the calls, each in units of it."""
-    began = time.perf_counter()
+def child(name: str, peer: bool, once: bool, cpu: bool) -> dict[str, Any]:
+    """In a fresh process: `import jax`, and the calls (with `once` the first only), each in units of it."""
+    clock = time.process_time if cpu else time.perf_counter
+    began = clock()
     import jax
     import jax.monitoring
 
-    unit = time.perf_counter() - began
+    unit = clock() - began
     case, events = CASES[name], []
     data = globals()[case.data]
     jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: events.append(event))
@@ -131,9 +133,9 @@ def child(name: str, peer: bool) -> dict[str, Any]:
 
     def timed(run: Callable[[], Any]) -> Call:
         before, heard = kernels(), len(events)
-        began = time.perf_counter()
+        began = clock()
         run()
-        seconds = time.perf_counter() - began
+        seconds = clock() - began
         programs = [event.rpartition("/")[2] for event in events[heard:]]
         read = programs.count("cache_hits")
         return Call(seconds / unit, programs.count("backend_compile_duration") - read, kernels() - before)
@@ -146,8 +148,8 @@ def child(name: str, peer: bool) -> dict[str, Any]:
         return {"unit": unit, "first": timed(lambda: theirs.fit(*x) if isinstance(x, tuple) else theirs.fit(x))}
     fewer = data(len(x[0] if isinstance(x, tuple) else x) - FEWER)
     tp = importlib.import_module("temperance")
-    first, second, new = (timed(lambda rows=rows: case.fit(tp, rows)) for rows in (x, x, fewer))
-    return {"unit": unit, "first": first, "second": second, "new": new}
+    calls = {"first": x} if once else {"first": x, "second": x, "new": fewer}
+    return {"unit": unit} | {key: timed(lambda rows=rows: case.fit(tp, rows)) for key, rows in calls.items()}
 
 
 def kernels() -> int:
@@ -157,7 +159,7 @@ def kernels() -> int:
     return sum(len(each.overloads) - sum(each.stats.cache_hits.values()) for each in found.values())
 
 
-def measure(name: str, folder: Path | None = None, peer: bool = False, **variables: str) -> dict[str, Any]:
+def measure(name: str, *flags: str, folder: Path | None = None, **variables: str) -> dict[str, Any]:
     """What a fresh process measures; `folder` is where compilations are kept, if they are."""
     with tempfile.TemporaryDirectory() as empty:
         # An installed package has its bytecode: the first process writes it here.
@@ -168,7 +170,7 @@ def measure(name: str, folder: Path | None = None, peer: bool = False, **variabl
             "TEMPERANCE_CACHE": "off" if folder is None else str(folder / "temperance"),
             "NUMBA_CACHE_DIR": empty if folder is None else str(folder / "numba"),
         }
-        command = [sys.executable, "-m", "benchmarks.first", "--child", name, *(["--peer"] if peer else [])]
+        command = [sys.executable, "-m", "benchmarks.first", "--child", name, *flags]
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment | variables)
     if done.returncode:
         raise RuntimeError(f"{name} failed:\n{done.stderr}")
@@ -176,13 +178,12 @@ def measure(name: str, folder: Path | None = None, peer: bool = False, **variabl
     return {key: value if key == "unit" else Call(*value) for key, value in found.items()}
 
 
-def one_round(name: str) -> dict[str, Any]:
-    cold = measure(name)
+def one_round(name: str, *flags: str) -> dict[str, Any]:
+    cold = measure(name, *flags)
     with tempfile.TemporaryDirectory() as kept:
-        measure(name, Path(kept))
-        again = measure(name, Path(kept))
+        _, again = (measure(name, "--once", *flags, folder=Path(kept)) for _ in range(2))
     row = {"cold": cold["first"], "kept": again["first"]} | {key: cold[key] for key in ("unit", "second", "new")}
-    return row | ({"peer": measure(name, peer=True)["first"]} if CASES[name].peer else {})
+    return row | ({"peer": measure(name, "--peer", *flags)["first"]} if CASES[name].peer else {})
 
 
 def middle(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -232,16 +233,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--case", nargs="+", default=list(CASES), choices=list(CASES))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--child", choices=list(CASES), help=argparse.SUPPRESS)
+    parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--peer", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args([] if arguments is None else list(arguments))
     if given.child:
-        print(json.dumps(child(given.child, given.peer)))
+        print(json.dumps(child(given.child, given.peer, given.once, given.cpu)))
         return
-    measure("vb")  # writes the bytecode and fills the file system's cache
+    flags = ["--cpu"] if given.cpu else []
+    measure("vb", "--once")  # writes the bytecode and fills the file system's cache
     print(HEADER, flush=True)
     rows = {}
     for name in given.case:
-        rows[name] = middle([one_round(name) for _ in range(given.rounds)])
+        rows[name] = middle([one_round(name, *flags) for _ in range(given.rounds)])
         print(formatted(name, rows[name]), flush=True)
     print(
         f"\n{beyond(rows)}\n\nJ = {median(row['unit'] for row in rows.values()):.2f} s (median); in brackets XLA, Numba"

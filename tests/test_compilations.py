@@ -14,6 +14,7 @@ FEW = 5  # XLA programs: the start, the steps, the result and the like
         ("factors", FEW, True),
         ("regression", FEW, True),
         pytest.param("hmm", FEW, True, marks=pytest.mark.slow),
+        pytest.param("em", FEW, True, marks=pytest.mark.slow),
         ("svi", FEW, True),
         ("cvb0", FEW, True),
         pytest.param("compare", 12, False, marks=pytest.mark.slow),

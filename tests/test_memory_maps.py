@@ -33,15 +33,8 @@ def held():
 
 
 @pytest.mark.skipif(not MAPS.exists(), reason="/proc is Linux's")
-@pytest.mark.parametrize(
-    "methods, sizes",
-    [
-        (QUICK, range(20, 100)),
-        pytest.param((*QUICK, tp.EP(max_passes=2)), range(20, 520), marks=pytest.mark.slow),
-    ],
-    ids=["80 sizes", "500 sizes with EP"],
-)
-def test_new_sizes_leave_little_behind(methods, sizes):
-    maps, megabytes = grown(methods, sizes)
-    assert maps < 5000 * len(sizes) / 500
-    assert megabytes < 100
+def test_new_sizes_leave_little_behind():
+    """A tenth of what 500 sizes may leave; small mixtures leave nothing, because nothing is compiled."""
+    maps, megabytes = grown(QUICK, range(20, 20 + 2 * FIRST))
+    assert maps < 500
+    assert megabytes < 10

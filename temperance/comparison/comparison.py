@@ -20,6 +20,7 @@ from ..inference.variational.coordinate import VB
 from ..inference.variational.local_tempered import LVT
 from ..inference.variational.stochastic import SVI
 from ..inference.variational.tempered import VT
+from ..models._answers import Clustering
 from ..numerics.host import logsumexp
 from ..summary import Summary
 from .names import Label, size_of
@@ -77,6 +78,8 @@ class Cell:
         """How many of the parts that the model allows hold data; None where a model has no such parts."""
         if self.fit is None or size_of(self.fit.model) is None:
             return None
+        if isinstance(self.fit.model, Clustering):  # without the numbers of the table, which are compiled
+            return self.fit.model.occupied(self.fit._families(), self.fit.data) or None
         return len(self.fit.columns().get(self.fit.model.words.part, ())) or None
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..numerics.linalg import outer
@@ -45,7 +47,10 @@ def location_width(family: Family) -> int | None:
 
 def translate(family: Family, shift: Shift) -> Family:
     """The family of θ + shift when `family` is that of θ."""
-    return family.with_natural(_translate(family.natural, shift))
+    moved: Any = shift
+    if isinstance(jax.tree.leaves(family.natural)[0], np.ndarray):  # then nothing is compiled
+        moved = np.asarray(shift)
+    return family.with_natural(_translate(family.natural, moved))
 
 
 def translate_draw(draw: Any, shift: Shift) -> Any:
@@ -88,15 +93,15 @@ def _(natural: NormalWishartVector, shift: Shift) -> NormalWishartVector:
 @_translate.register
 def _(natural: NormalGammaVector, shift: Shift) -> NormalGammaVector:
     moved = natural.first + natural.count * _like(shift, natural.first)
-    scatter = natural.second - jnp.square(natural.first) / natural.count
-    return NormalGammaVector(moved, natural.count, scatter + jnp.square(moved) / natural.count, natural.dof)
+    scatter = natural.second - natural.first**2 / natural.count
+    return NormalGammaVector(moved, natural.count, scatter + moved**2 / natural.count, natural.dof)
 
 
 @_translate.register
 def _(natural: IsotropicNormalGammaVector, shift: Shift) -> IsotropicNormalGammaVector:
     moved = natural.first + natural.count[..., None] * _like(shift, natural.first)
-    scatter = natural.second - jnp.sum(jnp.square(natural.first), axis=-1) / natural.count
-    second = scatter + jnp.sum(jnp.square(moved), axis=-1) / natural.count
+    scatter = natural.second - (natural.first**2).sum(axis=-1) / natural.count
+    second = scatter + (moved**2).sum(axis=-1) / natural.count
     return IsotropicNormalGammaVector(moved, natural.count, second, natural.dof)
 
 

@@ -411,7 +411,7 @@ class Mixture(Profiling, Predicting, Enumerable):
         """The components that hold data, the heaviest first."""
         (counts,), order = self.held(q, data), self.order(q, data)
         weights = np.exp(np.asarray(self.mean_log_weights(q)))
-        components = self.to_user(q.blocks)["components"]
+        components = self.to_user(jax.tree.map(np.asarray, q.blocks))["components"]
         columns = {name: np.asarray(value) for name, value in self._described(components).items()}
         table: dict[str, list[Any]] = {
             self.words.part: [self.words.label(place) for place in range(len(order))],
