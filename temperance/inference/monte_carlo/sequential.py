@@ -31,8 +31,8 @@ from .gibbs import State
 from .path import Path
 from .reference import Reference, as_path
 
-_HALVINGS = 24  # of the interval in which the next temperature is looked for
-_PILOT = 256  # particles that choose it
+_HALVINGS = 24  # halvings of the interval in which the next temperature is searched
+_PILOT = 256  # particles used for that choice
 
 
 class Populations(NamedTuple):
