@@ -14,6 +14,7 @@ import pytest
 import temperance as tp
 from temperance import storage
 from temperance.errors import DamagedFile, InvalidParameter
+from tests.files.write import ANSWERS
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ from ..numerics.place import on_device
 from . import as_matrix
 
 BASES = ("orthonormal", "monomial", "scaled")
-LARGEST = 1e100  # the squares of the inputs must be finite
+LARGEST = 1e120  # the squares of the inputs must be finite
 
 
 class Rows(NamedTuple):
@@ -52,7 +52,7 @@ def as_inputs(data: Any, name: str = "X") -> np.ndarray:
         row, column = np.argwhere(np.isnan(array))[0]
         raise InvalidData(f"{name} has a missing value (row {row}, column {column}): drop or fill it")
     if (np.abs(array) > LARGEST).any():
-        raise InvalidData(f"{name} must be at most 1e100 in size, got {np.abs(array).max():g}: rescale it")
+        raise InvalidData(f"{name} must be at most {LARGEST:g} in size, got {np.abs(array).max():g}: rescale it")
     return array
 
 
@@ -74,7 +74,9 @@ def check_features(rows: np.ndarray) -> np.ndarray:
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
         found = rows[row, column]
-        raise InvalidData(f"features must be finite and at most 1e100, but feature {column} of row {row} is {found}")
+        raise InvalidData(
+            f"features must be finite and at most {LARGEST:g}, but feature {column} of row {row} is {found}"
+        )
     return rows
 
 

@@ -268,7 +268,7 @@ def chunk(
     problem = flat(model, data)
     eta, recent, done = _pack(jax.tree.leaves(carry.states)), np.array(carry.recent), np.array(carry.done)
     small, still, bounds = float(tol), bool(hold), []
-    unit = log_unit(model, *(np.asarray(part) for part in (data.values, data.weights)), np)
+    unit = log_unit(model, np.asarray(data.values), np.asarray(data.weights), np)
     with np.errstate(all="ignore"):
         for _ in range(int(carry.steps), int(limit)):
             going = np.flatnonzero(~done)

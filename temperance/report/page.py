@@ -20,7 +20,7 @@ from ..models._about import counted
 from ..models._answers import Decoding, Decomposing, Drawable, Loading, Regressing, Sequential, Topical
 from ..models.topics.report import NAMING
 from ..storage import replacing
-from ..summary import _cell
+from ..summary import _cell, heading
 from . import plots
 from ._facts import data_of, is_gaussian
 from ._page_style import STYLE
@@ -67,10 +67,10 @@ def write_page(
     if not names and fit.schema is not None:
         names = [column.name for column in fit.schema.used]
     body = _comparison(result, names, opening) if isinstance(result, Comparison) else _fit(result, names, opening)
-    heading = title or (_title(result) if isinstance(result, Comparison) else f"A fit of {type(result.model).__name__}")
+    named = title or (_title(result) if isinstance(result, Comparison) else f"A fit of {type(result.model).__name__}")
     again = _code(code if code else _default_code(result))
     parts = [*body, *also_parts(also), *_columns(fit), _settings(result), again]
-    text = _document(heading, parts)
+    text = _document(heading(named, 200), parts)
     with replacing(path) as file:
         file.write(text.encode(errors="replace"))
     return path

@@ -79,8 +79,6 @@ METHODS = {
 }
 FURTHER = {
     "holes": lambda: tp.GaussianMixture(2, missing="marginalise"),
-    "local level": lambda: tp.StateSpace.local_level(missing="marginalise"),
-    "switching": lambda: tp.SwitchingStateSpace(2),
     "regression": lambda: tp.LinearRegression(),
     "relevance": lambda: tp.LinearRegression(ard=True),
 }
