@@ -122,7 +122,7 @@ class ScalarPassing(Method):
             variance, centre = features @ along, features @ mean
             old = jax.tree.map(lambda leaf: leaf[index], sites)
             given: Any = jax.tree.map(lambda leaf: leaf[None], (centre, variance, old, offset, target))
-            found = self._project(model, *given, noise)
+            found = self._project(model, *given, noise=noise)
             live = data.weights[index] > 0.0
             use = live & found.proper[0] & (variance > 0.0)
             kept = jnp.where(use, self.damping, 1.0)
