@@ -13,7 +13,7 @@ TWO = np.array([[1, 1, 1], [1, 1, 0], [1, 1, 1], [0, 0, 0], [0, 0, 1], [0, 0, 0]
 def test_the_shares_of_a_mixture_are_a_fixed_point() -> None:
     """r_nk ∝ (1 + N_k) Π_d (a + S_kd)^x (b + N_k − S_kd)^(1 − x)/(a + b + N_k), all without datum n."""
     model = tp.Mixture(2, "bernoulli", prior=tp.Beta(**HEADS))
-    fit = tp.fit(model, TWO, tp.CVB0(tol=1e-12, passes=500), seed=1, progress=False)
+    fit = tp.fit(model, TWO, tp.CVB0(tol=0.0, passes=500), seed=1, progress=False)
     heads, weights = fit.posterior["components"].inner, fit.posterior["weights"]
     ones, held = np.asarray(heads.a) - HEADS["a"], np.asarray(weights.concentration) - 1.0
     shares = np.zeros((len(TWO), 2))
