@@ -27,7 +27,7 @@ what the library does.
 
 """
 ALL_MODELS, ALL_METHODS = MODELS | MORE_MODELS, METHODS | MORE_METHODS
-_SEARCHES = ("ParallelTempering", "AIS", "SMC", "ImportanceSampling")  # run others before they begin
+_SEARCHES = ("Annealed", "ParallelTempering", "AIS", "SMC", "ImportanceSampling")  # run others before they begin
 
 
 class Begins(Exception):

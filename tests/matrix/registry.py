@@ -49,10 +49,10 @@ def regression(ard: bool) -> Entry:
     return Entry(f"regression, {'a precision for each weight' if ard else 'one precision'}", problem)
 
 
-def generalised(kind: Any) -> Entry:
+def generalised(kind: Any, **given: Any) -> Entry:
     def problem(rng: np.random.Generator) -> tuple[tp.models.Model, Any]:
         # Narrow weights: the test of the joint needs the moments of counts whose rate is exp(w · φ).
-        model = kind(prior=tp.Gamma(rng.uniform(12, 16), 1.0), intercept="shared")
+        model = kind(prior=tp.Gamma(rng.uniform(12, 16), 1.0), intercept="shared", **given)
         return model, (rng.normal(size=(ROWS, 2)), rng.integers(2, size=ROWS).astype(float))
 
     return Entry(kind.__name__, problem)
@@ -143,6 +143,8 @@ ENTRIES = [
     *map(mixture, PAIRS),
     *map(regression, (False, True)),
     *map(generalised, (tp.LogisticRegression, tp.ProbitRegression, tp.PoissonRegression)),
+    generalised(tp.OrderedRegression, cuts=[-0.3, 0.8]),
+    generalised(tp.CensoredRegression, lower=0.0, noise=2.0),
     Entry("Dirichlet process, a prior on the concentration", process),
     Entry("mixture with outliers", outliers),
     Entry("factor analysis with holes", factors),

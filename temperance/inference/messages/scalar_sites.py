@@ -121,8 +121,8 @@ class ScalarPassing(Method):
             along = covariance @ features
             variance, centre = features @ along, features @ mean
             old = jax.tree.map(lambda leaf: leaf[index], sites)
-            given: Any = jax.tree.map(lambda leaf: leaf[None], (centre, variance, old, offset, target))
-            found = self._project(model, *given, noise)
+            row: list[Any] = jax.tree.map(lambda leaf: leaf[None], [centre, variance, old, offset, target])
+            found = self._project(model, row[0], row[1], row[2], row[3], row[4], noise)
             live = data.weights[index] > 0.0
             use = live & found.proper[0] & (variance > 0.0)
             kept = jnp.where(use, self.damping, 1.0)

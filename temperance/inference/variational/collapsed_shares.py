@@ -38,6 +38,7 @@ class CollapsedShares(Method):
     max_iter: int = 200
     tol: float = 1e-4
 
+    budget: ClassVar[tuple[str, ...]] = ("restarts", "max_iter")
     row_by_row: ClassVar[bool] = True
 
     @property

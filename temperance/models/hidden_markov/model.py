@@ -245,10 +245,6 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
     def chained(self) -> bool:
         return True
 
-    @property
-    def linear_factors(self) -> bool:
-        return not self.pair.has_latents
-
     def no_factors(self) -> str:
         if self.pair.has_latents:
             return "it cannot integrate over the missing columns of a step; emission='diagonal' has none to integrate"

@@ -31,6 +31,10 @@ class IntervalRegression(GeneralisedRegression):
 
     scale: Float[Array, ""]  # √β
 
+    def __init__(self, scale: ArrayLike, features: Any, **options: Any):
+        super().__init__(features, **options)
+        self.scale = jnp.asarray(scale)
+
     @abstractmethod
     def interval(self, y: Array) -> tuple[Array, Array]:
         """The ends of I(y); the same number twice where z was seen."""
@@ -74,8 +78,8 @@ class OrderedRegression(IntervalRegression):
         ends = np.asarray(cuts, dtype=np.float64)
         if ends.ndim != 1 or not ends.size or not np.isfinite(ends).all() or (np.diff(ends) <= 0).any():
             raise InvalidParameter(f"cuts must be a row of increasing finite numbers, got {cuts!r}")
-        super().__init__(features, intercept=intercept, prior=prior, ard=ard, offset=offset)
-        self.cuts, self.scale = jnp.asarray(ends), jnp.ones(())
+        super().__init__(1.0, features, intercept=intercept, prior=prior, ard=ard, offset=offset)
+        self.cuts = jnp.asarray(ends)
 
     def interval(self, y: Array) -> tuple[Array, Array]:
         ends, place = jnp.concatenate([jnp.full(1, -_FAR), self.cuts, jnp.full(1, _FAR)]), y.astype(int)
@@ -125,9 +129,9 @@ class CensoredRegression(IntervalRegression):
     ):
         if not lower < upper:
             raise InvalidParameter(f"lower must be below upper, got {lower!r} and {upper!r}")
-        super().__init__(features, intercept=intercept, prior=prior, ard=ard)
+        root = jnp.sqrt(positive("noise", noise))
+        super().__init__(root, features, intercept=intercept, prior=prior, ard=ard)
         self.lower, self.upper = (jnp.asarray(np.clip(float(end), -_FAR, _FAR)) for end in (lower, upper))
-        self.scale = jnp.sqrt(positive("noise", noise))
 
     def interval(self, y: Array) -> tuple[Array, Array]:
         below, above = y <= self.lower, y >= self.upper
