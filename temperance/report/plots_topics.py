@@ -42,7 +42,7 @@ def map_of(fit: Fit) -> tuple[np.ndarray, float, np.ndarray]:
     model = require(fit.model, Topical)
     points, kept = topic_positions(topic_distances(model.distributions(fit._families())))
     table = fit.columns()
-    shares = np.empty(len(points))
+    shares = np.zeros(len(points))
     shares[np.asarray(table["topic"], dtype=int)] = table["share"]
     return points, kept, shares
 

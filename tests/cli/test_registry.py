@@ -34,6 +34,7 @@ TABLES["probit"] = TABLES["logistic"]
 TABLES["poisson"] = np.stack([np.linspace(-1, 1, 9), [0, 0, 1, 0, 2, 1, 3, 2, 5]], axis=1)
 TABLES["student-mixture"] = TABLES["mixture"]
 TABLES["classes"] = TABLES["poisson-mixture"]
+TABLES["hdp"] = TABLES["topics"]
 
 
 def test_every_name_in_the_table_is_known():

@@ -1,5 +1,6 @@
 """The hierarchical Dirichlet process: sticks against quadrature, simulated topics found."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -41,6 +42,8 @@ def test_sticks_rise_to_the_best_and_stay_below_the_integral():
     assert np.all(np.diff(found) > -1e-9) and exact - 1.5 < found[-1] < exact
     mean = q.mean()
     assert float(mean.concentration.sum()) == pytest.approx(total)
+    draws = np.array(jax.vmap(q.sample)(jax.random.split(jax.random.key(0), 4000)))
+    np.testing.assert_allclose(draws.mean(axis=0), mean.concentration, atol=4 * draws.std(axis=0).max() / 60)
 
 
 def simulated(seed, documents=120, length=60, k=4, n_words=50):
@@ -71,5 +74,5 @@ def test_mistakes_are_one_sentence():
         tp.HDP(1)
     with pytest.raises(InvalidParameter, match="concentration must be a number above 0"):
         tp.HDP(5, concentration=0)
-    with pytest.raises(UnsupportedMethod, match="not drawn"):
+    with pytest.raises(UnsupportedMethod, match=r"tp\.VB"):
         tp.fit(tp.HDP(3), simulated(2, documents=10)[0], tp.Gibbs(draws=10, warmup=1), progress=False)

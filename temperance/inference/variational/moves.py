@@ -119,21 +119,23 @@ def _first_better(
 def merge_alike(
     model: Model, data: Data, result: Result, again: Again, gain: float, budget: int, restarts: int
 ) -> Result:
-    """Merge parts that are alike, all pairs of them or half as many, as long as the bound rises by a share `gain`."""
-    share, merged = 1.0, False
-    while (first := model.merged(result.state, data, share)) is not None:
-        proposals = [first]
-        for number in range(1, restarts):
-            proposals.append(model.merged(result.state, data, share * 0.5**number) or proposals[-1])
-        run = again(jax.tree.map(lambda *leaves: jnp.stack(leaves), *proposals), _SWEEPS)
-        winner, bound = int(np.nanargmax(run.bounds)), result.log_evidence
-        assert bound is not None
-        if run.interrupted:
-            return result
-        if run.bounds[winner] > bound + gain * (1.0 + abs(bound)):
-            result, merged = result._replace(state=state_of(run.states, winner), log_evidence=run.bounds[winner]), True
-        else:
-            share *= 0.5**restarts
+    """Merge parts that are alike: all pairs, half of them, a quarter, …, whichever raises the bound most and by at
+    least a share `gain`; and again."""
+    merged = False
+    while proposals := _mergers(model, result.state, data):
+        tried: list[tuple[float, Posterior]] = []
+        for first in range(0, len(proposals), restarts):
+            some = [*proposals[first : first + restarts], *itertools.repeat(proposals[-1], restarts)][:restarts]
+            run = again(jax.tree.map(lambda *leaves: jnp.stack(leaves), *some), _SWEEPS)
+            if run.interrupted:
+                return result
+            winner = int(np.nanargmax(run.bounds))
+            tried.append((float(run.bounds[winner]), state_of(run.states, winner)))
+        bound, state = max(tried, key=lambda pair: pair[0])
+        assert result.log_evidence is not None
+        if bound <= result.log_evidence + gain * (1.0 + abs(result.log_evidence)):
+            break
+        result, merged = result._replace(state=state, log_evidence=bound), True
     if not merged:
         return result
     run = again(_repeat(result.state, restarts), budget)
@@ -143,6 +145,14 @@ def merge_alike(
         history=result.history | {"elbo": np.append(result.history["elbo"], run.bounds[0])},
         converged=bool(run.converged[0]) and not run.interrupted,
     )
+
+
+def _mergers(model: Model, q: Posterior, data: Data) -> list[Posterior]:
+    found, share = [], 1.0
+    while (proposal := model.merged(q, data, share)) is not None:
+        found.append(proposal)
+        share *= 0.5
+    return found
 
 
 def _repeat(state: Posterior, restarts: int) -> Posterior:

@@ -200,9 +200,8 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
 
     def document_part(self, m: Means, x: Documents, weights: Array, found: Local) -> tuple[Array, Means]:
         """The bound of each document after its local step, and messages to the blocks its proportions depend on."""
-        if "document_prior" not in m:
+        if (prior := m.get("document_prior")) is None:
             return document_terms(found, self.alpha)[0], {}
-        prior = m["document_prior"]
         value, log_theta = document_terms(found, prior.concentration, prior.minus_log_normaliser)
         return value, {"document_prior": ConcentrationVector(weights @ log_theta, jnp.sum(weights))}
 
@@ -419,12 +418,11 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         return jax.lax.map(one, jax.random.split(key, n))
 
     def notes(self, data: Data) -> list[str]:
-        empty = int(np.sum(np.asarray(data.values.lengths)[: data.size] == 0))
-        plural = "s are" if empty > 1 else " is"
         notes = [] if self.vocabulary is None else list(self.vocabulary.report)
-        if not empty or any(" empty: " in note for note in notes):
-            return notes
-        return [*notes, f"{empty} document{plural} empty: their topics are those of the prior"]
+        empty = int(np.sum(np.asarray(data.values.lengths)[: data.size] == 0))
+        verb = "document is" if empty == 1 else "documents are"
+        said = not empty or any(" empty: " in note for note in notes)
+        return notes if said else [*notes, f"{empty} {verb} empty: their topics are those of the prior"]
 
     @property
     def rounding(self) -> float:

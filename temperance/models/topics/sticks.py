@@ -41,18 +41,22 @@ class Moments(NamedTuple):
 
 
 def moments(a: Array, b: Array, c: Array) -> Moments:
-    """By the trapezium rule on the logit scale, where the density is log-concave at its only mode."""
+    """By the trapezium rule on the logit scale, where the density has one mode."""
+    log, log_complement, level = _rule(a, b, c)
+    total = jax.nn.logsumexp(level, axis=-1)
+    weight = jnp.exp(level - total[..., None])
+    return Moments(total, *(jnp.sum(weight * part, axis=-1) for part in (jnp.exp(log), log, log_complement)))
+
+
+def _rule(a: Array, b: Array, c: Array) -> tuple[Array, Array, Array]:
+    """log v and log(1 − v) at the nodes, and the logarithms of their weights."""
     v, w = _mode(a + 1.0, b + 1.0, c), _mode(b + 1.0, a + 1.0, -c)
     scale = 1.0 / jnp.sqrt(v * w * (a + b + 2.0 - c * (w - v)))
     nodes = _NODES.reshape((1,) * jnp.ndim(scale) + (-1,))
     y = (jnp.log(v) - jnp.log(w))[..., None] + scale[..., None] * np.sinh(nodes)
     log, log_complement = jax.nn.log_sigmoid(y), jax.nn.log_sigmoid(-y)
-    value = jnp.exp(log)
-    level = (a + 1.0)[..., None] * log + (b + 1.0)[..., None] * log_complement + c[..., None] * value
-    level = level + np.log(_STEP * np.cosh(nodes)) + jnp.log(scale)[..., None]
-    total = jax.nn.logsumexp(level, axis=-1)
-    weight = jnp.exp(level - total[..., None])
-    return Moments(total, *(jnp.sum(weight * part, axis=-1) for part in (value, log, log_complement)))
+    level = (a + 1.0)[..., None] * log + (b + 1.0)[..., None] * log_complement + c[..., None] * jnp.exp(log)
+    return log, log_complement, level + np.log(_STEP * np.cosh(nodes)) + jnp.log(scale)[..., None]
 
 
 def _mode(a: Array, b: Array, c: Array) -> Array:
@@ -135,14 +139,19 @@ class Sticks(Family):
         return self.natural.minus_log_normaliser >= 0
 
     def mode(self) -> Float[Array, " k"]:
-        """α at its mean: where documents that are simulated from one value have it."""
+        """α at its mean."""
         return self.mean().concentration
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, " k"]:
-        raise UnsupportedMethod("the sticks of tp.HDP are not drawn; use tp.VB() or tp.SVI()")
+        """α, its sticks drawn among the nodes of the rule (a twentieth of a standard deviation apart near the mode)."""
+        a, b = _exponents(self.natural.minus_log_normaliser, len(self.order), self.first)
+        log, _, level = _rule(a, b, self.tilt)
+        node = jax.random.categorical(key, level, axis=-1)
+        value = jnp.exp(jnp.take_along_axis(log, node[:, None], axis=1)[:, 0])
+        return jnp.zeros(len(self.order)).at[self.order].set(self.total * _pieces(value))
 
     def statistics(self, draw: Float[Array, " k"]) -> ConcentrationVector:
-        raise UnsupportedMethod("the sticks of tp.HDP are not drawn; use tp.VB() or tp.SVI()")
+        raise UnsupportedMethod("the sticks of tp.HDP have no conditional that is known; use tp.VB() or tp.SVI()")
 
     @classmethod
     def from_mean(cls, mean: ConcentrationVector, guess: Self | None = None) -> Self:
