@@ -39,6 +39,7 @@ from .small_runs import PARTICLES
 from .witness import lower_bounds
 
 CERTAIN = 0.02  # of the particles: with fewer effective ones the weights say little
+MANY = 100  # particles of which too few are worth something because of the path, and not of their number
 SETTLING = 50  # sweeps of the latents alone, with which a way down from the draws of another fit begins
 FEWEST = 10.0  # effective particles: as above
 
@@ -172,7 +173,8 @@ class AIS(Method):
         )
 
     def instead(self, model: Model, result: Result | None) -> tuple[Method, ...]:
-        return () if result is not None and result.converged else elsewhere(self, model)
+        fair = result is not None and (result.converged or self.particles < MANY)
+        return () if fair else elsewhere(self, model)
 
     def improve(self, key: Key[Array, ""], model: Model, data: Data, result: Result, again: Again) -> Result:
         """The way down."""
