@@ -146,7 +146,7 @@ def _of_the_matrix() -> Iterator[Problem]:
         "Graph": [x[:, 0] for x in lines[:3]],
     }
     for name, problem in truths.PROBLEMS.items():
-        for data in (problem.data, *others[name]):
+        for data in (problem.data, *others.get(name, [])):
             yield Problem(name, problem.model, data, problem.evidence, slow=name in ("LDA", "StudentMixture"))
 
 
