@@ -44,7 +44,7 @@ REFUSED = {
     "a name": (lambda: tp.fit(tp.GaussianMixture(2), "galaxy"), "must be an array or a frame"),
     "no components": (lambda: tp.GaussianMixture(0), "n_components must be a whole number of at least 1, got 0"),
     "half a component": (lambda: tp.GaussianMixture(1.5), "n_components must be a whole number"),
-    "covariance": (lambda: tp.GaussianMixture(2, covariance="tied"), "covariance must be one of .*'full'"),
+    "covariance": (lambda: tp.GaussianMixture(2, covariance="round"), "covariance must be one of .*'full'"),
     "likelihood": (lambda: tp.Mixture(2, "weibull"), "likelihood must be a Pair or one of .*'poisson'"),
     "start": (lambda: tp.GaussianMixture(2, init="guess"), "init must be one of .*got 'guess'"),
     "concentration": (lambda: tp.GaussianMixture(2, concentration=-1.0), "concentration must be positive"),

@@ -17,7 +17,7 @@ FRAME.loc[:39, "age"] += 8.0
 
 def test_means_of_components_have_the_names_of_the_columns(tmp_path):
     fit = tp.fit(tp.GaussianMixture(2), FRAME, tp.VB(restarts=3))
-    table = fit.table()
+    table = fit.columns()
     assert table["component"] == [1, 2] and "mean" not in table
     np.testing.assert_allclose(table["mean of age"], [FRAME["age"][:40].mean(), FRAME["age"][40:].mean()], atol=0.2)
     page = tp.report(fit, tmp_path / "page.html").read_text("utf-8")
@@ -29,7 +29,7 @@ def test_means_of_components_have_the_names_of_the_columns(tmp_path):
 def test_a_regression_names_its_weights_and_its_page_shows_them(tmp_path):
     y = FRAME.to_numpy() @ [1.0, 0.5, -2.0] + RNG.normal(size=60)
     fit = tp.fit(tp.LinearRegression(), (FRAME, y))
-    table = fit.table()
+    table = fit.columns()
     assert table["weight"] == ["intercept", "age", "income", "height"]
     axes = tp.plot.coefficients(fit)
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["age", "income", "height"]
@@ -41,13 +41,13 @@ def test_a_regression_names_its_weights_and_its_page_shows_them(tmp_path):
 def test_factors_name_the_column_they_are_largest_on():
     rows = np.outer(RNG.normal(size=60), [0.0, 3.0, 0.1]) + 0.1 * RNG.normal(size=(60, 3))
     fit = tp.fit(tp.FactorAnalysis(1), pd.DataFrame(rows, columns=["a", "b", "c"]))
-    assert fit.table()["largest on column"] == ["b"]
+    assert fit.columns()["largest on column"] == ["b"]
 
 
 def test_states_are_numbered_from_one_by_size():
     x = np.concatenate([RNG.normal(0, 1, (20, 1)), RNG.normal(9, 1, (40, 1))])
     fit = tp.fit(tp.HMM(2), x, tp.VB(restarts=3))
-    table, found = fit.table(), fit.membership(x)
+    table, found = fit.columns(), fit.membership(x)
     assert table["state"] == [1, 2] and table["steps"] == sorted(table["steps"], reverse=True)
     assert found["state"][:20] == [2] * 20 and found["state"][20:] == [1] * 40
 

@@ -1,4 +1,4 @@
-"""What a graph's structure says about inference in it: which latents can be summed out, and who has to take turns."""
+"""Inference as the graph's structure allows it: which latents can be summed out, and which blocks take turns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .spec import Quantity, Spec
 
 
 def choose_elimination(spec: Spec, factorised: Iterable[str]) -> tuple[Spec, list[str]]:
-    """The spec with an order in which discrete latents are summed out, and sentences about those that are not."""
+    """The spec with an order in which to sum out discrete latents, and sentences about those that cannot be."""
     notes: list[str] = []
     asked = set(factorised)
     chain = _gaussian_chain(spec)
@@ -84,7 +84,7 @@ def _obstacle(spec: Spec, q: Quantity) -> str:
 
 
 def _order(spec: Spec, apart: set[str]) -> tuple[tuple[tuple[str, ...], ...], str | None]:
-    """Inner plates first, chains last of their plate; and a latent that makes a table too large, if there is one."""
+    """The order (inner plates first, chains last on their plate), and a latent that makes a table too large, if any."""
     latents = [q for q in spec if q.latent and q.discrete and q.name not in apart]
     names = {q.name for q in latents}
     cliques = [

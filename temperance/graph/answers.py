@@ -1,4 +1,4 @@
-"""What a fitted graph says: predictions, imputations, shares of discrete latents, and the bound node by node.
+"""Answers of a fitted graph: predictions, imputations, shares of discrete latents, and the bound node by node.
 
 Most are derivatives: adding ε · f(z) to a factor and differentiating the log evidence in ε gives E[f(z) | data].
 """

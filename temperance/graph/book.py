@@ -1,4 +1,4 @@
-"""The book of a graph in the making: its quantities by name, their plates, sizes and constants."""
+"""The record of a graph under construction: its quantities by name, their plates, sizes and constants."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Factored):
             plates = scope.axes(q)
             if q.observed:
                 table = tables[q.name] if tables is not None and q.name in tables else scope.factor(q.name)
-                if self.masked:  # a mask nearly doubles the cost of a large table
+                if self.masked:  # masking nearly doubles the cost of a large table
                     table = _hidden(table, scope.missing(q))
                 table = tempered(table, observation)
             elif q.name in self.spec.summed_out:

@@ -17,7 +17,7 @@ from .scope import Scope
 from .spec import Quantity, Spec
 from .tables import Axes, Table, add, arrange, reduce, scale, spread, union, weigh
 
-LARGEST = 4096  # joint values of discrete latents that meet; with more they are treated as independent
+LARGEST = 4096  # most joint values of latents that share a factor; beyond it they are treated as independent
 _BEFORE = 5000  # added to the axis of a chain's state: that of the state before
 
 

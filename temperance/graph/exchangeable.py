@@ -1,4 +1,4 @@
-"""Discrete latents whose values can be exchanged without any change of the model: each order of them is a mode."""
+"""Discrete latents whose values are exchangeable: every permutation of them is a mode."""
 
 from __future__ import annotations
 

@@ -64,6 +64,6 @@ def scores(model: GraphModel, m: Means, x: Any) -> dict[str, Family]:
 
 
 def hidden_means(model: GraphModel, m: Means, x: Any) -> Means:
-    """The expected statistics of what is integrated out, every step of a chain among them."""
+    """The expected statistics of the integrated-out variables, including every step of a chain."""
     chain = chain_of(model.spec)
     return means(scores(model, m, x)) if chain is None else {chain.name: expected_steps(model, m, x)}

@@ -1,4 +1,4 @@
-"""What a user holds: a quantity of a graph, with the arithmetic that keeps the graph conjugate."""
+"""A quantity of a graph as the user holds it, with the arithmetic that keeps the graph conjugate."""
 
 from __future__ import annotations
 

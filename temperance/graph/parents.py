@@ -1,4 +1,4 @@
-"""What may be a parent of what: nodes of the right kind, or numbers that become constants of the graph."""
+"""Checks of parents: nodes of the right kind, or numbers, which become constants of the graph."""
 
 from __future__ import annotations
 

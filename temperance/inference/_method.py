@@ -21,7 +21,7 @@ from ..kernels import RunEngine
 from ..models import Data, Model
 from ..numerics.place import on_device
 
-Info = dict[str, Any]  # what a step reports, arrays or trees of them; one entry of the history each
+Info = dict[str, Any]  # what a step reports: arrays or trees of arrays, one history entry each
 
 
 class Run(NamedTuple):
@@ -33,10 +33,10 @@ class Run(NamedTuple):
     converged: np.ndarray  # one for each restart
     seconds: float
     interrupted: bool
-    engine: str = "plain"  # what took the steps
+    engine: str = "plain"  # the engine that took the steps
 
 
-Again = Callable[[Any, int], Run]  # a run of so many steps from the given states, one for each restart
+Again = Callable[[Any, int], Run]  # (states, steps) → the run that continues from these states, one per restart
 
 
 class Result(NamedTuple):
@@ -47,12 +47,12 @@ class Result(NamedTuple):
     history: dict[str, np.ndarray]
     converged: bool
     bracket: tuple[float, float] | None = None
-    details: Mapping[str, Any] = MappingProxyType({})  # what only this kind of method can tell
+    details: Mapping[str, Any] = MappingProxyType({})  # values that only this kind of method reports
     notes: tuple[str, ...] = ()  # sentences a user should know about this run
 
 
 def state_of(states: PyTree, restart: int) -> PyTree:
-    """The state of one restart, cut out by NumPy: JAX would compile a slice of every shape."""
+    """The state of one restart, sliced by NumPy: JAX would compile a slice for every shape."""
 
     def cut(leaf: Array) -> Array:
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
@@ -81,16 +81,16 @@ class Method(ABC):
     to run, and never cause a new compilation."""
 
     budget: ClassVar[tuple[str, ...]] = ("restarts", "max_iter", "tol")
-    checks: ClassVar[Checks] = {  # of the fields, when a method is made
+    checks: ClassVar[Checks] = {  # run on the fields when a method is constructed
         **dict.fromkeys(("restarts", "max_iter", "local_steps"), whole(1)),
         "tol": number("a finite number of at least 0", lambda tol: tol >= 0),
     }
-    one_mode: ClassVar[bool] = True  # whether its evidence is that of one labelling of the solution, not of all
+    one_mode: ClassVar[bool] = True  # whether its evidence covers one labelling of the solution rather than all
     arranges: ClassVar[bool] = False  # whether `arrange` changes the data
-    row_by_row: ClassVar[bool] = False  # whether a step goes from datum to datum: then one device has them all
+    row_by_row: ClassVar[bool] = False  # whether a step visits one datum after another: one device holds all
     counts_rows: ClassVar[bool] = False  # whether compiled steps depend on the number of rows, not only on weights
-    varied: ClassVar[bool] = False  # whether restarts begin in different ways, where the model has several
-    streams: ClassVar[bool] = False  # whether a step may see another piece of the data than the one before
+    varied: ClassVar[bool] = False  # whether restarts begin in different ways, for models that have several
+    streams: ClassVar[bool] = False  # whether successive steps may see different pieces of the data
 
     @property
     @abstractmethod
@@ -105,10 +105,10 @@ class Method(ABC):
 
     @abstractmethod
     def result(self, model: Model, data: Data, run: Run) -> Result:
-        """What the finished run amounts to."""
+        """The conclusion of a finished run."""
 
     def improve(self, key: Key[Array, ""], model: Model, data: Data, result: Result, again: Again) -> Result:
-        """A chance to do better from where the run ended."""
+        """A chance to improve on the result, starting where the run ended."""
         return result
 
     def instead(self, model: Model, result: Result | None) -> tuple[Method, ...]:
@@ -120,7 +120,7 @@ class Method(ABC):
         return model
 
     def complete(self, model: Model, data: Data) -> Self:
-        """The method with what the model and the data determine filled in; raises if it cannot treat them."""
+        """The method with everything filled in that the model and data determine; raises if it cannot treat them."""
         return self
 
     def arrange(self, key: Key[Array, ""], model: Model, data: Data) -> Data:
@@ -128,7 +128,7 @@ class Method(ABC):
         return data
 
     def host_engine(self, model: Model, data: Any) -> RunEngine | None:
-        """What runs this method without compiled programs, if the method itself knows a way."""
+        """The engine that runs this method without compiled programs, if the method provides one."""
         return None
 
     @property
@@ -138,7 +138,7 @@ class Method(ABC):
 
     @property
     def exact(self) -> bool:
-        """Whether `Info["elbo"]` is the bound of where a step starts, so that one more look tells it of the end."""
+        """Whether `Info["elbo"]` is the bound at the start of a step, so that one more gives the final bound."""
         return self.monotone
 
     @property
@@ -148,24 +148,24 @@ class Method(ABC):
 
     @property
     def sweeps(self) -> int:
-        """Entries of the history that a step makes; if more than one, all that it reports has an axis for them."""
+        """The number of history entries per step; if more than one, reported arrays have a leading axis for them."""
         return 1
 
     def failure(self, info: Info) -> str:
-        """What may have happened in a step that reported a NaN bound, and what to try."""
+        """A likely cause of a NaN bound in this step, and what to try."""
         return "a component may have collapsed; try a stronger prior or rescale the data"
 
     def finished(self, history: Float[Array, "3"], tol: Float[Array, ""]) -> Bool[Array, ""]:
         """Whether the last three values of `Info["elbo"]` say that the run has converged."""
         older, old, new = history
         change, before = new - old, old - older
-        # A geometric tail: with ratio r = change/before, what is still to come is change · r/(1 − r).
+        # A geometric tail: with ratio r = change/before, the remaining gain is change · r/(1 − r).
         remaining = change * change / (before - change)
         small = tol * abs(new)
         return (abs(change) <= small) & (((before > change) & (remaining <= small)) | (before <= 0))
 
     def compiled(self) -> Self:
-        """The method without its budget: what a compiled function depends on."""
+        """The method without its budget: the part that a compiled function depends on."""
         defaults = {f.name: f.default for f in dataclasses.fields(self) if f.name in self.budget}
         return dataclasses.replace(self, **defaults)
 

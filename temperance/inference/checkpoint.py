@@ -22,11 +22,11 @@ from .. import storage
 from ..errors import DamagedFile, InvalidParameter
 from ..models.topics.documents import Documents
 
-_BUDGET = ("max_iter", "tol")  # how far to go may change from one call to the next
+_BUDGET = ("max_iter", "tol")  # the budget may differ between calls
 
 
 class Checkpoint:
-    """Where a run keeps its state, at most every so many seconds, and the call it belongs to."""
+    """The file in which a run keeps its state, how often it is written, and the call it belongs to."""
 
     def __init__(self, path: Any, every: float, identity: str):
         if isinstance(every, bool) or not isinstance(every, int | float) or not 0 <= every < np.inf:
@@ -36,7 +36,7 @@ class Checkpoint:
         self._saved = time.monotonic()
 
     def read(self, carry: Any, history: Any) -> tuple[Any, Any] | None:
-        """What was kept, in the structure of `carry` and `history` (shapes); None if there is nothing yet."""
+        """The stored carry and history, in the structure of these shapes; None if nothing is stored yet."""
         if not self.path.exists():
             return None
         try:
@@ -50,7 +50,7 @@ class Checkpoint:
                 f"checkpoint {str(self.path)!r} belongs to another call (its model, method, data, seed or versions "
                 "differ): give another path, or remove the file"
             )
-        steps = {np.shape(leaf)[:1] for leaf in kept["history"]}  # as long as each other
+        steps = {np.shape(leaf)[:1] for leaf in kept["history"]}  # all of one length
         rows = [[leaf.shape[1:] for leaf in leaves] for leaves in (kept["history"], jax.tree.leaves(history))]
         if _kinds(kept["carry"]) != _kinds(jax.tree.leaves(carry)) or (
             kept["history"] and (len(steps) > 1 or rows[0] != rows[1])
@@ -60,14 +60,14 @@ class Checkpoint:
         return whole, jax.tree.unflatten(jax.tree.structure(history), kept["history"]) if kept["history"] else None
 
     def begin(self, carry: Any) -> None:
-        """Keep the start: a folder that cannot be written to is an error now, not after hours."""
+        """Write the initial state, so that an unwritable folder is an error now rather than after hours."""
         try:
             self._save(carry, [])
         except OSError as error:
             raise InvalidParameter(f"checkpoint {str(self.path)!r} cannot be written: {error.strerror}") from error
 
     def save(self, carry: Any, history: list[Any], now: bool = False) -> None:
-        """Keep the state if it is time. A disk that is full costs the checkpoint, not the run."""
+        """Write the state if the interval has passed. A full disk costs the checkpoint, not the run."""
         if not now and time.monotonic() - self._saved < self.every:
             return
         try:
@@ -93,7 +93,7 @@ def checkpoint_of(path: Any, every: float, model: Any, method: Any, data: Any, k
 
 
 def join(history: list[Any]) -> Any:
-    """Parts of a history, one after the other in time, as one."""
+    """Join consecutive parts of a history."""
     return jax.tree.map(lambda *parts: np.concatenate(parts), *history) if history else {}
 
 
@@ -117,7 +117,7 @@ def identity(model: Any, method: Any, data: Any, key: Any) -> str:
 
 
 def _contents(data: Any) -> Any:
-    """The data with what their arrays stand for: a corpus on the host is known by a number, another in each process."""
+    """The data with the contents behind handles: a host corpus is known by a number that differs between processes."""
 
     def content(leaf: Any) -> Any:
         if not isinstance(leaf, Documents) or leaf.rows is None:

@@ -9,9 +9,9 @@ from typing import Self
 
 
 class Interruption:
-    """Within it the first Ctrl-C only sets `asked`; a second one raises as usual.
+    """Inside this context the first Ctrl-C only sets `asked`; a second one raises as usual.
 
-    Where Python's own handler is not in place (another thread, a program with a handler of its own) nothing changes.
+    Nothing changes where Python's default handler is not installed (another thread, or a program with its own).
     """
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ Report = Callable[[int, dict[str, np.ndarray]], None]
 class Progress:
     """Shows a bar when `show` is true, or when it is None and standard error is a terminal."""
 
-    watch: Callable[[], str] | None = None  # what goes on within a step, asked for again and again
+    watch: Callable[[], str] | None = None  # polled for what goes on within a step
 
     def __init__(self, show: bool | None = None):
         self.silent = not (sys.stderr.isatty() if show is None else show)
@@ -100,11 +100,11 @@ class Grid(Progress):
         self.left.finish(time.perf_counter() - began)
 
     def wait(self, what: str) -> None:
-        """Nothing has come back yet."""
+        """Report that no result has come back yet."""
         self._show(0.0, what)
 
     def elsewhere(self, label: str, seconds: float) -> None:
-        """A fit that another machine has made."""
+        """Record a fit made on another machine."""
         self._label = f"{label}: done"
         self.left.finish(seconds)
         self._show(0.0, "")

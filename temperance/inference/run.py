@@ -28,7 +28,7 @@ from .interruption import Interruption
 from .progress import Progress
 from .streamed import Streamed
 
-_ROUNDINGS = 256  # of the largest term that a fall of the bound may be
+_ROUNDINGS = 256  # roundings of the largest term by which the bound may fall
 CAPACITY = 64  # steps whose history one compiled call can hold
 
 
@@ -139,7 +139,7 @@ def _chunks(
 
 
 def _last_look(steps: Any, fixed: tuple[Any, ...], carry: Carry, tol: Float[Array, ""]) -> tuple[Carry, Any]:
-    """The bound of where each restart stands when the budget runs out: one more step that changes nothing."""
+    """The bound of each restart when the budget runs out, by one more step that changes nothing."""
     after = on_device(np.int64(int(carry.steps) + 1))
     carry, infos = steps(*fixed, carry, after, tol, on_device(np.True_))
     return carry, jax.tree.map(lambda value: np.asarray(value)[:1], infos)
@@ -154,7 +154,7 @@ def _first_carry(
     start: PyTree,
     kinds: tuple[str, ...],
 ) -> Carry:
-    """Where all restarts begin: at given states, or at the method's own (compiled, or by an engine)."""
+    """The initial states of all restarts: those given, or the method's own (compiled, or made by an engine)."""
     if engine is not None:
         begun = engine.start(method, model, data, keys, kinds) if start is None else start
         return _host_carry(begun, len(keys))
@@ -192,7 +192,7 @@ def _closing(pieces: Any) -> Iterator[None]:
 
 @program
 def _start(method: Method, model: Model, data: Data, keys: Key[Array, " r"], kinds: tuple[str, ...] = ()) -> Carry:
-    """The first states; with `kinds`, one a restart, those of a kind side by side."""
+    """The initial states; with `kinds`, one per restart, restarts of a kind are made side by side."""
     if not kinds:
         return _carry(jax.vmap(lambda key: method.init(key, model, data))(keys), keys.shape[0])
     parts, places = [], []
@@ -206,7 +206,7 @@ def _start(method: Method, model: Model, data: Data, keys: Key[Array, " r"], kin
 
 
 def _carry(states: PyTree, restarts: int) -> Carry:
-    # With a type of its own: a weak one would become strong in the first chunk, and the second compile again.
+    # With explicit dtypes: weak ones would become strong in the first chunk, and the second would compile again.
     recent = jnp.full((restarts, 3), -jnp.inf, dtype=jnp.float64)
     return Carry(states, recent, jnp.zeros(restarts, dtype=bool), jnp.asarray(0))
 
@@ -249,7 +249,7 @@ def _chunk(
         return kept, recent, finished, info
 
     unit = model.log_unit(data)
-    # Under a jit of its own the step is traced once, although it is asked for its shapes first.
+    # Under its own jit the step is traced once, although its shapes are needed first.
     every = jax.jit(jax.vmap(advance, in_axes=(0, 0, 0, 0, None)))
     shapes = jax.eval_shape(every, keys, carry.states, carry.recent, carry.done, carry.steps)[3]
     empty = jax.tree.map(lambda leaf: jnp.zeros((CAPACITY, *leaf.shape), leaf.dtype), shapes)

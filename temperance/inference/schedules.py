@@ -10,8 +10,8 @@ from jaxtyping import Array, Float
 
 from ..errors import InvalidParameter
 
-POWER = 5.0  # β = s^5: an average that grows like 1/β near zero needs most of the ladder there
-LEAST_REJECTION = 1e-3  # a pair that never rejects still keeps its order
+POWER = 5.0  # β = s^5: the integrand grows like 1/β near zero, where most of the ladder is needed
+LEAST_REJECTION = 1e-3  # so that a pair that never rejects keeps its order
 
 
 def power_ladder(size: int, power: float = POWER) -> np.ndarray:

@@ -13,7 +13,7 @@ from ..numerics.place import on_device
 
 
 class StepSize(NamedTuple):
-    """Arrays rather than numbers, so that another schedule is no other compilation."""
+    """Arrays rather than numbers, so that another schedule needs no compilation."""
 
     scale: Float[Array, ""]
     delay: Float[Array, ""]

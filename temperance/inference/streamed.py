@@ -1,4 +1,4 @@
-"""A stream as a model sees it: pieces of rows as arrays on the device, all of one shape."""
+"""A stream as a model sees it: pieces of rows on the device, all of one shape."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..models import Data, Model
 from ..models._answers import Predicting, require
 from ..models._data import gathered, make_data
 
-_SAMPLE = 10_000  # rows that scales, default priors and starts are taken from
+_SAMPLE = 10_000  # rows that determine scales, default priors and starts
 
 
 @dataclasses.dataclass(frozen=True)
 class Streamed:
-    """What a run needs in place of `Data`; `wrap` adds what the method wants to know about a piece."""
+    """The stream in place of `Data`; `wrap` adds to each piece what the method needs to know about it."""
 
     stream: Stream
     model: Model
@@ -39,11 +39,11 @@ class Streamed:
         return self.stream.shuffled(self.seed, lambda raw: self.wrap(self._arrays(raw)), skip)
 
     def piece_shapes(self) -> Data:
-        """A piece without its numbers."""
+        """The shapes of a piece."""
         return eqx.filter_eval_shape(lambda: self.wrap(self._arrays(self.stream.take([(0, self.stream.piece_rows)]))))
 
     def in_order(self) -> Iterator[Data]:
-        """All rows once; a piece that is short is filled up with rows of weight zero."""
+        """All rows once; short pieces are padded with rows of weight zero."""
         return self.stream.in_order(self._arrays)
 
     def _arrays(self, raw: Any) -> Data:

@@ -26,9 +26,9 @@ from ..models import Data, Model, Posterior, Powers, Way
 from ..models._blocks import Heat, Respond, Swept
 from ..numerics.place import on_device
 
-_ENTRIES = 256  # tables of temperatures are this long, or twice, four times …: few shapes, few compilations
-_COOLED = 0.003  # of the start is mixed in where a schedule changes its temperature
-_ENDED = 0.02  # and where the temperature that was found gives way to T = 1
+_ENTRIES = 256  # least length of temperature tables, then doubled: few shapes mean few compilations
+_COOLED = 0.003  # share of the start mixed in where a schedule changes the temperature
+_ENDED = 0.02  # share mixed in where the learned temperature gives way to T = 1
 
 
 class Step(NamedTuple):
@@ -38,17 +38,17 @@ class Step(NamedTuple):
     rate: ArrayLike = 1.0
     local_steps: int = 1
     rows: Int[Array, " b"] | None = None  # the rows of the minibatch; None: all
-    energy: bool = False  # whether the bound at T = 1 will be asked for
+    energy: bool = False  # whether the bound at T = 1 will be needed
 
 
 class Thermostat(eqx.Module):
     """Sets the powers of each step, and learns from it."""
 
-    steps: Int[Array, ""]  # after so many T is 1
+    steps: Int[Array, ""]  # steps after which T is 1
 
     @abstractmethod
     def start(self, data: Data) -> Any:
-        """The heat of a run that begins."""
+        """The initial heat."""
 
     @abstractmethod
     def way(self, heat: Any, step: Step, size: int) -> Way:
@@ -59,7 +59,7 @@ class Thermostat(eqx.Module):
         """The (expected, mean) temperature of a step, for reports."""
 
     def respond(self, heat: Any, step: Step) -> Respond | None:
-        """A new power out of the energy, before the globals are updated."""
+        """A new power computed from the energy, before the globals are updated."""
         return None
 
     def learn(self, heat: Any, swept: Swept, step: Step) -> Any:
@@ -67,12 +67,12 @@ class Thermostat(eqx.Module):
         return heat
 
     def report(self, heat: Any, swept: Swept, number: Int[Array, ""]) -> dict[str, Array]:
-        """What only this kind of thermostat can tell."""
+        """Values that only this kind of thermostat reports."""
         return {}
 
     def trace(self, number: Int[Array, ""]) -> Float[Array, ""]:
-        """How much of the start is mixed into the globals before a step: components that have melted into one are
-        equal to the last bit, and would stay so where it gets cold enough for them to part."""
+        """How much of the start is mixed into the globals before a step: melted components are equal to the last bit
+        and would stay equal when it is cold enough for them to separate."""
         return jnp.where((number == self.steps) & (self.steps > 0), _ENDED, 0.0)
 
     def sweep(self, model: Model, q: Posterior, data: Data, heat: Any, step: Step) -> tuple[Swept, Any]:
@@ -86,9 +86,9 @@ class Thermostat(eqx.Module):
 
 
 class Schedule(Thermostat):
-    """Temperatures as a table, so that another schedule is no other compilation."""
+    """Temperatures as a table, so that another schedule needs no compilation."""
 
-    table: Float[Array, " s"]  # filled up with ones
+    table: Float[Array, " s"]  # padded with ones
 
     def at(self, number: Int[Array, ""]) -> Float[Array, ""]:
         return jnp.where(self.hot(number), self.table[jnp.minimum(number, self.table.shape[0] - 1)], 1.0)
@@ -185,7 +185,7 @@ class Own(Thermostat):
 
 
 def hot_steps(temperatures: np.ndarray) -> int:
-    """How many there are before T is 1 for good."""
+    """The number of steps before T is 1 for good."""
     return int(np.max(np.flatnonzero(temperatures != 1.0), initial=-1)) + 1
 
 

@@ -17,7 +17,7 @@ from . import _host as double
 from . import _host_single as single
 from ._host import EXACT, FAST, OPTIONS
 
-# Of functions that only kernels call: nothing is compiled for a call from Python, and nothing is stored.
+# Only kernels call these: no entry point from Python is compiled, and nothing is cached on disk.
 INNER: dict[str, Any] = OPTIONS | {"cache": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 

@@ -125,7 +125,7 @@ def inverse_wishart_gap(gap: float, d: int, guess: float) -> float:
     """The degrees of freedom with this gap, by Newton in (log(dof − d + 1), log gap), from `guess`; NaN if none."""
     if not gap > -1e-10:
         return math.nan
-    target = math.log(max(gap, 1e-16))  # a gap that rounding took is as small as can be told from zero
+    target = math.log(max(gap, 1e-16))  # a gap lost to rounding is set to the smallest distinguishable from zero
     above = guess - (d - 1)
     for _ in range(40):
         value, slope = wishart_gap(d - 1 + above, d)

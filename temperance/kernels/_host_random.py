@@ -32,13 +32,13 @@ def next_bits(state: np.ndarray) -> np.uint64:
 
 @njit(**_OPTIONS)
 def uniform(state: np.ndarray) -> float:
-    """Between 0 and 1, zero excluded: its logarithm is finite."""
+    """A uniform number between 0 and 1, zero excluded, so that its logarithm is finite."""
     return (float(next_bits(state) >> _11) + 0.5) * (1.0 / 9007199254740992.0)
 
 
 @njit(**_OPTIONS)
 def fill_uniform(state: np.ndarray, out: np.ndarray) -> None:
-    """As many calls of `uniform`, four times faster: the state stays in registers."""
+    """Fill an array with uniform numbers, four times faster than calls of `uniform`: the state stays in registers."""
     s0, s1, s2, s3 = state[0], state[1], state[2], state[3]
     for n in range(len(out)):
         scrambled = s1 * _5
@@ -62,7 +62,7 @@ def normal(state: np.ndarray) -> float:
 
 @njit(**_OPTIONS)
 def log_gamma_variate(state: np.ndarray, shape: float) -> float:
-    """The logarithm of a Gamma(shape, 1) variable, by Marsaglia and Tsang (2000); NaN for a shape that is none."""
+    """The logarithm of a Gamma(shape, 1) variable, by Marsaglia and Tsang (2000); NaN for an invalid shape."""
     if not (shape > 0.0 and shape < math.inf):
         return math.nan
     boost = 0.0

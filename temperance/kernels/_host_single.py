@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 from ._host import EXACT
 
-FAINT = np.float32(-38.0)  # the least exponent: products of two such powers are still numbers of full precision
+FAINT = np.float32(-38.0)  # least exponent: the product of two such powers still has full precision
 
 _LOG2E, _LN2_HIGH, _LN2_LOW = np.float32(1.4426950408889634), np.float32(0.693359375), np.float32(-2.12194440e-4)
 _EXP = tuple(np.float32(value) for value in (1, 1, 1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720, 1 / 5040))
@@ -22,7 +22,7 @@ _LOG = tuple(np.float32(value) for value in (1, 1 / 3, 1 / 5, 1 / 7, 1 / 9))
 _ROOT_HALF = 0x3F3504F3  # the bits of √½
 _HALF, _ONE, _TWO, _THREE, _FOUR = (np.float32(value) for value in (0.5, 1, 2, 3, 4))
 _TWELFTH, _FOURTH_TERM, _SIXTH_TERM = (np.float32(value) for value in (1 / 12, 1 / 120, 1 / 252))
-_LARGE = np.float32(1e9)  # beyond it the recurrence is nothing, and its terms would overflow
+_LARGE = np.float32(1e9)  # beyond it the recurrence is negligible, and its terms would overflow
 
 _BITS, _FLOAT = ir.IntType(32), ir.FloatType()
 

@@ -1,7 +1,7 @@
 """Small products of matrices for Numba kernels, with their sums in vector registers.
 
-A kernel that makes one factor of a product on the spot, in the cache, has no use for a library's product, which would
-copy it first and start threads of its own. Import this module only from a kernel: it imports Numba.
+A kernel that computes one factor of a product in the cache cannot use a library's product, which would copy the factor
+and start threads. Import this module only from a kernel: it imports Numba.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from numba import types
 from numba.extending import intrinsic
 
 _I64 = ir.IntType(64)
-TALL, WIDE = 4, 3  # a tile is TALL × WIDE vectors: with what is multiplied they fill sixteen registers
+TALL, WIDE = 4, 3  # a tile is TALL × WIDE vectors: with the factors they fill sixteen registers
 
 
 def _vector_bytes() -> int:
-    """The width of this machine's vectors; 0 where it does not multiply and add in one."""
+    """The vector width of this machine in bytes; 0 without fused multiply-add."""
     features = binding.get_host_cpu_features()
     if features.get("avx512f"):
         return 64
@@ -54,7 +54,7 @@ def add_outer(
             right = [_load(builder, second, builder.add(at, _I64(b * vector.count)), vector) for b in range(WIDE)]
             at, fresh = builder.mul(p, _I64(TALL)), []
             for a in range(TALL):
-                # One at a time: all of them at once would push sums out of the registers.
+                # One at a time: all of them together would push sums out of the registers.
                 left = _splat(builder, builder.load(builder.gep(first, [builder.add(at, _I64(a))])), vector)
                 fresh += [fma(left, right[b], sums[a * WIDE + b]) for b in range(WIDE)]
             return fresh

@@ -104,7 +104,7 @@ def _times(a, b, logs):  # type: ignore[no-untyped-def]
 def _plus(a, b, logs):  # type: ignore[no-untyped-def]
     if logs is None:
         return a + b
-    gap = 0.0 if a == b else abs(a - b)  # the difference of two infinities is not a number
+    gap = 0.0 if a == b else abs(a - b)  # avoids the difference of two infinities
     return (a if a > b else b) + math.log(1.0 + exp(-gap))
 
 

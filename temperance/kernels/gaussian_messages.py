@@ -1,6 +1,6 @@
 """Passes for Gaussian mixtures on a CPU, through the kernel of `gaussian_messages_kernel.py`.
 
-The scan of `sweep.py` serves every pair, but pays for some three hundred small array operations a factor, and with
+The scan of `sweep.py` serves every pair, but runs some three hundred small array operations per factor, and with
 α < 1 all restarts wait for the slowest.
 """
 
@@ -23,7 +23,7 @@ from ..models.mixture.factors import DirichletWeights, KnownWeights, weights_nam
 from ..numerics.threads import in_threads
 from ._at_hand import at_hand
 
-_WORTH = 1000  # rows from which the kernel is compiled for one fit
+_WORTH = 1000  # fewest rows for which the kernel is compiled for a single fit
 
 
 def when(model: Any, data: Any) -> bool:
@@ -32,13 +32,13 @@ def when(model: Any, data: Any) -> bool:
     return (
         type(model.pair) is Gaussian
         and data.engine != "plain"
-        and not data.is_spread  # rows that lie over several devices stay there
+        and not data.is_spread  # rows sharded over several devices stay there
         and (data.weights.shape[0] >= _WORTH or at_hand("gaussian_messages_kernel", "refresh"))
     )
 
 
 def has_kernel(alpha: float, gaussian: bool, terms: Terms, blocks: Blocks) -> bool:
-    """Whether the kernel does the same as the scan, here and now."""
+    """Whether the kernel can replace the scan for this model and machine."""
     return (
         0.0 < alpha <= 1.0
         and gaussian

@@ -123,7 +123,7 @@ def _project(
         for k in range(size):
             for i in range(width):
                 bridge[k, i] = fresh[k, i] + rate * (target[k, i] - fresh[k, i])
-        # Beyond the target may be outside the domain; the target itself never is.
+        # Points beyond the target may be outside the domain; the target itself never is.
         inside = math.isfinite(_log_normaliser(len(x), dirichlet, bridge, work))
         fresh[:] = bridge if inside else target
     before = _log_normaliser(len(x), dirichlet, cavity, work)
@@ -165,7 +165,7 @@ def _factor(d: int, row: np.ndarray, work: np.ndarray) -> float:
             elif rest > 0.0:
                 work[lower + i * d + i] = math.sqrt(rest)
                 determinant *= rest
-                if i % 4 == 3:  # four at a time neither overflow nor underflow
+                if i % 4 == 3:  # products of four neither overflow nor underflow
                     log_det += math.log(determinant)
                     determinant = 1.0
             else:

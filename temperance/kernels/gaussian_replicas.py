@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from .gaussian_replicas_kernel import Ensemble, Problem, Record
 
 MOST_SWEEPS = 32  # in one call
-_EXPONENTIALS = 4 * 10**7  # in one call: about a tenth of a second
-_COMPILATION = 4.0  # seconds: fewer than it takes, as later runs and processes have it too
-_WORTH_SHARING = 5 * 10**4  # exponentials of one sweep from which threads gain more than they cost
+_EXPONENTIALS = 4 * 10**7  # per call: about a tenth of a second
+_COMPILATION = 4.0  # seconds: less than compilation takes, since later runs and processes reuse it
+_WORTH_SHARING = 5 * 10**4  # exponentials per sweep from which threads pay
 
 
 class Sweeps(NamedTuple):
-    """What the sweeps of one call found, each before its swaps; leading axis: the sweeps."""
+    """Measurements of the sweeps of one call, taken before swaps; leading axis: the sweeps."""
 
     targets: Float[Array, "s j w"]  # the last replica
-    energies: Float[Array, "s k 4"]  # of each replica at the beta below, its own and the one above; the slope
-    tables: Float[Array, "s k k"] | None  # of each replica at every beta
+    energies: Float[Array, "s k 4"]  # of each replica at the β below, its own and the one above; the slope
+    tables: Float[Array, "s k k"] | None  # energies of each replica at every β
     identity: Int[Array, "s k"]
 
 
@@ -62,14 +62,14 @@ def when(model: Model, data: Data, method: Any) -> bool:
         and method.path.pinned is None
         and jax.tree.leaves(data.values)[0].dtype == jnp.float64
         and jax.default_backend() == "cpu"
-        and not data.is_spread  # several devices share the work already
+        and not data.is_spread  # several devices already share the work
         and find_spec("numba") is not None
         and (saving(model, data, method) > _COMPILATION or at_hand("gaussian_replicas_kernel", "advance"))
     )
 
 
 def exponentials(model: Mixture, data: Data, method: Any) -> int:
-    """How many a sweep of one ensemble takes, measured energies included."""
+    """The number of exponentials in one sweep of an ensemble, energies included."""
     betas = method.replicas if method.multistate else 3
     return data.values.shape[0] * model.n_components * method.replicas * (method.thin + betas)
 
@@ -148,7 +148,7 @@ def _call(n: int, dirichlet: bool, thin: int, every: bool, *given: Any) -> list[
     ensembles = int(np.prod(batch))
 
     def own(array: Any, axes: int) -> np.ndarray:
-        """A copy for each ensemble, to write to."""
+        """A writable copy per ensemble."""
         shape = array.shape[array.ndim - axes :]
         return np.array(np.broadcast_to(np.asarray(array), (*batch, *shape)), order="C").reshape((ensembles, *shape))
 
@@ -161,7 +161,7 @@ def _call(n: int, dirichlet: bool, thin: int, every: bool, *given: Any) -> list[
     shapes = (sweeps, size, width), (sweeps, k, 4), (sweeps if every else 0, k, k)
     record = *(np.empty((ensembles, *shape)) for shape in shapes), np.empty((ensembles, sweeps, k), whole.dtype)
     written = generators, rows, identity, *record
-    # A copy: what cannot be written to is another type.
+    # A copy, because a read-only array is another type to Numba.
     same = given[0].size == given[0].shape[-1]
     fixed = np.array(given[0]).reshape((1, -1)) if same else own(given[0], 1)
     parts = [_take_apart(one, n, d, size) for one in fixed]

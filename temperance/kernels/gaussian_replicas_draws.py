@@ -11,7 +11,7 @@ from numba import njit
 from ._host_random import log_gamma_variate, normal
 
 PLAIN: dict[str, Any] = {"error_model": "numpy"}
-_LEAST = 1e-100  # of a χ² variable, in units of its mean: a logarithm has to stay finite
+_LEAST = 1e-100  # least χ² variable, in units of its mean, so that its logarithm is finite
 
 
 @njit(**PLAIN)

@@ -19,13 +19,13 @@ from .gaussian_replicas_draws import draw_parameters
 
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": FAST}
 PLAIN: dict[str, Any] = {"error_model": "numpy"}
-BLOCK = 256  # data treated together: what is known of them stays in the fastest memory
+BLOCK = 256  # data processed together, so that their intermediate results stay in the fastest cache
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _SMALLEST = float(np.finfo(np.float64).tiny)
 
 
 class Problem(NamedTuple):
-    """What all replicas share."""
+    """The quantities that all replicas share."""
 
     x: np.ndarray  # (d, n)
     prior: np.ndarray  # a row for each component: first (d), count, second (d × d), dof, the weight's concentration

@@ -37,13 +37,13 @@ def _levels(log: np.ndarray) -> tuple[Any, Leaves]:
 
 
 class Columns(NamedTuple):
-    """What `small_mixture.Form` is for one kind of column, for a pair of several."""
+    """The counterpart of `small_mixture.Form` for a pair with several kinds of columns."""
 
     pair: ColumnsPair
 
     @property
     def _factors(self) -> list[str]:
-        return sorted(self.pair.factors)  # as a pytree has them
+        return sorted(self.pair.factors)  # in the order of the pytree
 
     @property
     def fields(self) -> int:

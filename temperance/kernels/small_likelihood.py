@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from ..models import Data
     from ..models.mixture.finite import Mixture
 
-_NUMBERS = 2**18  # in the table
+_NUMBERS = 2**18  # largest table (numbers)
 _COPIES = 1e8
-_RACE, _LONGEST, _KEPT = 60, 3000, 4  # steps of all starts, steps of the best ones, and how many these are
+_RACE, _LONGEST, _KEPT = 60, 3000, 4  # steps of all starts, steps of the best ones, and the number of the best
 _AGAIN, _AT_ONCE = 200, 2**21  # steps of a bootstrap, and numbers held at a time
 _CLOSE = 1e-10  # relative change of the log likelihood at which a run ends
-_NARROW = 1e-4  # of a column's variance: towards classes narrower than this the likelihood has no maximum
+_NARROW = 1e-4  # share of a column's variance: towards narrower classes the likelihood has no maximum
 
 
 class Maximum(NamedTuple):
@@ -40,7 +40,7 @@ class Maximum(NamedTuple):
 
 
 def suits(model: Mixture, data: Data) -> bool:
-    """Whether the sweep in NumPy is known for this model and quick enough for these data."""
+    """Whether there is a NumPy sweep for this model, quick enough for these data."""
     plain = model.known is not None or type(model.prior.get("weights")) is Dirichlet
     small = data.size * data.values.shape[1] <= _NUMBERS
     return small and plain and not (data.is_spread or model.missing or model.single) and _form(model) is not None

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 Leaves = tuple[np.ndarray, ...]
 
-_NUMBERS = 2**14  # in the table: with more of them the compiled sweep is faster by more than it costs
+_NUMBERS = 2**14  # largest table (numbers): beyond it the compiled sweep saves more than its compilation costs
 _WORK = 2**24  # multiplications of a sweep, an exponential counted as 25: some ten milliseconds
 _STARTS = ("mixed", "kmeans++", "random", "uneven", "annealed", "means", "responsibilities")
 
@@ -147,7 +147,7 @@ def _form(model: Mixture) -> Form | Columns | None:
 
 
 def suits(model: Mixture, data: Data, restarts: int = 1) -> bool:
-    """Whether NumPy answers for this model and these data before XLA would have compiled."""
+    """Whether NumPy finishes this problem before XLA would have compiled."""
     if data.is_spread or model.missing or model.single or _form(model) is None:
         return False
     if model.known is None and type(model.prior["weights"]) is not Dirichlet:
@@ -158,7 +158,7 @@ def suits(model: Mixture, data: Data, restarts: int = 1) -> bool:
 
 
 def when(method: Any, model: Mixture, data: Data) -> bool:
-    """Whether this engine runs the method: plain coordinate ascent by `tp.VB`, from a start known here."""
+    """Whether this engine runs the method: plain coordinate ascent by `tp.VB`, from a start implemented here."""
     from ..inference.variational.coordinate import VB
 
     return (

@@ -31,7 +31,7 @@ _LEAST = np.finfo(np.float64).tiny
 
 
 def when(model: Any, data: Any) -> bool:
-    """Whether a path from the prior of this model can be walked here, and before XLA would have compiled."""
+    """Whether NumPy can follow a path from this model's prior, and finishes before XLA would have compiled."""
     return (
         type(model).__name__ in ("Mixture", "GaussianMixture")
         and data.engine == "auto"
@@ -59,7 +59,7 @@ class Drawn(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """What the components say about each datum."""
+    """The log densities of each datum under the components."""
 
     highest: np.ndarray  # b n: ℓ_n
     below: np.ndarray  # b k n: ℓ_nk − ℓ_n

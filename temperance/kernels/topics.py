@@ -32,7 +32,7 @@ def on_device(model: LDA, data: Data, way: Way) -> bool:
 
 
 def is_hot(model: LDA, data: Data, way: Way) -> bool:
-    """Documents with temperatures of their own have no other walk."""
+    """Documents with individual temperatures can only be walked by this engine."""
     return way.heat is not None
 
 
@@ -42,14 +42,14 @@ engine(*_LDA, name="hot documents", when=is_hot, by_euler=False, always=True)(wa
 
 
 def takes_steps(model: Any) -> bool:
-    """On the host, with fixed priors: then the topics stay in the kernel's layout from step to step."""
+    """Whether many steps run on the host: with fixed priors the topics stay in the kernel's layout between steps."""
     return model.on_host and not model.learn
 
 
 def take_steps(
     model: LDA, blocks: dict[str, Any], x: Any, given: Minibatches, thermostat: Any, heat: Any
 ) -> tuple[dict[str, Any], Any]:
-    """The topics after all these steps, and what was learned of temperatures on the way."""
+    """The topics after all steps, and the temperatures learned meanwhile."""
     from ..inference import thermostats
 
     assert model.n_words is not None and x.rows is not None

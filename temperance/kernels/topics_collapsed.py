@@ -8,10 +8,10 @@ the uncertainty of the counts (Asuncion, Welling, Smyth and Teh, 2009, equation 
 where the N are sums of φ over tokens and −φ_k takes out the token itself. There is no digamma in it. All tokens of a
 word in a document share one φ.
 
-Documents and words are both dealt into `GROUPS` groups. While one thread has one pair of groups, others have pairs
-that share neither a document nor a word with it (Yan, Xu and Qi, 2009), so counts are brought up to date token by
-token and the result does not depend on the number of threads. Only the N_k are a little old: this document's changes
-are added after it, and those of other groups after all pairs. Entries of a pair are next to each other in memory.
+Documents and words are both divided into `GROUPS` groups. Concurrent threads work on pairs of groups that share neither
+a document nor a word (Yan, Xu and Qi, 2009), so counts are updated token by token and the result does not depend on
+the number of threads. Only the N_k lag slightly: a document's changes are added after it, and those of other groups
+after all pairs. Entries of a pair are next to each other in memory.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .topics_entries import GROUPS, Ascent, Counts, Entries, Rows
 from .topics_priors import document_prior, topic_prior
 from .topics_words import sort_by_word
 
-_TINY = 1e-30  # keeps a division finite
+_TINY = 1e-30  # keeps divisions finite
 
 
 def padded_width(n_topics: int) -> int:
-    """A number of topics that vector instructions like; those added stay empty."""
+    """The number of topics padded to the SIMD width; added topics stay empty."""
     return 32 if n_topics <= 32 else -(-n_topics // 8) * 8
 
 
@@ -46,7 +46,7 @@ def as_prior(eta: np.ndarray, width: int, kind: Any) -> np.ndarray:
 
 
 def count(x: Entries, phi: np.ndarray, alpha: np.ndarray, eta: np.ndarray) -> Counts:
-    """All sums afresh: rounding errors of many updates go. η is (1 or topics, words)."""
+    """Recompute all sums, which discards the rounding errors of many updates. η is (1 or topics, words)."""
     width = phi.shape[1]
     documents = np.zeros((len(x.weights), width), dtype=phi.dtype)
     documents[:, : len(alpha)] += alpha.astype(phi.dtype)
@@ -162,7 +162,7 @@ def refresh_entry(row, here, there, totals, eta, tokens, fresh):  # type: ignore
 
 
 class Folded(NamedTuple):
-    """What is found for documents given the topics."""
+    """The result for documents given the topics."""
 
     counts: np.ndarray  # (documents, topics), with α
     phi: np.ndarray  # (entries of all documents, topics)
@@ -253,7 +253,7 @@ def _add_words(start, stop, ends, place, factor, phi, lam):  # type: ignore[no-u
 
 
 def learn_document_prior(x: Entries, phi: np.ndarray, counts: Counts, alpha: np.ndarray) -> np.ndarray:
-    """The α under which the topics of documents are likeliest, a few steps closer."""
+    """A few steps towards the α under which the topics of documents are most probable."""
     some = np.empty((len(x.weights), len(alpha)))
     _some_of_document(x, phi, some)
     return document_prior(counts.documents[:, : len(alpha)], some, x.weights, alpha)

@@ -25,9 +25,9 @@ from ._host_either import INNER, digamma, exp, exp_digamma, largest, log
 from .topics_entries import Ascent, Rows, own
 from .topics_products import TINY, explain_block, explain_full, explain_sparse, gather, gather_lists
 
-_FEW = 128  # topics are gathered as soon as no more are left, or half of all
+_FEW = 128  # topics are gathered once at most this many, or half of all, are left
 _FAINT = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-9}  # negligible expected counts, per token
-_LINE = 128  # bytes that vector instructions take at a time
+_LINE = 128  # vector width in bytes
 
 
 class Table(NamedTuple):
@@ -80,7 +80,7 @@ def step_documents(
     def documents(start: int, stop: int) -> None:
         longest = int((rows.ends[start:stop] - rows.starts[start:stop]).max())
         longest += -longest % (_LINE // kind.itemsize)
-        # Without levels the kernel is compiled without what they are needed for.
+        # Without levels the kernel is compiled without the code that needs them.
         levels = np.empty((gamma.shape[1], longest), kind) if table.own or observed else None
         _documents(start, stop, rows, table, ascent, (longest, _FAINT[kind]), levels, found)
 
@@ -92,13 +92,13 @@ class _Document(NamedTuple):
     """Working memory: the topics of a document that are not dropped, one after the other, and its words."""
 
     topics: np.ndarray
-    place: np.ndarray  # where the blocks have them
+    place: np.ndarray  # their positions in the blocks
     gamma: np.ndarray
     prior: np.ndarray
     column: np.ndarray  # the table's; its logarithm to the power of the words, unless powers are 1
     share: np.ndarray
     total: np.ndarray
-    counts: np.ndarray  # of words, zero-padded to a multiple of the vector width
+    counts: np.ndarray  # word counts, zero-padded to the vector width
     ratio: np.ndarray
     block: np.ndarray  # topics × words: exp(power · level)
 
@@ -132,7 +132,7 @@ def _documents(start, stop, rows, table, ascent, limits, levels, found):  # type
         _enter(x, table, powers, ascent.prior[min(d, len(ascent.prior) - 1)], found.gamma[d])
         if levels is not None:
             _raise(x, table, words, powers, levels)
-        negligible = kind(max(faint * length, 1e-2 * ascent.tolerance))  # far below what an update could change
+        negligible = kind(max(faint * length, 1e-2 * ascent.tolerance))  # far below the effect of an update
         width, top = _ascend(x, table, words, powers, ascent, negligible, found.gamma[d])
         if len(found.evidence) > 0:
             found.evidence[d] = _evidence(x, table, words, powers, found.gamma[d], top)
@@ -146,7 +146,7 @@ def _documents(start, stop, rows, table, ascent, limits, levels, found):  # type
 
 @njit(**INNER)
 def _enter(x, table, powers, prior, gamma):  # type: ignore[no-untyped-def]
-    """A document with all topics, its γ read and overwritten with the prior."""
+    """Load a document with all topics; its γ is read and overwritten with the prior."""
     for k in range(len(gamma)):
         x.topics[k] = x.place[k] = k
         x.gamma[k], x.prior[k], x.column[k] = gamma[k], prior[k], table.column[k]
@@ -158,7 +158,7 @@ def _enter(x, table, powers, prior, gamma):  # type: ignore[no-untyped-def]
 
 @njit(**INNER)
 def _raise(x, table, words, powers, levels):  # type: ignore[no-untyped-def]
-    """The block of a document with its own power."""
+    """Exponentiate the block of a document with its own power."""
     if table.own:
         gather(table.values, words, x.topics, len(x.topics), levels)
         for k in range(len(x.topics)):
@@ -173,7 +173,7 @@ def _raise(x, table, words, powers, levels):  # type: ignore[no-untyped-def]
 def _ascend(x, table, words, powers, ascent, negligible, gamma):  # type: ignore[no-untyped-def]
     """Returns how many topics are left, and the logarithm of what their shares are relative to.
 
-    At first topics are read where they are. Once few of them are left, these are gathered in a block, topic by topic,
+    At first topics are read in place. Once few of them are left, these are gathered in a block, topic by topic,
     so that inner loops run along the words of the document.
     """
     n_topics, zero = len(gamma), x.share.dtype.type(0.0)
@@ -283,7 +283,7 @@ def _observed(x, table, words, levels, width):  # type: ignore[no-untyped-def]
 
 @njit(**INNER)
 def _lower(x, table, words, powers, levels, width):  # type: ignore[no-untyped-def]
-    """The levels of a document whose power is that of all."""
+    """Set the levels of a document that has the common power."""
     if not table.own:
         for j in range(width):
             line, level = x.block[x.place[j]], levels[x.place[j]]

@@ -22,7 +22,7 @@ from .topics_energy import energies_of
 from .topics_entries import Ascent, Rows
 from .topics_words import ByWord, add_raised_word, add_word, by_word
 
-_GRAIN = 512  # words of a piece of work
+_GRAIN = 512  # words per task
 # exp ψ(λ) < 1e-10 below this: beside a word's likely topics that is nothing.
 _FORGOTTEN = 0.045
 _SPARSE = 0.25  # lists are made when they hold at most this share of all pairs
@@ -34,7 +34,7 @@ Respond = Callable[[Found], tuple[float | np.ndarray, float | None]]
 
 
 class Online:
-    """Concentrations (words × topics) on their way through minibatches."""
+    """Concentrations (words × topics) between minibatches."""
 
     def __init__(self, topics: np.ndarray, topic_prior: np.ndarray, power: float | None = 1.0):
         """From concentrations (topics × words); the prior may be the same for all topics, (1 × words).
@@ -73,7 +73,7 @@ class Online:
         self.totals = (1.0 - rate) * self.totals + rate * (prior + gained.sum(axis=0))
 
     def documents(self, rows: Rows, ascent: Ascent) -> Found:
-        """Documents given the topics as they are; with powers of their own, also Σ_v n_v E log β of each."""
+        """Fit documents given the current topics; with individual powers, also return Σ_v n_v E log β of each."""
         table = self.table._replace(column=_columns(self.totals))
         gamma = ascent.prior + lengths(rows.starts, rows.ends, rows.counts)[:, None] / len(self.totals)
         return step_documents(table, rows, ascent, gamma, observed=table.own)

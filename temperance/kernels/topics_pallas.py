@@ -24,9 +24,9 @@ from jaxtyping import Array, ArrayLike, Float, Int
 
 from ..numerics.special import digamma
 
-_NUMBERS = 64  # four-byte numbers of the table that a thread holds at a time (measured)
+_NUMBERS = 64  # four-byte table entries that a thread holds at a time (measured)
 _LANES = 32
-_WIDE = 512  # topics from which on two warps share a document
+_WIDE = 512  # fewest topics for which two warps share a document
 _PARTS = 4  # in which the documents of a word are added up: of some words there are thousands
 
 
@@ -77,7 +77,7 @@ def fused_step(
         out.append((_mine, by_word))
     kernel = functools.partial(_document, topics=topics, rows=tile.rows, floor=floor, own=own is not None)
     found = _call(kernel, (n,), given, out, tile, interpret)
-    # Beyond the last word of a document the kernel has written nothing.
+    # The kernel writes nothing beyond the last word of a document.
     seen = counts > 0
     norm = jnp.where(seen, found[3][:, :width], 1.0)
     level = None if own is None else jnp.where(seen, found[4][:, :width], 0.0)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import digamma
 
 _FIXED_POINT = 3  # steps each time
-_TINY = 1e-30  # keeps a division finite
+_TINY = 1e-30  # keeps divisions finite
 
 
 def document_prior(counts: np.ndarray, some: np.ndarray, weights: np.ndarray, alpha: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from numba import njit
 
 from ._host_either import INNER
 
-TINY = 1e-300  # a word that no topic can explain: its ratio stays finite
+TINY = 1e-300  # keeps the ratio of a word that no topic explains finite
 
 
 @njit(**INNER)

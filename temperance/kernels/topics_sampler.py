@@ -15,7 +15,7 @@ from numba import njit
 from ._host import OPTIONS, digamma
 from .topics_entries import own
 
-_FEW = 12  # counts up to which logarithms are added up
+_FEW = 12  # largest count for which logarithms are summed
 
 
 class Tokens(NamedTuple):

@@ -15,13 +15,13 @@ from scipy import sparse
 from .topics_entries import GROUPS, STAGES, Ascent, Counts, Entries, Rows
 from .topics_priors import document_prior, topic_prior
 
-_ENTRIES, _NUMBERS = 2**14, 2**18  # entries, and entries × topics: with more of them the kernels are faster by seconds
+_ENTRIES, _NUMBERS = 2**14, 2**18  # most entries, and entries × topics: beyond them the kernels are faster by seconds
 _WIDEST = 128  # distinct words of a document with given topics, which are gone through one by one
-_TINY = 1e-30  # keeps a division finite
+_TINY = 1e-30  # keeps divisions finite
 
 
 def is_small(entries: int, topics: int) -> bool:
-    """Whether the plain engines answer before kernels would have been compiled."""
+    """Whether the plain engines finish before kernels would have been compiled."""
     return entries <= _ENTRIES and entries * topics <= _NUMBERS
 
 
@@ -69,7 +69,7 @@ def blocks(x: Entries, n_words: int) -> list[Block]:
 
 
 def count(x: Entries, phi: np.ndarray, alpha: np.ndarray, eta: np.ndarray) -> Counts:
-    """All sums afresh; η is (1 or topics, words)."""
+    """Recompute all sums; η is (1 or topics, words)."""
     documents = np.zeros((len(x.weights), len(alpha)), dtype=phi.dtype) + alpha.astype(phi.dtype)
     words = np.zeros((eta.shape[1], len(alpha)), dtype=phi.dtype)
     for block in blocks(x, len(words)):
@@ -176,7 +176,7 @@ def _visit(
 
 
 def folds_in(rows: Rows, topics: int) -> bool:
-    """Whether `fold_in` here answers before the kernel would have been compiled."""
+    """Whether `fold_in` here finishes before the kernel would have been compiled."""
     sizes = rows.ends - rows.starts
     return is_small(int(sizes.sum()), topics) and int(sizes.max(initial=0)) <= _WIDEST
 

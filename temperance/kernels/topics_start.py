@@ -1,8 +1,8 @@
 """A start for collapsed updates of LDA: documents are added one after the other, each given those before it.
 
-Words of a new document are drawn a topic each, given the counts so far, and then refreshed once, no longer drawn. The
-first documents met topics that were hardly there: when a sixteenth of all has been added, and when a quarter has, these
-are gone over again. From topics at random, many passes over the corpus would only forget them.
+Each word of a new document draws a topic given the counts so far and is then refreshed once by its expectation. The
+first documents met topics that had hardly formed, so they are revisited when a sixteenth of all documents has been
+added, and again at a quarter. From random topics, many passes over the corpus would only be spent forgetting them.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from ..models.topics.walk import Heat, respond_on_host
 
 
 class Grid(NamedTuple):
-    """Powers that all documents may have together, and how likely each is (variational tempering)."""
+    """The common powers that documents may have, and the probability of each (variational tempering)."""
 
     powers: Float[Array, " m"]
     log_prior: Float[Array, " m"]  # log π − log C
@@ -37,7 +37,7 @@ class Steps(NamedTuple):
     weights: Float[Array, "t b"]
     rates: Float[Array, " t"]
     powers: Float[Array, " t"]  # 1/T of steps that are not hot
-    hot: Bool[Array, " t"]  # whether the temperature is found on the way
+    hot: Bool[Array, " t"]  # whether the temperature is learned meanwhile
 
 
 def online_steps(

@@ -15,10 +15,10 @@ from .topics_entries import Ascent, Rows
 from .topics_words import add_raised_word, add_word, by_word
 
 _LANES = 16  # words transposed together: two cache lines
-_ROWS = 8192  # documents whose responsibilities are held at a time
+_ROWS = 8192  # documents whose responsibilities are held in memory together
 # A topic this much (in nats) less likely than a word's likeliest is left out of the word's list.
 _UNLIKELY = 40.0
-_SPARSE = 0.25  # a list of topics is kept only if it is this much shorter than all
+_SPARSE = 0.25  # a list of topics is kept only if it is this much shorter than the full row
 
 
 def walk_documents(

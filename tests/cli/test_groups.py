@@ -63,6 +63,7 @@ def test_a_kind_that_does_not_exist_is_told_in_a_sentence(tmp_path, capsys):
     assert "--as must be like income=positive" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_more_groups_are_tried_where_the_largest_number_wins(tmp_path, capsys):
     """Nine groups far apart: the range of six is extended, and that is said; with --most it is not."""
     z = np.repeat(np.arange(9), 12)

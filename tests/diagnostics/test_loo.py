@@ -74,6 +74,7 @@ def test_weights_mend_an_approximation_that_is_too_narrow() -> None:
     assert found.elpd == pytest.approx(fit.loo().elpd, abs=0.05)
 
 
+@pytest.mark.slow
 def test_an_approximation_that_weights_cannot_mend_is_told() -> None:
     """Eight components for forty data of pure noise in six columns: a few draws of hundreds of parameters weigh all."""
     noise = np.random.default_rng(0).normal(size=(40, 6))

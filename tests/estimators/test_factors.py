@@ -41,6 +41,7 @@ def test_rotations_are_scikit_learns(rotation: str) -> None:
     np.testing.assert_allclose(ours.get_covariance(), theirs.get_covariance(), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_more_evidence_for_the_true_number_of_factors() -> None:
     found = {k: estimators.FactorAnalysis(k, inference="vb").fit(X).log_evidence_ for k in (1, 2)}
     assert found[2] > found[1] + 10.0
@@ -70,6 +71,7 @@ def test_scores_whitened_and_back() -> None:
     assert list(ours.get_feature_names_out()) == ["pca0", "pca1"]
 
 
+@pytest.mark.slow
 def test_the_data_say_how_many_axes_and_holes_are_filled() -> None:
     rows = 3.0 + rng.normal(size=(N, K)) @ LOADINGS + 0.5 * rng.normal(size=(N, D))
     assert estimators.PCA("mle").fit(rows).n_components_ == decomposition.PCA("mle").fit(rows).n_components_ == K

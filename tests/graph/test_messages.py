@@ -17,7 +17,7 @@ def fitted(model: Any, x: Any, alpha: float = 1.0) -> tp.Fit:
     return tp.fit(model, x, tp.MessagePassing(alpha, restarts=4, max_passes=400), seed=1, progress=False)
 
 
-@pytest.mark.parametrize("alpha", [0.5, 1.0])
+@pytest.mark.parametrize("alpha", [0.5, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_a_mixture_as_a_graph_is_the_mixture(alpha: float) -> None:
     ready = tp.GaussianMixture(2, prior=tp.NormalWishart(**PRIOR))
     method = tp.MessagePassing(alpha, restarts=4, max_passes=400, tol=1e-10)
@@ -73,7 +73,9 @@ def both(x: np.ndarray, y: np.ndarray) -> float:
     return float(logsumexp(logs))
 
 
-@pytest.mark.parametrize("gap", [False, True], ids=["complete", "with a gap"])
+@pytest.mark.parametrize(
+    "gap", [pytest.param(False, id="complete", marks=pytest.mark.slow), pytest.param(True, id="with a gap")]
+)
 def test_two_latents_of_a_datum_are_summed_jointly(gap: bool) -> None:
     x, y = np.array([1.0, 0.0, 1.0, 0.0, 0.0]), np.array([0.0, 1.0, 1.0, 0.0, 1.0])
     if gap:

@@ -23,6 +23,7 @@ PROBLEMS: dict[str, tuple[Any, Any]] = {
     "DirichletProcessMixture": (tp.DirichletProcessMixture(3), X),
     "HMM": (tp.HMM(3, engine="device"), X),
     "LDA": (tp.LDA(3, local_tol=0.0), COUNTS),
+    "StructuralTopics": (tp.StructuralTopics(3, "~ x", local_tol=0.0), (COUNTS, {"x": np.arange(12.0)})),
 }
 ELSEWHERE = {"Distributed"}  # its walk is held to one process in tests/cluster
 WAYS = {

@@ -76,6 +76,7 @@ def test_the_evidence_of_a_positive_column_is_in_its_own_units():
     assert theirs == pytest.approx(ours - 4 * np.log(100), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_dirichlet_process_of_mixed_columns():
     rows = np.stack([TABLE[name] for name in COLUMNS], axis=1)
     exact = sticks(rows, 1.5, 3, columns)
@@ -188,7 +189,7 @@ def test_the_kinds_of_the_tiny_table_are_those_asked_for():
 
 def test_classes_have_the_same_letters_in_the_table_and_in_membership():
     fit = tp.fit(tp.ClassMixture(3), FRAME, VB)
-    table, found = fit.table(), fit.membership(FRAME)
+    table, found = fit.columns(), fit.membership(FRAME)
     assert table["class"] == ["A", "B", "C"] and table["data"] == sorted(table["data"], reverse=True)
     shares = np.stack([found[f"probability of {name}"] for name in table["class"]], axis=1)
     np.testing.assert_allclose(shares, fit.responsibilities(FRAME)[:, fit.order], rtol=1e-6)
@@ -202,7 +203,7 @@ def test_a_class_is_described_by_the_names_of_the_columns():
     """With one class and no gaps the posterior is known: Beta and Gamma with the counts added."""
     frame = pd.DataFrame({"smokes": ["yes", "no", "yes", "yes"] * 5, "visits": [0, 1, 2, 6] * 5})
     fit = tp.fit(tp.ClassMixture(1, kinds={"visits": "count"}), frame, VB)
-    table = fit.table()
+    table = fit.columns()
     beta = fit.posterior["components"].factors["binary"].inner
     assert table["smokes = yes"] == pytest.approx([16 / 22]) and float(beta.a[0, 0]) == pytest.approx(16.0)
     assert table["visits"] == pytest.approx([2.25], abs=0.01)

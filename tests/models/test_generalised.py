@@ -138,6 +138,7 @@ def test_predictive_probabilities_sum_to_one(link):
                 assert np.exp(log_p) @ values == pytest.approx(fit.predict([at]).mean[0], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_relevance_determination_prunes_a_column_of_noise():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(400, 2))
@@ -162,6 +163,7 @@ def test_exposure_multiplies_the_rate():
         tp.fit(model, ([[0.0], [1.0]], [1, 2]))
 
 
+@pytest.mark.slow
 def test_the_evidence_chooses_the_order_of_a_polynomial():
     rng = np.random.default_rng(3)
     x = np.linspace(-2, 2, 300)

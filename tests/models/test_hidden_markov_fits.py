@@ -45,6 +45,7 @@ def fit() -> tp.Fit:
 # ---- evidence -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_parallel_tempering_finds_the_evidence() -> None:
     found = tp.fit(tiny(), TINY, tp.ParallelTempering(draws=700, warmup=100, replicas=5), seed=0)
     assert found.standard_error is not None

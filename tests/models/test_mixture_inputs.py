@@ -67,7 +67,7 @@ def test_data(call: Callable[[], Any], sentence: str) -> None:
         *((model(k), r"n_components must be a whole number of at least 1, got") for k in (0, -1, 1.5, None, "3")),
         *((model(k), r"n_components must be a whole number of at least 1, got") for k in (True, np.nan, np.inf)),
         (model(2, dim=0), r"dim must be a whole number of at least 1, got 0"),
-        (model(2, covariance="tied"), r"covariance must be one of 'full', 'diag', 'diagonal', 'spherical'"),
+        (model(2, covariance="round"), r"covariance must be one of 'full', 'diag', 'diagonal', 'spherical', 'tied'"),
         (model(2, covariance=-np.eye(2)), r"covariance must be positive definite"),
         (model(2, missing="drop"), r"missing must be one of None, 'marginalise', got 'drop'"),
         (model(2, missing=["drop"]), r"missing must be one of None, 'marginalise'"),

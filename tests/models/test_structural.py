@@ -74,6 +74,7 @@ def test_effects_have_the_exact_posterior():
         assert abs(np.mean(series**2) - square) < 4 * error[1]
 
 
+@pytest.mark.slow
 def test_simulated_effects_are_found(fitted):
     fit, _, truth = fitted
     effects = fit.effects()
@@ -99,6 +100,7 @@ def test_shares_follow_the_covariates(fitted):
         effects.shares("year")
 
 
+@pytest.mark.slow
 def test_the_evidence_prefers_the_formula_that_is_true(fitted):
     fit, data, _ = fitted
     without = tp.fit(tp.StructuralTopics(3, "~ 1"), data, tp.VB(restarts=2), seed=0, progress=False)

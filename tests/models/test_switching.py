@@ -107,6 +107,7 @@ def test_gibbs_draws_the_transitions_as_they_are_probable() -> None:
     np.testing.assert_allclose(moves, every_path(SERIES).transitions, atol=0.02)
 
 
+@pytest.mark.slow
 def test_two_laws_are_found() -> None:
     rng = np.random.default_rng(1)
     z, x = 0.0, []

@@ -69,7 +69,7 @@ def test_local_step_agrees_with_a_plain_reference(counts: np.ndarray, engine: st
         assert np.allclose(value, truth, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("own", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_engines_agree_with_the_derived_sweep(counts: np.ndarray, own: bool) -> None:
     """Weights, and powers for all or of their own for each document, against autodiff of `log_evidence`. On the host
     documents with powers of their own are in single precision."""

@@ -98,7 +98,7 @@ def test_the_numbers_are_those_of_the_comparison(hill, page, read):
     assert [row[2] for row in rows] == [f"{value:.2f}" for value in hill.log_evidence]
     assert [row[3] for row in rows] == [f"{value:.2f}" for value in hill.label_correction]
     assert [row[5] for row in rows] == [f"{value:.4f}" for value in hill.probabilities]
-    table = hill.best_fit.table()
+    table = hill.best_fit.columns()
     found = [row for row in read.rows if len(row) == len(table) and row[1] != "VB"]
     assert [row[1] for row in found] == [f"{value:.4g}" for value in table["data"]]
 

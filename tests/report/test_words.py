@@ -43,6 +43,7 @@ def test_two_methods_that_agree_are_both() -> None:
     assert conclusion(with_evidence(-3.0, -2.0, -1.0))[1] == "Both methods agree on that: VB and Laplace."
 
 
+@pytest.mark.slow
 def test_stacking_weights_predict_at_least_as_well_as_every_model() -> None:
     weights = fitted().stacking()
     assert weights.sum() == pytest.approx(1.0) and (weights >= 0).all()

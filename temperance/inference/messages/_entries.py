@@ -1,8 +1,8 @@
 """Vectors as lists of plain numbers for the inside of a scan.
 
-An array whose last axes are a 2 × 2 matrix is a poor thing to loop over: the compiler builds it entry by entry, without
-vector instructions, and does so again for everyone who reads it. As separate arrays of the batch's shape the entries
-stay in fast loops, and putting them together costs nothing where they are taken apart at once.
+Arrays whose last axes are a 2 × 2 matrix are slow to loop over: the compiler builds them entry by entry, without vector
+instructions, once for each reader. Kept as separate arrays of the batch's shape, the entries stay in fast loops, and
+joining them costs nothing where they are split again at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-MOST_ENTRIES = 9  # of one leaf; larger ones stay as they are
+MOST_ENTRIES = 9  # entries of one leaf; larger leaves are not split
 
 
 def split(vector: Any) -> list[list[Array]]:
@@ -39,7 +39,7 @@ def _layouts(vector: Any) -> list[tuple[int, bool]]:
 
 
 def _places(event: tuple[int, ...], symmetric: bool) -> np.ndarray:
-    """For each entry of the flattened event, which of the stored numbers it is."""
+    """For each entry of the flattened event, the index of the stored number it equals."""
     if not symmetric:
         return np.arange(math.prod(event))
     places = np.zeros(event, dtype=int)

@@ -16,11 +16,11 @@ class Chained(NamedTuple):
     """q(z) ∝ Π_t τ_t."""
 
     log_sum: Float[Array, ""]  # ln Σ_z Π_t τ_t
-    pairs: Float[Array, "n *c"]  # the probability of each configuration of each factor
+    pairs: Float[Array, "n *c"]  # the probability of every configuration of every factor
 
 
 def chained(tables: Float[Array, "n *c"], factors: Factors) -> Chained:
-    """The sum and the shares; `tables` are log τ, (n, k, k) along a chain. What is not live counts for nothing."""
+    """The sum and the shares; `tables` are log τ, (n, k, k) along a chain. Rows that are not live are ignored."""
     if factors.starts is None:
         flat = tables.reshape((tables.shape[0], -1))
         each = jnp.where(factors.live, jax.nn.logsumexp(flat, axis=1), 0.0)
@@ -30,15 +30,15 @@ def chained(tables: Float[Array, "n *c"], factors: Factors) -> Chained:
     on = factors.starts == ON
 
     def ahead(message: Float[Array, " k"], part: tuple[Array, Array]) -> tuple[Array, Array]:
-        """log of what comes after step t, given its state."""
+        """log of the sum over all steps after t, given the state at t."""
         table, goes_on = part
         back = jax.nn.logsumexp(table + message[None], axis=1)
         return jnp.where(goes_on, back - jnp.max(back), 0.0), message
 
     def behind(message: Float[Array, " k"], part: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
-        """log q of the state before step t given what came up to it, and the increment of the log sum."""
+        """log q of the state before step t given all steps up to it, and the increment of the log sum."""
         table, goes_on = part
-        # A sequence that begins has one row (the others are log 0), so the state before is given no weight.
+        # At the start of a sequence only one row is finite, so the state before it gets no weight.
         before = jnp.where(goes_on, message, 0.0)
         joint = jax.nn.logsumexp(before[:, None] + table, axis=0)
         norm = jax.nn.logsumexp(joint)

@@ -40,19 +40,19 @@ from .start import wrong_prior
 from .sweep import Passed, Sites, empty_sites, factor_order, factors_of, one_pass
 from .together import Together
 
-PASSES, PASSES_TOGETHER = 100, 1000  # at most, unless told: one factor after the other, and all at once
-LEAST_ALPHA = 1e-4  # below this, differences of log normalisers divided by α are rounding errors
+PASSES, PASSES_TOGETHER = 100, 1000  # default maximum: factors refreshed one by one, and all at once
+LEAST_ALPHA = 1e-4  # below this α, differences of log normalisers divided by α are rounding errors
 
 
 class Approximation(eqx.Module):
     """s·q(θ) as a product of factors."""
 
     blocks: Blocks  # q
-    prior: Blocks  # the prior's factor: a wrong one at first
-    corrected: Bool[Array, ""]  # whether it is the right one
+    prior: Blocks  # the prior's factor, deliberately wrong at first (`start.py`)
+    corrected: Bool[Array, ""]  # whether the right prior factor is in place
     sites: Sites
     log_evidence: Float[Array, ""]  # ln s
-    warm: Info  # what the first passes reported, where they ran at another α
+    warm: Info  # history of the first passes, if they ran at another α
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +100,7 @@ class MessagePassing(Method):
 
     @property
     def _warm(self) -> int:
-        """Passes at α = 1 before those at α."""
+        """The passes at α = 1 that come first."""
         return min(self.warm_passes, self.passes) if self.alpha == 0 else 0
 
     @property
@@ -132,7 +132,7 @@ class MessagePassing(Method):
             kept = 0.5 if self.damping is None else self.damping
             passes = PASSES_TOGETHER if self.max_passes is None else self.max_passes
             return Together(self.alpha, self.restarts, passes, kept, self.warm_passes)
-        # What compiles must not depend on the budget: the warm passes are what is left of them.
+        # The compiled function must not depend on the budget, so it counts the warm passes that remain.
         return dataclasses.replace(self, warm_passes=self._warm)
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Approximation:
@@ -172,7 +172,7 @@ class MessagePassing(Method):
             "corrected": fresh.corrected,
         }
         if passed.trace is not None:
-            # Rows of padding change nothing: they come last, and `conclude` leaves them out.
+            # Padding rows come last and change nothing; `conclude` drops them.
             seen = jnp.argsort(~factors.live[order], stable=True)
             info["trace"] = passed.trace[seen] - log_normaliser(state.prior)
         return fresh, info
@@ -199,7 +199,7 @@ def put_together(model: Enumerable, state: Approximation, passed: Passed) -> App
     total = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), passed.sites.natural)
 
     def times_sites(prior: Blocks) -> Blocks:
-        # Summed afresh: a running sum of differences would collect rounding errors from pass to pass.
+        # Summed afresh, because a running sum of differences would accumulate rounding errors.
         return with_naturals(prior, jax.tree.map(jnp.add, naturals(prior), total))
 
     right, wrong = exact_prior(model), state.prior
@@ -268,7 +268,7 @@ def _joined_history(run: Run) -> dict[str, np.ndarray]:
 
 
 def _passes_taken(method: MessagePassing, history: dict[str, np.ndarray], restart: int) -> int:
-    """Up to where this restart had converged; the loop goes on until all have."""
+    """The passes until this restart had converged; the loop continues until all have."""
     still = (history["change"][:, restart] <= method.tol) & (history["skipped"][:, restart] == 0)
     return int(np.argmax(still & history["corrected"][:, restart])) + 1
 
@@ -302,7 +302,7 @@ def require_factors(name: str, model: Model) -> Factored:
 
 
 def require_whole(name: str, data: Data) -> None:
-    """A factor is there or not: no weights but 0 and 1."""
+    """Refuse weights other than 0 and 1: a factor is either present or absent."""
     weights = np.asarray(data.weights)
     other = weights[(weights != 0) & (weights != 1)]
     if other.size:

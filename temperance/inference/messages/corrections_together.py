@@ -77,7 +77,7 @@ def orders(
 
 
 def _log_scales(alpha: float, blocks: Blocks, messages: Natural) -> Float[Array, " n"]:
-    """log of f̃_t, but for its table and its message: what ln s counts of each factor."""
+    """log of the scale of f̃_t (without its table and message), as ln s counts it."""
     if alpha == 0.0:
         taken = [jnp.sum(_rows(messages[name].dot(q.mean().expand(0))), axis=1) for name, q in blocks.items()]
         return -sum(taken[1:], start=taken[0])
@@ -93,7 +93,7 @@ def _log_integrals(natural: Natural, blocks: Blocks, factor: LinearFactor) -> Fl
 
 
 def _onward(seen: Look, factors: Factors) -> tuple[Float[Array, "n k k"], Bool[Array, " n"]] | None:
-    """q(z_t | z_(t−1)) of each step, the same for all z_(t−1) where a sequence begins, and where none does."""
+    """q(z_t | z_(t−1)) of every step, independent of z_(t−1) where a sequence begins; and where none begins."""
     if factors.starts is None:
         return None
     pairs, on = seen.chain.pairs, factors.starts == ON

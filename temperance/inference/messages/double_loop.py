@@ -39,8 +39,8 @@ from .alpha_divergence import Approximation, MessagePassing, distance
 from .sweep import Sites, factors_of
 
 INNER_STEPS = 100
-INNER_TOLERANCE = 1e-20  # of Newton's decrement, which is a squared distance in nats
-SETTLED = 1e-8  # the largest decrement at which an inner loop counts as done
+INNER_TOLERANCE = 1e-20  # largest Newton decrement (a squared distance in nats) at convergence
+SETTLED = 1e-8  # largest decrement at which an inner loop has converged
 SHORTEST = 2.0**-30
 
 
@@ -56,7 +56,7 @@ class Inner(NamedTuple):
 
 
 class Search(NamedTuple):
-    """An outer step in the making."""
+    """The state of an outer step under search."""
 
     attempt: Int[Array, ""]
     eta: Float[Array, " p"]
@@ -126,7 +126,7 @@ class Problem(NamedTuple):
         return jnp.sum(jnp.where(self.factors.live, each, 0.0))
 
     def target(self, eta: Float[Array, " p"]) -> Float[Array, " p"]:
-        """What the cavities add up to."""
+        """The sum that the cavities must have."""
         return (self.size - 1.0) * eta + self.prior
 
     def free_energy(self, eta: Float[Array, " p"], inner: Inner) -> Float[Array, ""]:
@@ -136,12 +136,12 @@ class Problem(NamedTuple):
     # ---- the inner loop -------------------------------------------------------------------------------------
 
     def proper_start(self, eta: Float[Array, " p"], sites: Sites) -> Float[Array, "n p"]:
-        """The cavities of these messages; if one is improper, or they belong to another prior, all alike."""
+        """The cavities of these messages, or equal cavities if one is improper or they belong to another prior."""
         cavities = eta[None] - jax.vmap(flatten)(sites.natural)
         return self.feasible(cavities, self.target(eta))
 
     def feasible(self, cavities: Float[Array, "n p"], target: Float[Array, " p"]) -> Float[Array, "n p"]:
-        """Moved to add up to `target`, if that leaves them proper; else an equal share each, which always is."""
+        """Shift the cavities to sum to `target` if that keeps them proper; otherwise give each an equal share."""
         live = self.factors.live[:, None]
         missing = target - jnp.sum(jnp.where(live, cavities, 0.0), axis=0)
         moved = cavities + (missing / self.size)[None]
@@ -149,7 +149,7 @@ class Problem(NamedTuple):
         return jnp.where(inside, moved, jnp.broadcast_to((target / self.size)[None], cavities.shape))
 
     def newton(self, cavities: Float[Array, "n p"]) -> tuple[Inner, Float[Array, "n p"]]:
-        """Where this is, and Newton's step for Σ ln Z_n at a fixed sum of the cavities."""
+        """The value, gradient and Newton step of Σ ln Z_n at a fixed sum of the cavities."""
         live = self.factors.live[:, None]
         slopes = jax.vmap(jax.grad(self.log_z))(cavities, self.factors.each)
         curves = jax.vmap(jax.hessian(self.log_z))(cavities, self.factors.each)
@@ -172,14 +172,14 @@ class Problem(NamedTuple):
             inner, step, _ = search
             length = self.line_search(inner, step)
             fresh, next_step = self.newton(inner.cavities + length * step)
-            # Near the end only rounding is left: stop when the decrement no longer falls.
+            # Close to the optimum only rounding remains: stop when the decrement no longer falls.
             better = (length > 0.0) & ((fresh.decrement < inner.decrement) | (inner.decrement > 1e-8))
             fresh = fresh._replace(steps=inner.steps + 1)
             kept = jax.tree.map(lambda a, b: jnp.where(better, a, b), (fresh, next_step), (inner, step))
             return *kept, better
 
         size = cavities.shape[1]
-        # The first step goes nowhere: it only looks around.
+        # The first step has length zero: it only evaluates.
         nowhere = Inner(
             cavities=cavities,
             value=self.value(cavities),
@@ -192,7 +192,7 @@ class Problem(NamedTuple):
         return jax.lax.while_loop(unfinished, body, first)[0]
 
     def line_search(self, inner: Inner, step: Float[Array, "n p"]) -> Float[Array, ""]:
-        """Half as far until the sum falls enough; 0 if it never does."""
+        """Halve the step until the sum falls enough; 0 if it never does."""
         slack = 1e-13 * (1.0 + jnp.abs(inner.value))
         decrement = jnp.where(jnp.isfinite(inner.decrement), inner.decrement, 0.0)
 
@@ -207,13 +207,13 @@ class Problem(NamedTuple):
     # ---- the outer loop -------------------------------------------------------------------------------------
 
     def outer_step(self, eta: Float[Array, " p"], cavities: Float[Array, "n p"]) -> tuple[Float[Array, " p"], Inner]:
-        """Newton's step for G, a quarter and a sixteenth of it, then the sure one; the first that lowers G."""
+        """Newton's step for G, a quarter or a sixteenth of it, or the safe step: the first that lowers G."""
 
         def unfinished(search: Search) -> Bool[Array, ""]:
             return ~search.accepted & (search.attempt < 5)
 
         def body(search: Search) -> Search:
-            # Attempt 0 goes nowhere: it settles the cavities and finds the directions.
+            # Attempt 0 has length zero: it settles the cavities and finds the directions.
             looking, sure = search.attempt == 0, search.attempt == 4
             newton = 0.25 ** (search.attempt - 1) * search.newton
             step = jnp.where(looking, 0.0, jnp.where(sure, search.sure, newton))
@@ -258,8 +258,9 @@ class Problem(NamedTuple):
 
 
 def _inverse(matrix: Float[Array, "p p"]) -> Float[Array, "p p"]:
-    """Of a positive-definite matrix, scaled to a unit diagonal first; NaN if it is not. A coordinate without any
-    variance (the weight of a single component) stays out."""
+    """The inverse of a positive-definite matrix, scaled to unit diagonal first; NaN if it is not positive definite.
+
+    Coordinates without variance (the weight of a single component) are left out."""
     unit, scale = _unit(matrix)
     return explicit_inverse(cholesky(unit)) * scale[:, None] * scale[None, :]
 

@@ -25,10 +25,10 @@ from .sweep import empty_sites, factor_order, factors_of, one_pass
 
 
 class Filtered(eqx.Module):
-    """What is left of the data so far."""
+    """The state after the data seen so far."""
 
     blocks: Blocks
-    wrong: Blocks  # the prior's factor, which is corrected at the end
+    wrong: Blocks  # the prior's factor, corrected at the end
     log_scales: Float[Array, ""]  # Σ ln s̃_n
     skipped: Int[Array, ""]
 
@@ -79,7 +79,7 @@ class Filtering(Method):
             raise NumericalFailure(
                 "filtering ended in an improper state in every restart: give more data or a stronger prior"
             )
-        # A restart that skipped data has not used them, so its ln s says little.
+        # A restart that skipped data did not use them, so its ln s is not comparable.
         best = int(np.lexsort((evidence, -skipped, usable))[-1])
         notes: tuple[str, ...] = (
             "one pass over a stream is not iterated to convergence: ln s depends on the order of the data",
@@ -107,7 +107,7 @@ class Once(Streamed):
 
 @eqx.filter_jit
 def _corrected(model: Enumerable, states: Filtered) -> tuple[Blocks, Float[Array, " r"], Array]:
-    """With the right prior in place of the wrong one."""
+    """The approximation with the right prior in place of the wrong one."""
 
     def one(state: Filtered) -> Any:
         right = exact_prior(model)

@@ -18,12 +18,12 @@ import numpy as np
 from ...models import Model
 from ...models._factors import Blocks, log_normaliser
 
-MOST_PARTS = 6  # whose permutations are gone through
+MOST_PARTS = 6  # largest number of parts whose permutations are enumerated
 
 
 class Overlap(NamedTuple):
     log_sum: float  # log Σ over permutations of the coefficient
-    missing: float  # log of the labellings that ln s lacks
+    missing: float  # log of the number of labellings that ln s leaves out
     kind: str  # "broken", "symmetric" or "between"
 
     @property
@@ -36,7 +36,7 @@ class Overlap(NamedTuple):
 
 
 def label_overlap(model: Model, blocks: Blocks) -> Overlap | None:
-    """None where the prior tells the parts apart, or there are too many."""
+    """The overlap; None where the prior distinguishes the parts, or there are too many."""
     symmetry = model.symmetry
     if symmetry is None or symmetry.alike is None or len(symmetry.parts) != 1:
         return None

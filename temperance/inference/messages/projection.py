@@ -7,7 +7,7 @@ With η° the cavity, η the current approximation and η̂ = αη° + (1−α)�
 
 At the optimum q(z = k) = r_k ∝ R_k^(1/α), so the thesis's γ (3.65) need not be iterated, and neither need the
 scale (3.66), which is ln S = (1/α)[A(η̂) − αA(η°) − (1−α)A(η)] + ln Σ_k R_k^(1/α). What is left is the fixed point
-η = match{(1−r)∇A(η̂) + r∇A(η̂ + αT)}: exact in one step for α = 1, and r T(x) added to the cavity for α → 0.
+η = match{(1−r)∇A(η̂) + r∇A(η̂ + αT)}: exact in one step for α = 1, and the cavity plus r T(x) for α → 0.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def project(alpha: float, terms: Terms, cavity: Blocks, start: Blocks, factor: A
     if alpha == 1.0:
         return project_exact(terms, cavity, start, factor)
     if alpha > 1.0:
-        # From a q that is narrower than the solution η̂ may be improper although it is not where it matters.
+        # From a q narrower than the solution η̂ may be improper, although it is proper at the solution.
         start = project_exact(terms, cavity, start, factor).blocks
     step = _variational_step if alpha == 0.0 else _fractional_step
     furthest = 1.0 if alpha == 0.0 else 1.0 / alpha
@@ -73,10 +73,10 @@ def project(alpha: float, terms: Terms, cavity: Blocks, start: Blocks, factor: A
     def body(search: _Search) -> _Search:
         target, seen = step(alpha, terms, cavity, search.blocks, factor)
         change = _relative_change(naturals(search.blocks), naturals(target))
-        # A step that grows has overshot: damp more. Halved often enough, the iteration settles.
+        # A growing step has overshot, so damp more: with enough halvings the iteration settles.
         rate = jnp.where(change > search.change, jnp.maximum(0.5 * search.rate, LEAST_RATE), search.rate)
         moved = _move(search.blocks, target, rate, furthest)
-        # The last blocks stay where they were looked at, so that what was seen there need not be worked out again.
+        # The last blocks stay where they were evaluated, so that nothing needs to be computed again.
         go_on = seen.exists & (change > TOLERANCE)
         kept = jax.tree.map(lambda old, new: jnp.where(go_on, new, old), search.blocks, moved)
         return _Search(kept, seen, rate, change, search.steps + 1)
@@ -97,7 +97,7 @@ def project(alpha: float, terms: Terms, cavity: Blocks, start: Blocks, factor: A
 
 
 class _Seen(NamedTuple):
-    """What a step finds out about the blocks it starts from."""
+    """The quantities evaluated at the blocks a step starts from."""
 
     exists: Bool[Array, ""]  # whether η̂ is in the domain
     value: Float[Array, ""]  # A(η̂)
@@ -107,14 +107,14 @@ class _Seen(NamedTuple):
 class _Search(NamedTuple):
     blocks: Blocks
     seen: _Seen
-    rate: Float[Array, ""]  # how far to go towards the target
+    rate: Float[Array, ""]  # step length towards the target
     change: Float[Array, ""]
     steps: Int[Array, ""]
 
 
 def _fractional_step(alpha: float, terms: Terms, cavity: Blocks, blocks: Blocks, factor: Any) -> tuple[Blocks, _Seen]:
     bridge = _bridge(alpha, cavity, blocks)
-    # Between two members of a convex domain nothing can go wrong; beyond them (α > 1) the conditions of the
+    # Between two members of a convex domain η̂ is proper; beyond them (α > 1) the conditions of the
     # thesis's section 3.5 have to be checked.
     exists = is_proper(bridge) if alpha > 1.0 else jnp.asarray(True)
     tilted = terms.tilt(bridge, factor, alpha)

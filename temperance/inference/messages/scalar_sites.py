@@ -1,4 +1,4 @@
-"""Message passing where each factor sees the weights through one number: generalised linear models.
+"""Message passing for generalised linear models, whose factors depend on the weights through one number.
 
     p(y_n | a_n = φ_n · w + o_n) ≈ s̃_n exp(h_n u_n − ½ τ_n u_n²),   u_n = φ_n · w
 
@@ -44,7 +44,7 @@ class Approximation(NamedTuple):
 
 
 class Projected(NamedTuple):
-    """New sites, whether each exists, and ln s̃ of the sites as they were."""
+    """New sites, whether each exists, and ln s̃ of the old sites."""
 
     sites: ScalarSites
     proper: Array
@@ -123,7 +123,7 @@ class ScalarPassing(Method):
     def _project(
         self, model: Sited, centre: Array, variance: Array, h: Array, t: Array, offset: Array, target: Array
     ) -> Projected:
-        """Project factors against the cavities that N(centre, variance) over u leaves of them."""
+        """Project factors against the cavities that result from N(centre, variance) over u."""
         if self.alpha == 0.0:
             return _project_reversed(model, centre, variance, ScalarSites(h, t), offset, target)
         alpha = self.alpha
@@ -194,7 +194,7 @@ def _project_reversed(
 
 
 def _with_weights(model: Sited, blocks: dict[str, Any], sites: ScalarSites, data: Data) -> dict[str, Family]:
-    """The blocks with the weights that follow from their prior, given the other blocks, and the sites."""
+    """The blocks with updated weights: their prior, given the other blocks, times the sites."""
     p, features = model.prior["weights"], data.values.features
     m = means({name: family for name, family in blocks.items() if name != "weights"})
     prior = p.natural if isinstance(p, Family) else p.natural(m)

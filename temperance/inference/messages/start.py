@@ -1,4 +1,4 @@
-"""Where message passing begins: with a prior factor that is wrong, so that the components are not all alike.
+"""The start of message passing: a deliberately wrong prior factor breaks the symmetry between components.
 
 A prior that treats all components alike is a fixed point of its own (thesis 2.7.2), so the prior's factor starts as
 if each component had seen one datum. After a pass over the data it is corrected.

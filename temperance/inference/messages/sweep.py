@@ -26,12 +26,12 @@ class Sites(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """What one pass leaves."""
+    """The result of one pass."""
 
     blocks: Blocks
     sites: Sites
     skipped: Int[Array, ""]  # factors whose cavity, or whose projection, was improper
-    trace: Float[Array, " n"] | None  # ln s, but for A of the prior, after each update
+    trace: Float[Array, " n"] | None  # ln s after each update, without A of the prior
 
 
 def factors_of(model: Enumerable, data: Data) -> Factors:
@@ -70,7 +70,7 @@ def one_pass(
         current, cavity = with_naturals(blocks, _join(entries, like)), with_naturals(blocks, _join(taken_out, like))
         factor = Factor(entry_join(datum, like_datum), log_base)
         projection = project(alpha, factors.terms, cavity, current, factor)
-        # Log normalisers are finite inside the domain only, so this finds an improper cavity, too.
+        # Log normalisers are finite only inside the domain, so this also catches an improper cavity.
         kept = live & projection.exists & jnp.isfinite(projection.log_site)
         new = jax.tree.map(jnp.subtract, _split(naturals(projection.blocks)), taken_out)
         # f̃ ← f̃_old^ε f̃_new^(1−ε), scales included.

@@ -41,8 +41,8 @@ from .._method import Info, Method, Result, Run, state_of
 from ._tables import Chained, chained
 from .labels import label_overlap
 
-SETTLED = 1e-8  # the undamped change of the messages, relative to the natural parameters of q, at a fixed point
-SHORTER = (1.0, 0.25, 0.0625)  # shares of a step that are tried until q is proper
+SETTLED = 1e-8  # undamped change of the messages, relative to the natural parameters of q, at convergence
+SHORTER = (1.0, 0.25, 0.0625)  # fractions of a step, tried until q is proper
 
 
 class Sites(eqx.Module):
@@ -54,7 +54,7 @@ class Sites(eqx.Module):
 
 
 class Look(NamedTuple):
-    """What one look at all factors finds."""
+    """The result of evaluating all factors once."""
 
     fresh: Natural  # the next messages, undamped
     tables: Float[Array, "n *c"]  # log τ
@@ -106,7 +106,7 @@ class Together(Method):
         return fresh, info | {"done": (residual < SETTLED) & (skipped == 0)}
 
     def _moved(self, prior: Blocks, natural: Natural, change: Natural) -> tuple[Natural, Blocks, Bool[Array, ""]]:
-        """The damped step, or a shorter one if that leaves q proper; else none."""
+        """The damped step, a shorter one if q would be improper, or no step at all."""
         moved, found = natural, jnp.asarray(False)
         for share in SHORTER:
             rate = share * (1.0 - self.damping)

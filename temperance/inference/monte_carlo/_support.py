@@ -1,4 +1,4 @@
-"""What every Monte Carlo method asks of a model and of its data."""
+"""Requirements that Monte Carlo methods share on a model and its data."""
 
 from __future__ import annotations
 

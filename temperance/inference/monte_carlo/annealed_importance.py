@@ -38,23 +38,23 @@ from .reference import Reference, as_path, inside
 from .small_runs import PARTICLES
 from .witness import lower_bounds
 
-CERTAIN = 0.02  # of the particles: with fewer effective ones the weights say little
+CERTAIN = 0.02  # least effective share of the particles for the weights to be informative
+FEWEST = 10.0  # least number of effective particles, likewise
 MANY = 100  # particles of which too few are worth something because of the path, and not of their number
 SETTLING = 50  # sweeps of the latents alone, with which a way down from the draws of another fit begins
-FEWEST = 10.0  # effective particles: as above
 
 
 class Particle(NamedTuple):
-    """On its way, up or down."""
+    """A particle on its way up or down."""
 
     state: State
-    log_weight: Float[Array, ""]  # with the ratio of densities that leads to the temperature of the next sweep
+    log_weight: Float[Array, ""]  # including the density ratio that leads to the temperature of the next sweep
     rung: Int[Array, ""]  # the temperature of the next sweep
     move: Int[Array, ""]  # 1 upwards, −1 downwards
 
 
 class Returning(Particle):
-    """On the way down, where a sweep run backwards in time is another function: a type, so that it is compiled."""
+    """The way down, where sweeps run backwards in time; a type of its own, so that they are compiled separately."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +143,7 @@ class AIS(Method):
     def _log_ratio(
         self, model: Model, particle: State, data: Data, here: Int[Array, ""], there: Int[Array, ""]
     ) -> Float[Array, ""]:
-        """log p_there/p_here, not normalised; 0 where the way ends."""
+        """log p_there/p_here, unnormalised; 0 at the end of the way."""
         potentials = jax.vmap(lambda beta: self.path.potential(model, particle, data, beta))
         before, after = potentials(self._betas()[jnp.stack([here, there])])
         return jnp.where(here == there, 0.0, after - before)
@@ -223,7 +223,7 @@ class AIS(Method):
         return self._judged(model, data, result, [above])
 
     def _judged(self, model: Model, data: Data, result: Result, above: list[Estimate]) -> Result:
-        """With a bracket, if the weights are worth enough particles and nothing speaks against the estimate."""
+        """The result, with a bracket if enough particles are effective and nothing speaks against the estimate."""
         if not result.converged:
             return result
         assert result.log_evidence is not None
@@ -252,7 +252,7 @@ def _few(effective: float, particles: int) -> str:
 
 
 def _resampled(key: Key[Array, ""], draws: Draws, local: dict[str, Any], count: int) -> State:
-    """`Draws.resampled` on the host, where each of its operations would be compiled; latents go with their draw."""
+    """`Draws.resampled` in NumPy, because eager JAX would compile each operation; latents go with their draw."""
     assert draws.log_weights is not None
     log_weights = np.asarray(draws.log_weights).ravel()
     offset = uniforms(np.asarray(jax.random.key_data(key))[None], 1)[0, 0] if is_host() else jax.random.uniform(key)

@@ -18,7 +18,7 @@ from ...numerics.special import safe_log
 from .labels import aligned
 
 _AT_ONCE = 16  # draws treated side by side in a predictive average
-_MOST = 1000  # draws that a summary looks at
+_MOST = 1000  # draws that a summary uses
 
 
 class Draws(eqx.Module):
@@ -84,7 +84,7 @@ class Draws(eqx.Module):
         return self.average(lambda draw: model.traits(draw, x))
 
     def average(self, one: Callable[[dict[str, Any]], Array]) -> Array:
-        """The average over draws of something that is not negative."""
+        """The average over draws of a non-negative quantity."""
         return jnp.exp(_log_average(lambda draw: safe_log(one(draw)), *self.flat()))
 
     def sample(self, key: Key[Array, ""], model: Model, n: int) -> np.ndarray:
@@ -158,7 +158,7 @@ def _log_average(one: Any, blocks: dict[str, Any], log_weights: Float[Array, " d
     weights = jnp.concatenate([log_weights, jnp.full(padding, -jnp.inf)]).reshape(pieces, _AT_ONCE)
 
     def piece(total: Array, part: Any) -> tuple[Array, None]:
-        # Added up as it goes: memory does not grow with the number of draws.
+        # Accumulated in batches, so that memory does not grow with the number of draws.
         return jnp.logaddexp(total, jax.nn.logsumexp(jax.vmap(weighted)(part), axis=0)), None
 
     parts = (jax.tree.map(pad, blocks), weights)
@@ -166,7 +166,7 @@ def _log_average(one: Any, blocks: dict[str, Any], log_weights: Float[Array, " d
 
 
 def systematic(offset: Array, log_weights: Float[Array, " draw"], n: int) -> Int[Array, " n"]:
-    """n of the draws: the cumulative weights (normalised) are read off at n equally spaced places."""
+    """Systematic resampling: indices of n draws, read off the cumulative weights at equally spaced places."""
     places = (jnp.arange(n) + offset) / n
     index = jnp.searchsorted(jnp.cumsum(jnp.exp(log_weights)), places)
     return jnp.minimum(index, log_weights.shape[0] - 1)

@@ -28,10 +28,10 @@ from .reference import widened
 from .witness import search
 
 TRUSTED = 0.7  # k̂ up to which averages over the weights can be trusted (Vehtari et al., 2024)
-ALIKE = 0.7  # of the draws: with as many effective ones the tail does not matter
+ALIKE = 0.7  # share of effective draws from which the tail does not matter
 FEWEST = 30  # effective draws below which a standard error says nothing
 SEARCHES = 24  # starts of VB that look for modes
-OPTIMA = 8  # of them in the proposal at most
+OPTIMA = 8  # optima in the proposal at most
 WIDER = (2.0, 4.0)  # how much closer to the prior are the copies of each optimum that look after its tails
 BATCH = 64  # draws in one step
 

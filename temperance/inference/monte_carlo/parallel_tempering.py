@@ -118,7 +118,7 @@ class ParallelTempering(Method):
         k = self.replicas
         states = jax.vmap(lambda key: scattered_start(key, model, data))(jax.random.split(key, k))
         betas = jnp.asarray(power_ladder(k) if self.ladder is None else self.ladder)
-        zero = jnp.zeros((), dtype=jnp.int64)  # with a type of its own, as it comes back from a step
+        zero = jnp.zeros((), dtype=jnp.int64)  # with an explicit dtype, as a step returns it
         return Replicas(states, betas, jnp.zeros(k - 1), jnp.arange(k), zero, zero)
 
     def step(self, key: Key[Array, ""], model: Model, state: Replicas, data: Data) -> tuple[Replicas, Info]:
@@ -215,7 +215,7 @@ class ParallelTempering(Method):
         return elsewhere(dataclasses.replace(self, block=0), model)
 
     def _in_a_row(self, values: np.ndarray) -> np.ndarray:
-        """From (step, chain, sweep, …) to (sweep, chain, …), without those that were not asked for."""
+        """Reshape (step, chain, sweep, …) to (sweep, chain, …) and drop the sweeps beyond the budget."""
         flat = np.swapaxes(values, 1, 2).reshape((-1, values.shape[1], *values.shape[3:]))
         return flat[: self.warmup + self.draws]
 
@@ -246,7 +246,7 @@ class ParallelTempering(Method):
     def _swap_order(
         self, key: Key[Array, ""], acceptance: Float[Array, " k-1"], step: Int[Array, ""]
     ) -> Int[Array, " k"]:
-        """Which state stands at each temperature after the swaps."""
+        """The index of the state at each temperature after the swaps."""
         key_pair, key_accept = jax.random.split(key)
         swap = self._offered(key_pair, step) & (jax.random.uniform(key_accept, acceptance.shape) < acceptance)
         none = jnp.zeros(1, dtype=bool)

@@ -100,7 +100,7 @@ class Path(eqx.Module):
         def potential(beta: Float[Array, ""]) -> Float[Array, ""]:
             return self.potential(model, state, data, beta)
 
-        # The product of statistics and parameters does not depend on β: it is computed once for all three.
+        # The inner products of statistics and parameters do not depend on β: computed once for all three.
         here, slope = jax.jvp(potential, (betas[1],), (jnp.ones(()),))
         below, above = jax.vmap(potential)(betas[::2])
         return Energies(below, here, above, slope)

@@ -1,4 +1,4 @@
-"""A density to draw from and to weigh with: fitted posteriors, their labels exchanged, and a part of the prior.
+"""A proposal density: a mixture of fitted posteriors under all label orders, and the prior.
 
 Where K parts of a model can change places the posterior has K! copies of each mode and a fitted posterior knows one.
 Averaged over all K! orders it covers them all. With independent parts that average is a permanent,
@@ -25,8 +25,8 @@ from ...families._family import Family
 from ...models import Model
 from ...models._about import Symmetry
 
-LARGEST = 10  # independent parts whose orders are all summed over
-ORDERS = 720  # orders that are gone through one by one
+LARGEST = 10  # largest number of independent parts whose orders are summed by the permanent
+ORDERS = 720  # most orders that are enumerated
 
 
 class Proposal(eqx.Module):
@@ -35,7 +35,7 @@ class Proposal(eqx.Module):
     blocks: dict[str, Family]  # leading axis: the posteriors q_m
     log_shares: Float[Array, " m"]
     defensive: Float[Array, ""]
-    symmetry: Symmetry | None = eqx.field(static=True, default=None)  # of the parts whose orders are averaged over
+    symmetry: Symmetry | None = eqx.field(static=True, default=None)  # of the parts whose orders are averaged
 
     def sample(self, key: Key[Array, ""], model: Model) -> dict[str, Any]:
         key_pick, key_prior, key_q, key_order = jax.random.split(key, 4)
@@ -67,7 +67,7 @@ def _plain(blocks: dict[str, Family], draws: dict[str, Any]) -> Float[Array, ""]
 
 
 def _permanent(blocks: dict[str, Family], symmetry: Symmetry, draws: dict[str, Any]) -> Float[Array, ""]:
-    """Of one set of independent parts."""
+    """The log of the average over orders for one set of independent parts."""
     (parts,) = symmetry.parts
     pairs, rest = jnp.zeros((parts.size, parts.size)), jnp.zeros(())
     for name, q in blocks.items():

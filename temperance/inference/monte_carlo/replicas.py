@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 class Replicas(NamedTuple):
     """All replicas, in the order of the ladder."""
 
-    states: Any  # a `State`, leading axis: the ladder; packed while the kernel has it
+    states: Any  # a `State` with the ladder as leading axis; packed while a kernel sweeps it
     betas: Float[Array, " k"]
     rejection: Float[Array, " k-1"]  # averaged over this round so far
     identity: Int[Array, " k"]  # which replica stands at each temperature
@@ -19,7 +19,7 @@ class Replicas(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What sweeps found, each before its swaps; leading axis: the sweeps."""
+    """Measurements of the sweeps, taken before swaps; leading axis: the sweeps."""
 
     target: Any  # a `State`: the replica at β = 1
     energies: Float[Array, "s k 4"]  # of each replica, in the order of `Energies`
@@ -29,10 +29,10 @@ class Seen(NamedTuple):
 
     @property
     def forward(self) -> Float[Array, "s k-1"]:
-        """What the energy of a replica changes by if it moves up the ladder."""
+        """The change of a replica's energy if it moves up the ladder."""
         return (self.energies[..., 2] - self.energies[..., 1])[:, :-1]
 
     @property
     def backward(self) -> Float[Array, "s k-1"]:
-        """What the energy of a replica gained on the way from the temperature below."""
+        """The change of a replica's energy on its way from the temperature below."""
         return (self.energies[..., 1] - self.energies[..., 0])[:, 1:]

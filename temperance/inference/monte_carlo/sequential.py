@@ -33,9 +33,9 @@ from .path import Path
 from .reference import Reference, as_path
 from .witness import lower_bounds
 
-_HALVINGS = 24  # of the interval in which the next temperature is looked for
+_HALVINGS = 24  # halvings of the interval in which the next temperature is searched
+_PILOT = 256  # particles used for that choice
 _MANY = 256  # particles whose populations disagree because of the path, and not of their number
-_PILOT = 256  # particles that choose it
 
 
 class Populations(NamedTuple):

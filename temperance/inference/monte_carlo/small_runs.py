@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from .annealed_importance import AIS, Particle
     from .parallel_tempering import ParallelTempering
 
-_CACHED = 2**17  # numbers in the table of a block of particles
-_START, _UP, _DOWN = 0, 1, 2  # what the streams of a run are for
+_CACHED = 2**17  # largest table (numbers) for one block of particles
+_START, _UP, _DOWN = 0, 1, 2  # purposes of a run's random streams
 
 
 def _streams(keys: Any, purpose: int, first: int, last: int) -> np.ndarray:

@@ -18,9 +18,9 @@ from ...numerics.autocorrelation import split_r_hat
 from .._method import Result, Run
 from .gibbs import MIXED, kept
 
-CROWDED = 0.75  # neighbours that reject more often than this need more replicas between them
-FEWEST = 3  # round trips: with fewer there is no bracket
-TORN = 0.9  # and where this does not change and nobody comes through, the states on the two sides are of two kinds
+CROWDED = 0.75  # neighbours that reject more often need more replicas between them
+FEWEST = 3  # fewest round trips for a bracket
+TORN = 0.9  # with rejection this high and no replica passing, the states on the two sides are of two kinds
 
 
 def tempered_result(run: Run, warmup: int, log_start: float, witnesses: Callable[[], list[Bound]]) -> Result:
@@ -105,7 +105,7 @@ def round_trips(identity: np.ndarray) -> int:
 
 
 def torn(rejection: np.ndarray, trips: int) -> bool:
-    """Whether the path is in two pieces: then nothing that was measured tells where one should go over to the other."""
+    """Whether the path is torn in two: then no measurement tells where one piece should give way to the other."""
     return trips == 0 and bool(rejection.max() > TORN)
 
 

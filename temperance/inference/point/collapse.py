@@ -1,4 +1,4 @@
-"""Point estimates that are no maximum: a Gaussian on a few data, a probability driven to zero."""
+"""Degenerate point estimates: a Gaussian collapsed on a few data, a probability driven to zero."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _(natural: MatrixNormalWishartVector) -> Bool[Array, "*b"]:
 @_singular.register
 def _(natural: NormalGammaVector) -> Bool[Array, "*b"]:
     scatter = natural.second - jnp.square(natural.first) / natural.count
-    return ~(scatter > _TRUSTED * natural.second)  # so that a NaN counts
+    return ~(scatter > _TRUSTED * natural.second)  # written so that a NaN counts
 
 
 @_singular.register

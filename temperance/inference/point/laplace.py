@@ -31,12 +31,12 @@ from .._method import Info, Method, Result, Run, state_of
 from ..monte_carlo.draws import Draws
 from .em import as_point
 
-_SWEEPS = 50  # of EM, before Newton
-_SHORTEST = 2.0**-12  # part of a Newton step that is tried
+_SWEEPS = 50  # EM iterations before Newton's
+_SHORTEST = 2.0**-12  # smallest fraction of a Newton step that is tried
 
 
 class Search(NamedTuple):
-    """Where a restart stands, what the density is like there, and the key for its draws."""
+    """The state of a restart: its point, the density's derivatives there, and the key for its draws."""
 
     u: Float[Array, " d"]
     value: Float[Array, ""]
@@ -103,7 +103,7 @@ class Laplace(Method):
 
         q = jax.lax.fori_loop(0, _SWEEPS, sweep, Posterior(start, {}))
         u = to_line({name: block.mode() for name, block in q.blocks.items()}, families(model))
-        # The first step stands still and looks around: a second compilation of the derivatives saved.
+        # The first step has length zero and only evaluates, which saves a second compilation of the derivatives.
         nowhere = jnp.asarray(np.finfo(np.float64).min)
         return Search(u, nowhere, jnp.zeros_like(u), jnp.eye(u.shape[0]), key_draws)
 

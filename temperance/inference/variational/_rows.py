@@ -1,4 +1,4 @@
-"""Some of the rows, weighted to stand for all: what quick looks at large data are taken at."""
+"""A sample of rows, weighted to stand for all, for quick looks at large data."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from .coordinate import VB
 from .hot import SHARE, SWEEPS, Hot, steps_of_pass
 from .stochastic import SVI
 
-_START = 10.0  # of schedules that do not find their own start
+_START = 10.0  # start of schedules that do not find their own
 _KINDS = ("critical", "linear", "geometric")
 
 
@@ -39,7 +39,7 @@ class Annealed(Hot):
     start: float | None = None
     length: float | None = None
     every: str = "step"
-    found: Any = dataclasses.field(default=None, repr=False, compare=False)  # what `complete` worked out
+    found: Any = dataclasses.field(default=None, repr=False, compare=False)  # filled in by `complete`
 
     budget: ClassVar[tuple[str, ...]] = ("schedule", "start", "length", "every", "found")
     streams: ClassVar[bool] = True

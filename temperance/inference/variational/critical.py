@@ -20,11 +20,11 @@ from ...models import Data, Model, Posterior, Powers, Way
 from ._rows import some_rows
 
 _HOT, _HOTTEST = 100.0, 1e6
-_ROWS = 2000  # that the temperature is estimated from
+_ROWS = 2000  # rows from which the temperature is estimated
 _MELT = 30  # sweeps at each temperature
-_ITERATIONS = 80  # of the power method, at most
+_ITERATIONS = 80  # at most, of the power method
 _CLOSE = 0.01  # how near to 1 the eigenvalue must come
-_LEAST = 1.1  # a temperature closer to 1 leaves nothing to cool
+_LEAST = 1.1  # below this temperature there is nothing to cool
 
 
 class Growth(NamedTuple):
@@ -35,7 +35,7 @@ class Growth(NamedTuple):
 
 
 def critical_temperature(model: Model, data: Data, seed: int = 0) -> float | None:
-    """T_c, or None where the melted solution is still stable at T = 1, or where it is the local step that is not."""
+    """T_c, or None where the melted solution is stable at T = 1, or where the local step is the unstable one."""
     if not model.melts:
         return None
     data = some_rows(data, _ROWS, np.random.default_rng(seed), 1)

@@ -31,12 +31,12 @@ from ..streamed import Streamed
 from .minibatches import Batches, rows_of_step
 from .stochastic import SVI, Walk, global_terms
 
-_TOGETHER = 64  # minibatches taken at once
-_FINAL_LOCAL_STEPS = 20  # for the bound
+_TOGETHER = 64  # minibatches per call
+_FINAL_LOCAL_STEPS = 20  # local steps for the bound
 
 
 class Entries(Data):
-    """A corpus as the kernels want it: entries of each document sorted by groups of words."""
+    """A corpus in the kernels' layout: the entries of each document sorted by groups of words."""
 
     bounds: Int[Array, "d g 2"] | None = None
     words: Int[Array, " e"] | None = None
@@ -46,7 +46,7 @@ class Entries(Data):
 
 
 class Assignments(NamedTuple):
-    """Where one restart stands."""
+    """The state of one restart."""
 
     phi: Float[Array, "e k"]  # from the first pass on
     document_prior: Float[Array, " k"]
@@ -74,7 +74,7 @@ class CVB0(Method):
     tol: float = 1e-4
     report: int | None = None
     restarts: int = 1
-    max_iter: int = dataclasses.field(default=1, repr=False)  # reports, worked out from the rest
+    max_iter: int = dataclasses.field(default=1, repr=False)  # number of reports, filled in by `complete`
 
     counts_rows: ClassVar[bool] = True
     budget: ClassVar[tuple[str, ...]] = (
@@ -279,7 +279,7 @@ def _chunk_on_host(
         report = []
         for r, state in enumerate(states):
             passes = min(every, total - int(state.passes))
-            if done[r]:  # it says no more than that it has ended
+            if done[r]:  # padding: this restart has ended
                 report.append((int(state.passes) + max(passes, 1), float(state.score)))
                 continue
             found: Any = _passes_of_one(model.learn, *state[:4], state.seed, np.asarray(passes), *corpus, weights)

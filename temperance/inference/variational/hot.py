@@ -25,17 +25,17 @@ from .coordinate import VB
 from .minibatches import Batches
 from .stochastic import SVI, Walk
 
-SWEEPS = 200  # hot sweeps of VB, unless told
-SHARE = 0.5  # of the passes of SVI that are hot, unless told
+SWEEPS = 200  # default number of hot sweeps of VB
+SHARE = 0.5  # default share of SVI's passes that are hot
 _SETTLE = 3  # steps at T = 1 before a bound can say that a run has converged
 
 
 class Stage(NamedTuple):
-    """Where one restart of coordinate ascent stands."""
+    """The state of one restart of coordinate ascent."""
 
     posterior: Posterior
     steps: Int[Array, ""]
-    heat: Any  # what is known of the temperature
+    heat: Any  # the thermostat's knowledge of the temperature
     start: dict[str, Family]
 
 
@@ -66,7 +66,7 @@ class Hot(Method):
 
     @abstractmethod
     def told(self, result: Result, best: int, run: Run, data: Data) -> Result:
-        """The result with what was learned of temperatures; `best` is the restart it was taken from."""
+        """The result with the learned temperatures added; `best` is the restart they are taken from."""
 
     @property
     def restarts(self) -> int:
@@ -78,7 +78,7 @@ class Hot(Method):
 
     @property
     def max_iter(self) -> int:
-        """What the method may take, after hot sweeps of VB."""
+        """The iterations left to the method after hot sweeps of VB."""
         return self.inner.max_iter + (self.hot_steps if isinstance(self.inner, VB) else 0)
 
     @property
@@ -121,7 +121,7 @@ class Hot(Method):
     def step(self, key: Key[Array, ""], model: Model, state: Any, data: Any) -> tuple[Any, Info]:
         if isinstance(self.inner, VB):
             return self._sweep(model, state, data)
-        # The minibatches to the next report; held-out data have no say before T = 1.
+        # The minibatches until the next report; held-out data decide nothing before T = 1.
         fresh, info = self.inner.step(key, model, _without_choice(state, data.thermostat.steps), data)
         temperature = data.thermostat.temperature(fresh.heat, fresh.steps - 1, data)
         annealed = {"annealed_elbo": info["batch_elbo"]} if isinstance(data.thermostat, Schedule) else {}
@@ -162,8 +162,7 @@ def with_trace(q: Posterior, start: dict[str, Family], rate: Float[Array, ""]) -
 
 
 def _without_choice(state: Walk, hot: Int[Array, ""]) -> Walk:
-    """Without the score of a hot posterior: however well it predicts held-out data, it is not the one to keep, and
-    what comes next is progress."""
+    """The state without the score of a hot posterior, which must not be kept however well it predicts held-out data."""
     return state._replace(score=jnp.where(state.steps <= hot, -jnp.inf, state.score))
 
 

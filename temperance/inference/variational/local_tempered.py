@@ -22,7 +22,7 @@ from .coordinate import VB
 from .hot import Hot, check_grid, tempered_steps
 from .stochastic import SVI
 
-_GRID = tuple(float(t) for t in 1.0 / np.linspace(1.0, 0.01, 100))  # powers at equal distances
+_GRID = tuple(float(t) for t in 1.0 / np.linspace(1.0, 0.01, 100))  # default number of powers, equally spaced
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,7 @@ class LVT(Hot):
     temperatures: Any = None
     method: VB | SVI = dataclasses.field(default_factory=VB)
     length: float | None = None
-    hot: int = dataclasses.field(default=0, repr=False, compare=False)  # steps, worked out from `length`
+    hot: int = dataclasses.field(default=0, repr=False, compare=False)  # hot steps, filled in by `complete`
 
     budget: ClassVar[tuple[str, ...]] = ("temperatures", "length", "hot")
 
@@ -62,7 +62,7 @@ class LVT(Hot):
         return np.asarray(_GRID if self.temperatures is None else self.temperatures, dtype=np.float64)
 
     def complete(self, model: Model, data: Data) -> Self:
-        model.heat(data, 1.0 / self.grid())  # refuses a model that has none
+        model.heat(data, 1.0 / self.grid())  # refuses a model without such temperatures
         method = self.method.complete(model, data)
         return dataclasses.replace(self, method=method, hot=tempered_steps(self, self.grid(), model, data, method))
 

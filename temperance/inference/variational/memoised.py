@@ -27,7 +27,7 @@ Locals = dict[str, Family]
 
 
 class Parts(NamedTuple):
-    """The posterior, and what each part of the data last said about the globals."""
+    """The posterior, and each part's latest messages to the globals."""
 
     posterior: Posterior
     messages: Means  # leading axis: parts
@@ -68,7 +68,7 @@ def start_parts(model: Model, posterior: Posterior, data: Data, parts: int | Non
 def pass_over_parts(model: Model, state: Parts, data: Data, local_steps: int = 1) -> tuple[Parts, Float[Array, ""]]:
     """Refresh every part once, and the globals after each; returns the bound at the start.
 
-    Local blocks that are not kept start afresh, and may then end worse than before: the better one counts.
+    Local blocks that are not kept start afresh and may end worse than before; then the earlier ones count.
     """
     total = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), state.messages)
     m = means(state.posterior.blocks)
@@ -96,7 +96,7 @@ def pass_over_parts(model: Model, state: Parts, data: Data, local_steps: int = 1
 def refresh(
     model: Model, m: Means, data: Data, index: Int[Array, " n"], local: Locals, local_steps: int = 1
 ) -> tuple[Means, Float[Array, ""], Locals]:
-    """The messages of some rows at m, what is left of their value, and their local blocks if any are kept."""
+    """The messages of some rows at m, the remainder c_p of their value, and their local blocks if kept."""
     size, count = data.weights.shape[0], index.shape[0]
     blocks, devices = -(-count // max(1, size // data.blocks)), data.cuts.devices
     index = jnp.concatenate([index, jnp.full(-count % (blocks * devices), size)])
@@ -111,7 +111,7 @@ def refresh(
 
 
 def split(data: Data, parts: int | None) -> Int[Array, "p n"]:
-    """The rows of each part, every so many apart, so that data in order still give parts that are alike."""
+    """The rows of each part, interleaved, so that sorted data still give similar parts."""
     n = data.weights.shape[0]
     count = n if parts is None else min(parts, n)
     size = -(-n // count)

@@ -1,4 +1,4 @@
-"""Data with what stochastic steps need to know: which rows come next, what they stand for, how far to go."""
+"""Data with a plan for stochastic steps: which rows come next, how many data they represent, and the budget."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..thermostats import Thermostat
 
 
 class Plan(eqx.Module):
-    """How long to go and how fast; arrays, so that another plan is no other compilation."""
+    """The budget and step sizes, as arrays, so that another plan needs no compilation."""
 
     step_size: StepSize
     round: Int[Array, ""]  # steps from one report to the next

@@ -26,9 +26,9 @@ from .._method import Again, Result, state_of
 
 KINDS = ("delete", "merge", "split")
 
-_SWEEPS = 20  # after a proposal, before it is judged
+_SWEEPS = 20  # sweeps after a proposal, before it is judged
 _TRIES = 5  # proposals of each kind in a round, the most promising first
-_ROUNDS = 100  # accepted moves: far more than any mixture should need
+_ROUNDS = 100  # most accepted moves: far more than any mixture should need
 _HELD = 0.5  # a component with fewer data than this is free
 
 
@@ -42,12 +42,12 @@ class Move(NamedTuple):
 
 
 class Study(NamedTuple):
-    """What the proposals are chosen by."""
+    """The quantities by which proposals are chosen."""
 
     held: Float[Array, " k"]  # data in each component
     overlap: Float[Array, "k k"]  # the cosine between two components' responsibilities
     axis: Float[Array, "k c"]  # a direction in which each component is long, in the data's coordinates
-    centre: Float[Array, " k"]  # where on that axis its mean is
+    centre: Float[Array, " k"]  # the position of its mean on that axis
 
 
 class Search(NamedTuple):
@@ -101,7 +101,7 @@ def _first_better(
     again: Again,
     search: Search,
 ) -> tuple[str, Posterior] | None:
-    """The first proposal (of as many side by side as there are restarts, the best) whose bound reaches the goal."""
+    """The first proposal whose bound reaches the goal; as many are tried side by side as there are restarts."""
     proposals = list(_proposals(model, study, search.kinds))
     for first in range(0, len(proposals), search.restarts):
         names, changes = zip(*proposals[first : first + search.restarts], strict=True)
@@ -233,7 +233,7 @@ def _apply(model: Enumerable, q: Posterior, data: Data, study: Study, moves: Mov
 
         messages = over_blocks(block, (data.values, data.weights), *data.cuts)[0]
         natural = add(prior, messages)
-        # What the data do not reach (a concentration) stays as it is.
+        # Blocks that the data do not reach (a concentration) stay unchanged.
         fresh = {name: block.with_natural(natural[name]) for name, block in q.blocks.items() if name in direct}
         return Posterior(q.blocks | fresh, q.locals)
 

@@ -20,22 +20,22 @@ from .critical import critical_temperature
 from .stochastic import SVI
 
 _ABOVE = 1.1  # times the critical temperature: where a schedule begins
-_ROWS = 2000  # of the sample: with a quarter of a small corpus nothing is gained that all of it would gain
+_ROWS = 2000  # rows of the sample: a quarter of a small corpus shows none of the gain that the whole would
 _FEW = 20  # steps of SVI: over 7 to 14 of them heat cost topics 0.02 to 0.07 nats per token, from 35 it gained
 _RESTARTS = 3  # at most
-_CLEAR = {2: 4.0, 3: 2.0}  # standard errors that so many starts gain by chance in one of twelve pilots (Student's t)
-_BEATEN = 0.25  # of what the best schedule gains: with less another one is out of the race
-_ROUNDING = 1e-6  # of a score: to gain less is to gain nothing
+_CLEAR = {2: 4.0, 3: 2.0}  # standard errors by which so many starts gain by chance in one pilot of twelve (Student's t)
+_BEATEN = 0.25  # share of the best schedule's gain below which another is dropped
+_ROUNDING = 1e-6  # relative gain of a score that counts as none
 _SWEEPS = 60  # of VB
 _PASSES, _BATCHES = 10, 5  # the most of SVI, and the least batches of a pass: half the passes would show half the gain
 _WATCHED = 0.2  # of the rows of the sample, that SVI is judged by
 
 
-Score = Callable[[str, int], float]  # of a schedule by its name, from one of the starts
+Score = Callable[[str, int], float]  # (schedule, start) → score
 
 
 class Linear(NamedTuple):
-    """A schedule to try: where it begins, and its share of the time there is for cooling."""
+    """A candidate schedule: its first temperature, and its share of the time for cooling."""
 
     start: float
     share: float
@@ -117,7 +117,7 @@ def race(score: Score) -> dict[str, np.ndarray]:
 def _leader(scores: dict[str, np.ndarray]) -> tuple[str, np.ndarray]:
     """The best schedule of those still in the race, and what it gained from each start.
 
-    From the same starts over the same rows: differences vary less than the scores do.
+    All share starts and rows, because differences vary less than scores do.
     """
     cold = scores[_COLD]
     gains = {name: scores[name] - cold for name in _SCHEDULES if len(scores[name]) == len(cold)}
@@ -156,7 +156,7 @@ def _pilot(model: Model, data: Data, method: VB | SVI) -> Score:
         named: dict[str, Any] = {
             "steps": steps,
             "passes": None,
-            "report": steps,  # one look at the rows left out: at each pass it took longer than the steps
+            "report": steps,  # one evaluation of the held-out rows: at every pass it took longer than the steps
             "patience": steps + 1,
             "elbo": False,
             "restarts": _RESTARTS,
@@ -171,7 +171,7 @@ def _pilot(model: Model, data: Data, method: VB | SVI) -> Score:
         here = Annealed(short, tried[name]).complete(model, data)
         arranged = here.arrange(key, model, data)
         done = run(here, model, arranged, key, Progress(False), which=slice(start, start + 1))
-        if done.interrupted:  # nothing of the fit is there yet that could be kept
+        if done.interrupted:  # no part of the fit exists yet that could be kept
             raise KeyboardInterrupt
         if watched:
             return float(done.history["held_out"][-1, 0])

@@ -39,15 +39,15 @@ Blocks = dict[str, Family]
 
 
 class Walk(NamedTuple):
-    """Where one restart stands."""
+    """The state of one restart."""
 
     blocks: Blocks
     steps: Int[Array, ""]
     seed: UInt32[Array, " 2"]
-    best: Blocks  # by the held-out data, if there are any
+    best: Blocks  # the best blocks by the held-out data, if there are any
     score: Float[Array, ""]
     waited: Int[Array, ""]  # reports since the last progress
-    heat: Any = ()  # what is known of temperatures that are found on the way
+    heat: Any = ()  # the thermostat's knowledge of the temperature
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +119,7 @@ class SVI(Method):
             batch = min(n, self.batch_size or usual.batch_size)
             a_pass = max(1, n // batch)
             if batch == n and self._takes_all(model, data):
-                batch = data.weights.shape[0]  # padding included: what is compiled does not depend on the number
+                batch = data.weights.shape[0]  # with padding, so that programs do not depend on the number
             watched = self.elbo or self.held_out is not None
             every = self.report or (a_pass if watched else min(a_pass, 100))
         steps = self.steps or max(1, round((self.passes or usual.passes) * a_pass))
@@ -152,7 +152,7 @@ class SVI(Method):
         return batch, data.stream.pieces_per_pass * (piece // batch), piece // batch
 
     def _takes_all(self, model: Model, data: Data) -> bool:
-        """Whether a minibatch of all data may count the padding, which weighs nothing, as well."""
+        """Whether a minibatch of all data may include the padding, which has weight zero."""
         return type(self) is SVI and model.independent_rows and not self.replacement and not self._is_share()
 
     def _is_share(self) -> bool:
@@ -198,7 +198,7 @@ class SVI(Method):
             on_device(self.tol, np.float64),
         )
         total = on_device(float(stands_for))
-        # Cold, but by the same compiled steps as when annealed: T = 1 throughout gives the same bits.
+        # Cold, by the same compiled steps as annealed runs, so that T = 1 throughout gives the same bits.
         fields = {field.name: getattr(data, field.name) for field in dataclasses.fields(data)}
         return Batches(**fields, plan=plan, stands_for=total, held_out=held_out, thermostat=always_cold())
 
@@ -227,7 +227,7 @@ class SVI(Method):
         def body(i: Array, carry: tuple[Blocks, Any, Array]) -> tuple[Blocks, Any, Array]:
             blocks, heat, total = carry
             t = state.steps + i
-            # The last report may come early: its remaining steps stand still.
+            # The last report may come early; its remaining steps have length zero.
             active = t < plan.steps
             rate = jnp.where(active, plan.step_size(t + 1), 0.0)
             batch = self._batch(model, state.seed, t, data)
@@ -310,7 +310,7 @@ class SVI(Method):
         blocks = run.states.best if watched else run.states.blocks
         bounds = bound_of_all(model, blocks, data)
         best = int(np.argmax(np.asarray(run.states.score) if watched else bounds))
-        # A restart that is done goes on reporting, about steps it does not take or has taken, while others go on.
+        # A finished restart goes on reporting while others run; those reports are dropped.
         step = np.asarray(run.history["step"][:, best])
         taken = (step <= np.asarray(run.states.steps)[best]) & (np.diff(step, prepend=0) > 0)
         history = jax.tree.map(lambda values: values[taken, best], run.history)

@@ -28,7 +28,7 @@ from .hot import Hot, check_grid, tempered_steps
 from .stochastic import SVI
 
 _GRID = tuple(float(t) for t in np.geomspace(1.0, 10.0, 100))
-_WARM = 1.01  # an expected temperature above this says that something is wrong
+_WARM = 1.01  # an expected temperature above this indicates a problem
 
 
 @dataclasses.dataclass(frozen=True)

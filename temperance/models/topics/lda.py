@@ -49,10 +49,7 @@ _LEARNED = ("document_prior", "topic_prior")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """The words, how texts are read as these, and what was left out of them.
-
-    It is compared quickly, as a part of what a compiled function depends on.
-    """
+    """The words, how texts are read as these, and what was left out; static in compiled code, so compared quickly."""
 
     words: tuple[str, ...]
     tokeniser: Tokeniser | None = None

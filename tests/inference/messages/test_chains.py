@@ -13,6 +13,7 @@ from temperance.errors import UnsupportedMethod
 from temperance.inference.messages.together import look
 from temperance.models._factors import exact_prior
 from tests.exact import marginals, paths
+from tests.tiers import with_slow
 
 STEPS = np.array([1, 1, 0, 1, 0, 0, 0], float)[:, None]
 MOVES = np.array([[2.0, 0.7], [0.7, 2.0]])
@@ -75,7 +76,9 @@ def chain_apart(**options: Any) -> tp.HMM:
     return tp.HMM(2, "bernoulli", prior=prior, concentration=APART, **options)
 
 
-@pytest.mark.parametrize("kind", ["one sequence", "sorted", "two sequences", "missing steps"])
+@pytest.mark.parametrize(
+    "kind", with_slow(["one sequence", "sorted", "two sequences", "missing steps"], "two sequences")
+)
 def test_near_the_sum_over_all_paths(kind: str) -> None:
     gaps = STEPS.copy()
     gaps[[2, 6]] = np.nan
@@ -112,7 +115,7 @@ def test_what_is_not_built_is_said() -> None:
         tp.fit(chain(), STEPS, tp.EP(double_loop=True))
 
 
-@pytest.mark.parametrize("kind", ["two steps", "two sequences", "a step that is missing"])
+@pytest.mark.parametrize("kind", with_slow(["two steps", "two sequences", "a step that is missing"], "two sequences"))
 def test_two_steps_are_exact_with_the_correction(kind: str) -> None:
     x: Any = {"two steps": STEPS[1:3], "two sequences": [STEPS[1:2], STEPS[2:3]],
               "a step that is missing": np.array([[1.0], [np.nan], [0.0]])}[kind]  # fmt: skip
@@ -123,6 +126,7 @@ def test_two_steps_are_exact_with_the_correction(kind: str) -> None:
     assert abs(fit.corrected_log_evidence - told_apart(x)) < 0.2 * abs(fit.log_evidence - told_apart(x))
 
 
+@pytest.mark.slow
 def test_the_correction_helps_on_a_chain() -> None:
     exact, fit = told_apart(STEPS), fitted(1.0, chain_apart(), STEPS)
     assert abs(fit.corrected_log_evidence - exact) < 0.5 * abs(fit.log_evidence - exact)

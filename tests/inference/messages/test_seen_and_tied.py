@@ -94,7 +94,7 @@ def test_rows_without_gaps_are_those_of_a_mixture_that_takes_none() -> None:
     assert fit.log_evidence == pytest.approx(plain.log_evidence, abs=1e-8)
 
 
-@pytest.mark.parametrize("covariance", ["full", "spherical"])
+@pytest.mark.parametrize("covariance", [pytest.param("full", marks=pytest.mark.slow), "spherical"])
 def test_alpha_zero_is_variational_bayes_with_gaps(covariance: str) -> None:
     model = with_gaps(2, covariance, init=[[-1.0, -1.0], [1.0, 1.0]])
     bound = tp.fit(model, ROWS, tp.VB(tol=1e-13, max_iter=5000), seed=1, progress=False)
@@ -139,6 +139,7 @@ def test_a_shared_covariance() -> None:
     assert zero.log_evidence == pytest.approx(vb.log_evidence, abs=1e-7)
 
 
+@pytest.mark.slow
 def test_a_shared_covariance_with_the_default_prior_by_other_methods() -> None:
     x = np.concatenate([LINE, LINE + 0.1])
     model = tied(prior=None)

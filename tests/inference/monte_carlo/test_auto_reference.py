@@ -35,7 +35,12 @@ def by_quadrature(fit: tp.Fit) -> float:
 
 
 @pytest.mark.parametrize(
-    "method", [SHORT, tp.AIS(particles=200, temperatures=100, reference="auto"), tp.SMC(reference="auto")]
+    "method",
+    [
+        pytest.param(SHORT, marks=pytest.mark.slow),
+        pytest.param(tp.AIS(particles=200, temperatures=100, reference="auto"), marks=pytest.mark.slow),
+        tp.SMC(reference="auto"),
+    ],
 )
 def test_the_evidence_of_a_mixture_is_the_same_from_this_start(method: Method) -> None:
     found = tp.fit(tiny.MODEL, tiny.X, method, seed=0)

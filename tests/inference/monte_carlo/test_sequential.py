@@ -75,6 +75,7 @@ def test_a_regression_with_known_noise_is_a_gaussian() -> None:
     assert fit.log_evidence == pytest.approx(exact, abs=4 * fit.standard_error)
 
 
+@pytest.mark.slow
 def test_a_fit_can_be_the_start() -> None:
     near = tp.fit(tiny.MODEL, tiny.X, tp.VB(restarts=3), seed=0)
     fit = tp.fit(tiny.MODEL, tiny.X, tp.SMC(particles=64, reference=near), seed=0)
@@ -106,6 +107,7 @@ def test_each_doubt_is_told() -> None:
     assert any("looking back" in doubt for doubt in judge(forward, backward + 1.0, 0.0).doubts)
 
 
+@pytest.mark.slow
 def test_too_few_temperatures_jump_to_the_posterior() -> None:
     method = tp.SMC(particles=64, populations=8, temperatures=3, effective=0.99, reference="prior")
     fit = tp.fit(tiny.MODEL, tiny.X, method, seed=0)
