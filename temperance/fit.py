@@ -390,11 +390,13 @@ def _fit(
     keep = None if checkpoint is None else checkpoint(model, method, arrays, as_key(seed))
     done = run(complete, model, arrays, as_key(seed), as_progress(progress), checkpoint=keep)
     result: Any = None
+    failure: NumericalFailure | None = None
     try:
         result = complete.result(model, arrays, done)
-    except NumericalFailure:
-        if done.interrupted or run is not here or not complete.instead(model, None):
+    except NumericalFailure as error:
+        if done.interrupted or run is not here:
             raise
+        failure = error
 
     interrupted = done.interrupted
 
@@ -411,11 +413,13 @@ def _fit(
     except KeyboardInterrupt:
         interrupted = True
     others = () if interrupted or run is not here else complete.instead(model, result)
-    closer = _closer(others, model, arrays, seed, progress, needed=result is None)
+    closer = _closer(others, model, arrays, seed, progress, needed=failure is not None)
     if closer is not None:
         note = f"{method.name} found no way from the prior, so this is by {closer.method.name} from the best fits of VB"
         seconds = time.perf_counter() - started
         return dataclasses.replace(closer, method=method, seconds=seconds, notes=(*closer.notes, note))
+    if failure is not None:
+        raise failure
     if interrupted:
         result = result._replace(converged=False)
     seconds = done.seconds + time.perf_counter() - began
@@ -447,7 +451,10 @@ def _closer(
     """The first of these methods that converges; none, or the last if a fit is `needed`, where none does."""
     found = None
     for other in others:
-        found = _fit(model, arrays, other, seed, progress)
+        try:
+            found = _fit(other.prepare(model), arrays, other, seed, progress)
+        except (NumericalFailure, UnsupportedMethod):  # VB, from whose optima they begin, is not for every model
+            continue
         if found.converged:
             return found
     return found if needed else None

@@ -45,5 +45,5 @@ def test_a_choice_that_rests_on_the_prior_is_said_to() -> None:
 
 def test_data_in_pieces_are_refused() -> None:
     hill = tp.compare([tp.GaussianMixture(1, prior=PRIOR)], X, tp.SVI(max_iter=5), seed=0)
-    with pytest.raises(UnsupportedMethod, match="takes them in pieces; use tp.VB"):
+    with pytest.raises(UnsupportedMethod, match=r"takes them in pieces; use tp\.VB"):
         hill.prior_sensitivity()

@@ -39,8 +39,9 @@ from .small_runs import PARTICLES
 from .witness import lower_bounds
 
 CERTAIN = 0.02  # least effective share of the particles for the weights to be informative
-SETTLING = 50  # sweeps of the latents alone, with which a way down from the draws of another fit begins
 FEWEST = 10.0  # least number of effective particles, likewise
+MANY = 100  # particles of which too few are worth something because of the path, and not of their number
+SETTLING = 50  # sweeps of the latents alone, with which a way down from the draws of another fit begins
 
 
 class Particle(NamedTuple):
@@ -172,7 +173,8 @@ class AIS(Method):
         )
 
     def instead(self, model: Model, result: Result | None) -> tuple[Method, ...]:
-        return () if result is not None and result.converged else elsewhere(self, model)
+        fair = result is not None and (result.converged or self.particles < MANY)
+        return () if fair else elsewhere(self, model)
 
     def improve(self, key: Key[Array, ""], model: Model, data: Data, result: Result, again: Again) -> Result:
         """The way down."""
@@ -250,7 +252,7 @@ def _few(effective: float, particles: int) -> str:
 
 
 def _resampled(key: Key[Array, ""], draws: Draws, local: dict[str, Any], count: int) -> State:
-    """`Draws.resampled` in NumPy, because eager JAX would compile each of its operations; latents go with their draw."""
+    """`Draws.resampled` in NumPy, because eager JAX would compile each operation; latents go with their draw."""
     assert draws.log_weights is not None
     log_weights = np.asarray(draws.log_weights).ravel()
     offset = uniforms(np.asarray(jax.random.key_data(key))[None], 1)[0, 0] if is_host() else jax.random.uniform(key)

@@ -43,7 +43,8 @@ class ImportanceSampling(Method):
 
     The proposal is a mixture of every optimum that restarts of `tp.VB` find, each as it is and widened towards the
     prior, because a variational posterior is too narrow, and of `proposal`, where one is given: a fit by a method with
-    families as its posterior (`tp.VB`, `tp.EP`, …), or such a method, to be run first. A part `defensive` of the draws comes from the prior instead, so that weights are bounded. Where parts of the model can
+    families as its posterior (`tp.VB`, `tp.EP`, …), or such a method, to be run first. A part `defensive` of the draws
+    comes from the prior instead, so that weights are bounded. Where parts of the model can
     change places the proposal covers all their orders (up to ten components of a mixture, six states of a hidden
     Markov model). Latents that cannot be summed out, such as the shares of topics in a document, are drawn from their
     variational posterior given the parameters: of many data the weights then vary much.

@@ -35,6 +35,7 @@ from .witness import lower_bounds
 
 _HALVINGS = 24  # halvings of the interval in which the next temperature is searched
 _PILOT = 256  # particles used for that choice
+_MANY = 256  # particles whose populations disagree because of the path, and not of their number
 
 
 class Populations(NamedTuple):
@@ -196,7 +197,8 @@ class SMC(Method):
         )
 
     def instead(self, model: Model, result: Result | None) -> tuple[Method, ...]:
-        return () if result is not None and result.converged else elsewhere(self, model)
+        fair = result is not None and (result.converged or self.particles < _MANY)
+        return () if fair else elsewhere(self, model)
 
     def _details(self, judged: Judged, betas: np.ndarray) -> dict[str, Any]:
         return {

@@ -33,7 +33,7 @@ def test_evidence_is_that_of_enumeration() -> None:
     assert 0 < fit.standard_error < 0.2
     assert fit.log_evidence == pytest.approx(tiny.LOG_EVIDENCE, abs=4 * fit.standard_error)
     assert fit.khat == fit.details["khat"]
-    assert 0.3 < fit.khat < 1.0
+    assert fit.khat < 0.5  # weights of finite variance
     assert 100 < fit.details["effective_draws"] < 2048
 
 

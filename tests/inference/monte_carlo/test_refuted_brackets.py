@@ -16,8 +16,8 @@ from temperance.inference.monte_carlo.tempered_result import FEWEST
 from tests.inference.monte_carlo import tiny
 
 METHODS = {
-    "PT": tp.ParallelTempering(draws=600, warmup=128, replicas=6),
-    "AIS": tp.AIS(particles=100, temperatures=60),
+    "PT": tp.ParallelTempering(draws=600, warmup=128, replicas=6, reference="prior"),
+    "AIS": tp.AIS(particles=100, temperatures=60, reference="prior"),
 }
 MODULES = {"PT": parallel_tempering, "AIS": annealed_importance}
 

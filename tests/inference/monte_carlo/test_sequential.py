@@ -12,7 +12,7 @@ from temperance.errors import InvalidData, InvalidParameter, NumericalFailure
 from temperance.evidence.populations import judge
 from tests.inference.monte_carlo import tiny
 
-SMALL = tp.SMC(particles=64, populations=8)
+SMALL = tp.SMC(particles=64, populations=8, reference="prior")
 
 
 @cache
@@ -45,7 +45,7 @@ def test_draws_are_of_the_posterior() -> None:
 @pytest.mark.parametrize("ladder", [None, (0.0, 0.03, 0.2, 0.5, 1.0)], ids=["adaptive", "fixed"])
 def test_the_evidence_is_unbiased(ladder: Any) -> None:
     """The mean of the evidence itself, over 64 runs of 8 independent populations of few particles."""
-    method = tp.SMC(particles=16, populations=8, ladder=ladder)
+    method = tp.SMC(particles=16, populations=8, ladder=ladder, reference="prior")
     runs = [tp.fit(tiny.MODEL, tiny.X, method, seed=seed) for seed in range(64)]
     found = np.concatenate([np.exp(run.details["log_evidences"] - tiny.LOG_EVIDENCE) for run in runs])
     assert found.std() > 0.2  # few particles: the log of one estimate would be visibly too low
@@ -86,7 +86,7 @@ def test_a_fit_can_be_the_start() -> None:
 def test_populations_that_disagree_claim_no_bracket() -> None:
     """The galaxies from a prior much wider than they are: some populations find a mode that others miss."""
     prior = tp.NormalWishart(mean=[0.0], pseudo_count=0.01, dof=2.0, scatter=[[0.22]])
-    method = tp.SMC(particles=16, populations=8)
+    method = tp.SMC(particles=16, populations=8, reference="prior")
     fit = tp.fit(tp.GaussianMixture(3, prior=prior), tp.datasets.load("galaxy"), method, seed=0)
     assert fit.bracket is None and not fit.converged
     assert any("disagree" in note for note in fit.notes)
@@ -97,6 +97,8 @@ def test_each_doubt_is_told() -> None:
     forward = rng.normal(-0.005, 0.1, (16, 200, 1))
     backward = rng.normal(0.005, 0.1, (16, 200, 1))
     fine = judge(forward, backward, -3.0)
+    refuted = judge(forward, backward, -3.0, lambda: [("the bound of VB", -2.0)])
+    assert refuted.bracket is None and "is a lower bound and lies above the estimate" in refuted.doubts[0]
     assert fine.doubts == () and fine.bracket is not None
     assert fine.bracket[0] < -3.0 < fine.bracket[1]
     two_modes = forward + np.repeat([0.0, 2.0], 8)[:, None, None]
@@ -107,7 +109,7 @@ def test_each_doubt_is_told() -> None:
 
 @pytest.mark.slow
 def test_too_few_temperatures_jump_to_the_posterior() -> None:
-    method = tp.SMC(particles=64, populations=8, temperatures=3, effective=0.99)
+    method = tp.SMC(particles=64, populations=8, temperatures=3, effective=0.99, reference="prior")
     fit = tp.fit(tiny.MODEL, tiny.X, method, seed=0)
     assert len(fit.details["ladder"]) == 3 and fit.details["ladder"][-1] == 1.0
     assert fit.standard_error is not None
