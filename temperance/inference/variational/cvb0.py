@@ -64,7 +64,7 @@ class Assignments(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class CVB0(Method):
-    """At most `passes` (200) over the corpus, of a topic model, mixture, hidden Markov model or graph with discrete latents.
+    """At most `passes` (200) over the corpus, for topic models, mixtures, hidden Markov models and discrete graphs.
 
     For topics all but the last ten passes (half, if priors are learned) are a collapsed Gibbs sampler's, whose last
     draws are where the collapsed updates start from. Small corpora, fractional counts and fewer than 40 passes have
