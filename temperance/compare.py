@@ -16,7 +16,7 @@ from .comparison.comparison import NOT_REACHED, Cell, Comparison
 from .comparison.names import Label, log_prior_of, named_methods, named_models, sized
 from .comparison.tasks import Task, firsts_first, fit_tasks, fitted, require_in_memory
 from .errors import InvalidParameter
-from .fit import as_key
+from .fitting import as_key
 from .inference._method import Method
 from .inference.progress import Grid
 from .models import Data, Model

@@ -5,12 +5,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
@@ -20,15 +18,13 @@ from .cards import Card
 from .data.arrays import is_lazy
 from .data.grouping import group_values
 from .data.schema import Schema
-from .data.stream import Stream
 from .data.tables import in_order, schema_of
-from .errors import DamagedFile, InvalidParameter, NumericalFailure, UnsupportedMethod
+from .errors import DamagedFile, InvalidParameter, UnsupportedMethod
 from .evidence.multiplicity import log_multiplicity
-from .inference._method import Method, Run
-from .inference.checkpoint import Checkpoint, checkpoint_of
+from .fitting import as_key, fit_arrays, prepare
+from .inference._method import Method
+from .inference.checkpoint import checkpoint_of
 from .inference.progress import Progress, as_progress
-from .inference.run import run as here
-from .inference.streamed import Streamed, on_one_device, prepare_stream
 from .members import Members
 from .models import Data, Model, Posterior
 from .models._answers import (
@@ -47,7 +43,7 @@ from .models._answers import (
     require,
 )
 from .models._rows import rowwise
-from .numerics.keys import fold_in, make_key
+from .numerics.keys import fold_in
 from .programs import refuse_after_fork
 from .summary import Summary, fit_card, summarise, with_names
 
@@ -342,127 +338,19 @@ def fit(
             apart = runner(engine, model, data, weights, method, seed)
             with one_device():
                 prepared, arrays = prepare(model, data, method, weights, seed)
-                return _fit(prepared, arrays, method, seed, progress, run=apart)
+                return fit_arrays(prepared, arrays, method, seed, progress, run=apart)
         shown = as_progress(progress)
         remote, parts = begin(model, data, method, weights, engine, fold_in(as_key(seed), 2))
         with attended(remote, shown):
             kept = None if checkpoint is None else functools.partial(ClusterCheckpoint, checkpoint, every)
-            return brought_home(remote, _fit(remote, parts, method, seed, shown, kept))
+            return brought_home(remote, fit_arrays(remote, parts, method, seed, shown, kept))
     table = model.as_table(data)
     schema = schema_of(data) if table is None else table.schema
     prepared, arrays = prepare(model, data if table is None else table, method, weights, seed)
     if isinstance(engine, str) and isinstance(arrays, Data):
         arrays = dataclasses.replace(arrays, engine=engine)
     keep = None if checkpoint is None else functools.partial(checkpoint_of, checkpoint, every)
-    return dataclasses.replace(_fit(prepared, arrays, method, seed, progress, keep), schema=schema)
-
-
-def prepare(model: Model, data: Any, method: Method, weights: Any, seed: Any) -> tuple[Model, Any]:
-    """The model as the method sees it, and the data as arrays."""
-    arrays: Any
-    if isinstance(data, Stream):
-        model, arrays = prepare_stream(model, data, method, weights, fold_in(as_key(seed), 2))
-    else:
-        model, arrays = model.prepare(data, weights)
-    if method.row_by_row:
-        arrays = on_one_device(arrays)
-    return method.prepare(model), arrays
-
-
-def arrange(model: Model, arrays: Any, method: Method, seed: Any) -> tuple[Method, Any]:
-    """The method with all that was left open, and the data as it uses them."""
-    complete = method.complete(model, arrays)
-    return complete, complete.arrange(fold_in(as_key(seed), 0), model, arrays)
-
-
-def _fit(
-    model: Model,
-    arrays: Any,
-    method: Method,
-    seed: int | Key[Array, ""],
-    progress: bool | Progress | None,
-    checkpoint: Callable[..., Checkpoint] | None = None,
-    run: Callable[..., Run] = here,
-) -> Fit:
-    """The model and the data as the method sees them; all that is left is to run it."""
-    started = time.perf_counter()
-    complete, arrays = arrange(model, arrays, method, seed)
-    keep = None if checkpoint is None else checkpoint(model, method, arrays, as_key(seed))
-    done = run(complete, model, arrays, as_key(seed), as_progress(progress), checkpoint=keep)
-    result: Any = None
-    failure: NumericalFailure | None = None
-    try:
-        result = complete.result(model, arrays, done)
-    except NumericalFailure as error:
-        if done.interrupted or run is not here:
-            raise
-        failure = error
-
-    interrupted = done.interrupted
-
-    def again(states: Any, steps: int) -> Run:
-        nonlocal interrupted
-        shorter = dataclasses.replace(complete, max_iter=steps)  # type: ignore[call-arg]
-        more = here(shorter, model, arrays, as_key(seed), Progress(False), states)
-        interrupted = interrupted or more.interrupted
-        return more
-
-    began = time.perf_counter()
-    try:
-        result = result and complete.improve(fold_in(as_key(seed), 1), model, arrays, result, again)
-    except KeyboardInterrupt:
-        interrupted = True
-    others = () if interrupted or run is not here else complete.instead(model, result)
-    closer = _closer(others, model, arrays, seed, progress, needed=failure is not None)
-    if closer is not None:
-        note = f"{method.name} found no way from the prior, so this is by {closer.method.name} from the best fits of VB"
-        seconds = time.perf_counter() - started
-        return dataclasses.replace(closer, method=method, seconds=seconds, notes=(*closer.notes, note))
-    if failure is not None:
-        raise failure
-    if interrupted:
-        result = result._replace(converged=False)
-    seconds = done.seconds + time.perf_counter() - began
-    if result.log_evidence is not None and not np.isfinite(result.log_evidence):
-        raise NumericalFailure(
-            f"{method.name} ended with a log evidence of {result.log_evidence}; try a less extreme prior"
-        )
-    kept = arrays.sample if isinstance(arrays, Streamed) else arrays
-    return Fit(
-        model=model,
-        method=method,
-        log_evidence=result.log_evidence,
-        bracket=result.bracket,
-        history=result.history,
-        converged=result.converged,
-        seconds=seconds,
-        seed=seed,
-        state=result.state,
-        data=kept,
-        details={"engine": done.engine} | dict(result.details),
-        notes=(*model.notes(kept), *result.notes, *((keep.failure,) if keep is not None and keep.failure else ())),
-        interrupted=interrupted,
-    )
-
-
-def _closer(
-    others: tuple[Method, ...], model: Model, arrays: Any, seed: Any, progress: Any, needed: bool
-) -> Fit | None:
-    """The first of these methods that converges; none, or the last if a fit is `needed`, where none does."""
-    found = None
-    for other in others:
-        try:
-            found = _fit(other.prepare(model), arrays, other, seed, progress)
-        except (NumericalFailure, UnsupportedMethod):  # VB, from whose optima they begin, is not for every model
-            continue
-        if found.converged:
-            return found
-    return found if needed else None
-
-
-def refit(fit: Fit, method: Method, seed: Any, model: Model | None = None) -> Fit:
-    """A fit to the arrays of another one, by any method, of its model or of one of the same form."""
-    return _fit(method.prepare(fit.model if model is None else model), fit.data, method, seed, False)
+    return dataclasses.replace(fit_arrays(prepared, arrays, method, seed, progress, keep), schema=schema)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -478,12 +366,3 @@ def load(path: str | os.PathLike[str]) -> Any:
         if found.log_evidence is not None and not np.isfinite(found.log_evidence):  # in files of version 0.1
             object.__setattr__(found, "log_evidence", None)
     return value
-
-
-def as_key(seed: Any) -> Key[Array, ""]:
-    """A JAX key from an integer or a key."""
-    if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
-        return seed
-    if isinstance(seed, int | np.integer) and not isinstance(seed, bool) and -(2**63) <= seed < 2**63:
-        return make_key(int(seed))
-    raise InvalidParameter(f"seed must be a whole number (of 64 bits) or a JAX key, got {seed!r}")

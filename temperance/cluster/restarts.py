@@ -113,7 +113,7 @@ def _result(future: Any) -> Run:
 
 def _some(shared: tuple[Model, Any, Any], method: Method, seed: Any, which: slice) -> Run:
     """On a worker: everything as in one process, but only these restarts."""
-    from ..fit import arrange, as_key, prepare
+    from ..fitting import arrange, as_key, prepare
 
     model, data, weights = shared
     with one_device(), kernels if isinstance(model, LDA) else contextlib.nullcontext():

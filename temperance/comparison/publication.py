@@ -14,7 +14,8 @@ import numpy as np
 from ..errors import NumericalFailure, UnsupportedMethod
 from ..evidence.optima import CLOSE, LOOSE
 from ..families import Beta, Dirichlet, Gamma, Independent, IsotropicNormalGamma, NormalGamma, NormalWishart, Product
-from ..fit import Fit, _fit
+from ..fit import Fit
+from ..fitting import fit_arrays
 from ..inference.point.em import EM
 from ..models._answers import Profiling, require
 
@@ -148,7 +149,7 @@ def _maximum(fit: Fit, restarts: int) -> tuple[float, np.ndarray] | None:
         few = small_mixture.suits(model, fit.data, restarts)
         return small_likelihood.maximum_likelihood(model, fit.data, q, restarts if few else 0)
     try:
-        best = _fit(model, fit.data, EM(prior=False, restarts=restarts), fit.seed, False)
+        best = fit_arrays(model, fit.data, EM(prior=False, restarts=restarts), fit.seed, False)
     except NumericalFailure:
         return None
     shares = np.asarray(model.responsibilities(best.state, fit.data.values))[:size]

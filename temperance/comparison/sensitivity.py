@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import NumericalFailure, UnsupportedMethod
 from ..families._family import Family
-from ..fit import refit
+from ..fitting import refit
 
 if TYPE_CHECKING:
     from .comparison import Cell, Comparison

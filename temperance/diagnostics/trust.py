@@ -37,7 +37,7 @@ class Diagnosis(NamedTuple):
 
 def diagnose(fit: Fit, seed: Any = 0, seconds: float = 60.0) -> Diagnosis:
     """See `Fit.diagnose`."""
-    from ..fit import as_key
+    from ..fitting import as_key
 
     if not isinstance(fit.state, Posterior):
         raise UnsupportedMethod(
@@ -77,7 +77,7 @@ def _gap(fit: Fit, low: float, high: float) -> float:
 
 def _weighed(fit: Fit, key: Any, ends: float) -> Any:
     """Importance sampling from the fit and from every optimum that restarts find, so that a mode it misses is seen."""
-    from ..fit import refit
+    from ..fitting import refit
     from ..inference.monte_carlo.importance import ImportanceSampling
 
     if fit.model.local_groups or time.perf_counter() >= ends:
@@ -97,7 +97,7 @@ def _interval(weighed: Any) -> Interval | None:
 
 def _annealed(fit: Fit, key: Any, ends: float, enough: bool) -> Interval | None:
     """The bracket of AIS, which it withholds where something speaks against it; then more temperatures are tried."""
-    from ..fit import refit
+    from ..fitting import refit
     from ..inference.monte_carlo.annealed_importance import AIS
 
     temperatures, took = 100, 0.0

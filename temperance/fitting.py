@@ -1,0 +1,149 @@
+"""How a fit is made: model and data as the method sees them, the run, its result, and another way where that failed."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from .data.stream import Stream
+from .errors import InvalidParameter, NumericalFailure, UnsupportedMethod
+from .inference._method import Method, Run
+from .inference.checkpoint import Checkpoint
+from .inference.progress import Progress, as_progress
+from .inference.run import run as here
+from .inference.streamed import Streamed, on_one_device, prepare_stream
+from .models import Model
+from .numerics.keys import fold_in, make_key
+
+if TYPE_CHECKING:
+    from .fit import Fit
+
+
+def prepare(model: Model, data: Any, method: Method, weights: Any, seed: Any) -> tuple[Model, Any]:
+    """The model as the method sees it, and the data as arrays."""
+    arrays: Any
+    if isinstance(data, Stream):
+        model, arrays = prepare_stream(model, data, method, weights, fold_in(as_key(seed), 2))
+    else:
+        model, arrays = model.prepare(data, weights)
+    if method.row_by_row:
+        arrays = on_one_device(arrays)
+    return method.prepare(model), arrays
+
+
+def arrange(model: Model, arrays: Any, method: Method, seed: Any) -> tuple[Method, Any]:
+    """The method with all that was left open, and the data as it uses them."""
+    complete = method.complete(model, arrays)
+    return complete, complete.arrange(fold_in(as_key(seed), 0), model, arrays)
+
+
+def fit_arrays(
+    model: Model,
+    arrays: Any,
+    method: Method,
+    seed: int | Key[Array, ""],
+    progress: bool | Progress | None,
+    checkpoint: Callable[..., Checkpoint] | None = None,
+    run: Callable[..., Run] = here,
+) -> Fit:
+    """The model and the data as the method sees them; all that is left is to run it."""
+    from .fit import Fit
+
+    started = time.perf_counter()
+    complete, arrays = arrange(model, arrays, method, seed)
+    keep = None if checkpoint is None else checkpoint(model, method, arrays, as_key(seed))
+    done = run(complete, model, arrays, as_key(seed), as_progress(progress), checkpoint=keep)
+    began = time.perf_counter()
+    result, interrupted, failure = _concluded(complete, model, arrays, seed, done, alone=run is here)
+    others = () if interrupted or run is not here else complete.instead(model, result)
+    closer = _closer(others, model, arrays, seed, progress, needed=failure is not None)
+    if closer is not None:
+        note = f"{method.name} found no way from the prior, so this is by {closer.method.name} from the best fits of VB"
+        seconds = time.perf_counter() - started
+        return dataclasses.replace(closer, method=method, seconds=seconds, notes=(*closer.notes, note))
+    if failure is not None:
+        raise failure
+    kept = arrays.sample if isinstance(arrays, Streamed) else arrays
+    return Fit(
+        model=model,
+        method=method,
+        log_evidence=result.log_evidence,
+        bracket=result.bracket,
+        history=result.history,
+        converged=result.converged and not interrupted,
+        seconds=done.seconds + time.perf_counter() - began,
+        seed=seed,
+        state=result.state,
+        data=kept,
+        details={"engine": done.engine} | dict(result.details),
+        notes=(*model.notes(kept), *result.notes, *((keep.failure,) if keep is not None and keep.failure else ())),
+        interrupted=interrupted,
+    )
+
+
+def _concluded(
+    method: Method, model: Model, arrays: Any, seed: Any, done: Run, alone: bool
+) -> tuple[Any, bool, NumericalFailure | None]:
+    """The method's result, improved where it can be, whether Ctrl-C cut it short, and why there is no result."""
+    interrupted = done.interrupted
+
+    def again(states: Any, steps: int) -> Run:
+        nonlocal interrupted
+        shorter = dataclasses.replace(method, max_iter=steps)  # type: ignore[call-arg]
+        more = here(shorter, model, arrays, as_key(seed), Progress(False), states)
+        interrupted = interrupted or more.interrupted
+        return more
+
+    result: Any = None
+    try:
+        result = method.result(model, arrays, done)
+        result = method.improve(fold_in(as_key(seed), 1), model, arrays, result, again)
+    except KeyboardInterrupt:
+        if result is None:
+            raise
+        interrupted = True
+    except NumericalFailure as error:
+        if result is not None or interrupted or not alone:
+            raise
+        return None, interrupted, error
+    if result.log_evidence is not None and not np.isfinite(result.log_evidence):
+        raise NumericalFailure(
+            f"{method.name} ended with a log evidence of {result.log_evidence}; try a less extreme prior"
+        )
+    return result, interrupted, None
+
+
+def _closer(
+    others: tuple[Method, ...], model: Model, arrays: Any, seed: Any, progress: Any, needed: bool
+) -> Fit | None:
+    """The first of these methods that converges; none, or the last if a fit is `needed`, where none does."""
+    found = None
+    for other in others:
+        try:
+            found = fit_arrays(other.prepare(model), arrays, other, seed, progress)
+        except (NumericalFailure, UnsupportedMethod):  # VB, from whose optima they begin, is not for every model
+            continue
+        if found.converged:
+            return found
+    return found if needed else None
+
+
+def refit(fit: Fit, method: Method, seed: Any, model: Model | None = None) -> Fit:
+    """A fit to the arrays of another one, by any method, of its model or of one of the same form."""
+    return fit_arrays(method.prepare(fit.model if model is None else model), fit.data, method, seed, False)
+
+
+def as_key(seed: Any) -> Key[Array, ""]:
+    """A JAX key from an integer or a key."""
+    if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
+        return seed
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool) and -(2**63) <= seed < 2**63:
+        return make_key(int(seed))
+    raise InvalidParameter(f"seed must be a whole number (of 64 bits) or a JAX key, got {seed!r}")
