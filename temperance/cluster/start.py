@@ -68,7 +68,7 @@ def _begin(model: Model, method: Any, session: Session, key: Key[Array, ""]) -> 
     model, sample = _complete(model, session, options, counts, about, key)
     model = method.prepare(model)
     places = np.asarray(sorted(counts), dtype=np.int64)
-    rows = np.asarray([counts[place] for place in places], dtype=np.float64)
+    rows = np.asarray([counts[place] for place in sorted(counts)], dtype=np.float64)
     wrapped = Distributed(model, sample, rows, places, session.number)
     session.begin(model, counts, about.size, block_rows(sample), wrapped.walks)
     return wrapped, Data(Numbers(jnp.asarray(places)), jnp.asarray(rows), about.rows)

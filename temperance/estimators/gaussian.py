@@ -106,7 +106,7 @@ class BayesianGaussianMixture(BatchedMixture):
             "full": (np.eye(d), (d, d), usual_spread),
             "tied": (np.eye(d), (d, d), usual_spread),
             "diag": (np.ones(d), (d,), variances),
-            "spherical": (np.ones(()), (), variances.mean()),
+            "spherical": (np.ones(()), (), np.asarray(variances.mean())),
         }[self.covariance_type]
         if self.covariance_prior is not None:
             spread = np.asarray(self.covariance_prior, dtype=float)

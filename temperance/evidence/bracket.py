@@ -26,7 +26,7 @@ def riemann(tempered: Tempered) -> tuple[Estimate, Estimate]:
     width = np.diff(tempered.betas)
 
     def total(part: slice) -> Estimate:
-        return linearised(tempered.log_start + averages[part] @ width, centred[:, part] @ width)
+        return linearised(tempered.log_start + float(averages[part] @ width), centred[:, part] @ width)
 
     return total(slice(None, -1)), total(slice(1, None))
 

@@ -11,6 +11,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
+_SETTINGS: Any = jax.config  # whose names only the newest JAX declares
 _LEAST = 256  # rows a device: with fewer, the devices would wait for each other longer than they work
 
 
@@ -21,7 +22,7 @@ def one_device() -> contextlib.AbstractContextManager[Any]:
 
 def devices_for(rows: int) -> int:
     """Over how many devices so many rows are spread: all local ones, or the one that JAX is told to use."""
-    if jax.config.jax_default_device is not None:  # type: ignore[attr-defined]
+    if _SETTINGS.jax_default_device is not None:
         return 1
     count = jax.local_device_count()
     return count if rows >= count * _LEAST else 1

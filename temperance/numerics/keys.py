@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
+_SETTINGS: Any = jax.config  # whose names only the newest JAX declares
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 
@@ -32,7 +33,7 @@ def fold_in(key: Key[Array, ""], number: int) -> Key[Array, ""]:
 
 def split(key: Key[Array, ""], count: int, which: slice = slice(None)) -> Key[Array, " n"]:
     """`jax.random.split(key, count)[which]` of one key, outside compiled code."""
-    if not _is_threefry(key) or not jax.config.jax_threefry_partitionable:  # type: ignore[attr-defined]
+    if not _is_threefry(key) or not _SETTINGS.jax_threefry_partitionable:
         return jax.random.split(key, count)[which]
     low = np.arange(count, dtype=np.uint32)
     return wrap(np.stack(_threefry(_data(key), np.zeros_like(low), low), axis=-1)[which])
@@ -59,7 +60,7 @@ def uniforms(keys: np.ndarray, count: int) -> np.ndarray:
 
 def _is_threefry(key: Key[Array, ""] | None = None) -> bool:
     if key is None:
-        return jax.config.jax_default_prng_impl == "threefry2x32"  # type: ignore[attr-defined]
+        return _SETTINGS.jax_default_prng_impl == "threefry2x32"
     return str(jax.random.key_impl(key)) in ("threefry2x32", "fry")
 
 

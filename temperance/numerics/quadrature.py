@@ -85,4 +85,4 @@ def gaussian_expectation(
 ) -> Float[Array, " n"]:
     """E[function(a)] under N(μ, v), by Gauss–Hermite quadrature."""
     a = mean[None] + jnp.sqrt(variance)[None] * _HERMITE[:, None]
-    return (_HERMITE_WEIGHTS / _HERMITE_WEIGHTS.sum()) @ function(a)
+    return jnp.asarray(_HERMITE_WEIGHTS / _HERMITE_WEIGHTS.sum()) @ function(a)

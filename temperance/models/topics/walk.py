@@ -183,7 +183,8 @@ def _ascend(
 
 def _fused_suits(topics: int) -> bool:
     """On one NVIDIA GPU that Triton compiles for, at numbers of topics that were measured."""
-    alone = jax.local_device_count() == 1 and jax.config.jax_default_device is None  # type: ignore[attr-defined]
+    settings: Any = jax.config  # whose names only the newest JAX declares
+    alone = jax.local_device_count() == 1 and settings.jax_default_device is None
     if jax.default_backend() != "gpu" or not alone or not 16 <= topics <= 1024 or not _has_triton():
         return False
     device = jax.local_devices()[0]
