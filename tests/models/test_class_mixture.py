@@ -188,7 +188,7 @@ def test_the_kinds_of_the_tiny_table_are_those_asked_for():
 
 
 def test_classes_have_the_same_letters_in_the_table_and_in_membership():
-    fit = tp.fit(tp.ClassMixture(3), FRAME, VB)
+    fit = tp.fit(tp.ClassMixture(3, kinds={"income": "real"}), FRAME, VB)
     table, found = fit.columns(), fit.membership(FRAME)
     assert table["class"] == ["A", "B", "C"] and table["data"] == sorted(table["data"], reverse=True)
     shares = np.stack([found[f"probability of {name}"] for name in table["class"]], axis=1)
