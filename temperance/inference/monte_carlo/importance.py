@@ -86,7 +86,7 @@ class ImportanceSampling(Method):
         """The posteriors to propose from: the given one and every other optimum that restarts of VB find; what weighs
         them; and the highest bound of VB. A mode that the given fit has missed cannot be seen in its own weights."""
         done = search(model, data, SEARCHES)
-        chosen = distinct(done.bounds)[:OPTIMA]
+        chosen = distinct(done.bounds + float(model.log_unit(data)))[:OPTIMA]
         found = [state_of(done.states, restart).blocks for restart in chosen]
         bounds = done.bounds[chosen]
         lower = float(bounds[0])
