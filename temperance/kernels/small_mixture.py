@@ -31,7 +31,7 @@ from ..families import (
 )
 from ..models._blocks import Posterior
 from ..models.mixture.columns import ColumnsPair
-from ..models.mixture.finite import log_unit
+from ..models.mixture.occupancy import log_unit
 from ..models.mixture.starts import COOLING
 from ..numerics.host import digamma, log_gamma
 from ..numerics.keys import hashes, is_host, uniforms

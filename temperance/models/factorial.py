@@ -32,7 +32,7 @@ from ..families import (
     MatrixNormalGammaVector,
 )
 from ..families._family import Family
-from ..numerics.linalg import cholesky, quadratic_form
+from ..numerics.binary import all_states, log_states, quadratic
 from ..numerics.special import LOG_2PI, log_gamma, log_mix, safe_log
 from ._about import FACTOR, Symmetry, Words, one_set
 from ._answers import Decomposing, Labelled, Predicting
@@ -329,13 +329,13 @@ class FactorialMixture(Labelled, Decomposing, Predicting, Model):
         lengths = jnp.sum(jnp.square(x), axis=1)[:, None] + jnp.sum(jnp.square(centre), axis=1)[None]
         distance = jnp.maximum(lengths - 2.0 * x @ centre.T, 0.0)
         if isinstance(block, MatrixNormalGamma):
-            spread = block.scatter * (1.0 + _quadratic(block.pseudo_inputs, states))[None]
+            spread = block.scatter * (1.0 + quadratic(block.pseudo_inputs, states))[None]
             half = 0.5 * block.dof
             constant = log_gamma(half + 0.5 * d) - log_gamma(half) - 0.5 * d * jnp.log(jnp.pi * spread)
             return constant - (half + 0.5 * d) * jnp.log1p(distance / spread)
         variance = jnp.broadcast_to(1.0 / precision, states.shape[:1])
         if isinstance(block, MatrixNormal):
-            variance = variance + _quadratic(block.precision, states)
+            variance = variance + quadratic(block.precision, states)
         return -0.5 * (distance / variance[None] + d * (jnp.log(variance)[None] + LOG_2PI))
 
     def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
@@ -404,21 +404,6 @@ def sweep_draws(
         return z.at[k].set(on.astype(z.dtype))
 
     return jax.lax.fori_loop(0, size, update, z.T).T
-
-
-def all_states(k: int) -> Float[Array, "s k"]:
-    return jnp.asarray((np.arange(2**k)[:, None] >> np.arange(k)) & 1, dtype=jnp.float64)
-
-
-def log_states(on: Float[Array, " k"], off: Float[Array, " k"], states: Float[Array, "s k"]) -> Float[Array, " s"]:
-    """log p(z) of each state."""
-    return states @ on + (1.0 - states) @ off
-
-
-def _quadratic(precision: Float[Array, "k k"], states: Float[Array, "s k"]) -> Float[Array, " s"]:
-    """zᵀ precision⁻¹ z of each state."""
-    factor = cholesky(precision)
-    return quadratic_form(jnp.broadcast_to(factor[None], (states.shape[0], *factor.shape)), states)
 
 
 def _rows(data: Any) -> tuple[np.ndarray, tuple[int, ...]]:

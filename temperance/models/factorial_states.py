@@ -14,12 +14,13 @@ from jaxtyping import Array, Float, Key
 
 from ..families import MatrixNormalGammaVector
 from ..families._family import Family
+from ..numerics.binary import all_states, log_states
 from ..numerics.latents import sum_out
 from ._blocks import means
 from ._data import Data
 from ._factors import Factored, Factors, LinearTerms, exact_prior, written_out
 from ._model import Conditional, Group, Means, Posterior, Powers, column
-from .factorial import Activation, FactorialMixture, all_states, log_states
+from .factorial import Activation, FactorialMixture
 
 
 class SummedFactorialMixture(FactorialMixture, Factored):

@@ -43,9 +43,10 @@ from .._data import Data, Stochastic, bucket, over_blocks
 from .._factors import Factored, Factors
 from .._model import Conditional, Means, Posterior, Powers, column
 from ..linear.answers import Forecast
-from ..mixture.finite import Mixture, log_unit
+from ..mixture.finite import Mixture
 from ..mixture.heat import pair_volume, seen_numbers
 from ..mixture.likelihoods import pair_log_base
+from ..mixture.occupancy import log_unit
 from .answers import by_sequence, decoded, expected_steps, filtered, forecast, smoothed
 from .factors import StepTerms, step_factors
 from .steps import (
@@ -70,10 +71,9 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
 
     `emission` is the distribution of the data in a state: a name ("gaussian", "diagonal", "spherical", "poisson",
     "bernoulli", "categorical", "multinomial") or a conjugate `Pair`; `prior` is its conjugate family, by default weakly
-    informative from the data's scale. `concentration` is the Dirichlet parameter of each row of the transition matrix
-    (one number, or a matrix), `sticky` is added to its diagonal, `initial_concentration` is that of the first state.
-    `missing` and `init` are those of `Mixture`; `init` may also be a draw to begin at, as `fit.posterior` names its
-    blocks: {"initial": …, "transitions": …, "emissions": …}.
+    informative on the data's scale. `concentration` is the Dirichlet parameter of each row of the transition matrix
+    (a number or a matrix), `sticky` is added to its diagonal, `initial_concentration` is that of the first state.
+    `missing` and `init` are those of `Mixture`; `init` may also be a draw, as `fit.posterior` names its blocks.
 
     Stochastic methods draw whole sequences, or, where one is longer than `window` steps, windows of that length with
     `burn_in` steps on either side. `engine` says what runs along the sequences: "host" (Numba, for the CPU), "device"

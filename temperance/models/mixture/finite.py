@@ -18,10 +18,9 @@ from jaxtyping import Array, ArrayLike, Float, Key
 
 from ..._arguments import check_choice, check_count
 from ...data import Table, as_matrix, as_weights, checked, column_moments
-from ...errors import InvalidData, InvalidParameter
+from ...errors import InvalidData
 from ...families import Dirichlet, GaussianWithMissing, Independent, Pair, Point, Product, ProductPair
 from ...families._family import Family
-from ...families._parameters import parameters, require_concentration
 from ...families.describe import describe
 from ...families.translate import location_width, translate, translate_draw
 from ...numerics.latents import sum_out
@@ -36,8 +35,17 @@ from .._normaliser import Normaliser
 from .._tempering import Heated
 from .columns import ColumnsPair, profile_of
 from .heat import DISCRETE, GAUSSIAN, heated_mixture, mixture_normaliser, one_pair, pair_volume, seen_numbers
-from .likelihoods import as_pair, axes_of, log_known_weights, match_rows, pair_log_base, require_conjugate, stack_prior
-from .occupancy import occupancy
+from .likelihoods import (
+    as_pair,
+    axes_of,
+    log_known_weights,
+    match_rows,
+    pair_log_base,
+    require_conjugate,
+    stack_prior,
+    weights_prior,
+)
+from .occupancy import log_unit, occupancy
 from .profiles import Profiles, profiles
 from .starts import Start, as_start, kind_of_restart, label_messages, match_start, start_labels
 
@@ -46,10 +54,9 @@ class Mixture(Profiling, Predicting, Enumerable):
     """A mixture of `n_components` distributions of one kind.
 
     `likelihood` is a name ("gaussian", "diagonal", "spherical", "poisson", "bernoulli", "categorical", "multinomial",
-    or "columns" for tables of mixed columns) or a conjugate `Pair`; `prior` is its conjugate family (shared by all
-    components unless it has a batch axis of that length), by default weakly informative from the data's scale.
-    `concentration` is the Dirichlet parameter of the weights, or `weights="point"` estimates them (the
-    automatic-relevance variant), or `weights` are known numbers that sum to one.
+    or "columns" for tables of mixed columns) or a conjugate `Pair`; `prior` its conjugate family (shared, or one per
+    component), by default weakly informative on the data's scale. `concentration` is the Dirichlet parameter of the
+    weights; `weights="point"` estimates them (automatic relevance), or they are known numbers that sum to one.
     """
 
     prior: dict[str, Family | Conditional]
@@ -85,21 +92,10 @@ class Mixture(Profiling, Predicting, Enumerable):
         self.pair = as_pair(likelihood, self.missing, prior)
         self.component_prior = prior
         self.known = None if isinstance(weights, str) else log_known_weights(weights, self.n_components)
-        self.prior = self._weights_prior(concentration, weights) if isinstance(weights, str) else {}
+        self.prior = weights_prior(self.n_components, concentration, weights) if isinstance(weights, str) else {}
         components = prior and stack_prior(prior, self.pair, self.n_components, columns)
         if components is not None:
             self.prior["components"] = components
-
-    def _weights_prior(self, concentration: Any, weights: str) -> dict[str, Family | Conditional]:
-        if check_choice("weights", weights, {"dirichlet": False, "point": True}):
-            return {"weights": Point(Dirichlet(np.ones(self.n_components)))}
-        delta = parameters(concentration=(concentration, 0))[0]
-        require_concentration(concentration=delta)
-        if delta.ndim > 1 or (delta.ndim == 1 and delta.shape[0] != self.n_components):
-            raise InvalidParameter(
-                f"concentration must be one number or {self.n_components} of them, got shape {delta.shape}"
-            )
-        return {"weights": Dirichlet(np.broadcast_to(delta, (self.n_components,)))}
 
     # ---- the model ----------------------------------------------------------------------------------------
 
@@ -326,9 +322,7 @@ class Mixture(Profiling, Predicting, Enumerable):
 
     def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
         """The posterior in the user's coordinates."""
-        if self.shift is None:
-            return blocks
-        return blocks | {"components": translate(blocks["components"], self.shift)}
+        return blocks if self.shift is None else blocks | {"components": translate(blocks["components"], self.shift)}
 
     def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
         if self.shift is None:
@@ -458,13 +452,3 @@ class Mixture(Profiling, Predicting, Enumerable):
         children = {name: p for name, p in self.prior.items() if isinstance(p, Conditional)}
         m = {name: family.mean() for name, family in families.items()} if children else {}
         return families | {name: p.family(p.natural(m)) for name, p in children.items()}
-
-
-def log_unit(model: Mixture, x: Any, weights: Any, xp: Any = jnp) -> Any:
-    """`log_unit` of rows, whose unit is the mean absolute value of each centred column; by NumPy or by JAX."""
-    if model.shift is None:
-        return 0.0
-    x = x[:, : location_width(model._families()["components"])]
-    seen = weights @ ~xp.isnan(x)
-    size = weights @ xp.nan_to_num(xp.abs(x), posinf=0.0) / xp.maximum(seen, 1.0)
-    return xp.sum(xp.where(size > 0.0, seen * xp.log(xp.where(size > 0.0, size, 1.0)), 0.0))

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..._arguments import check_choice
 from ...errors import InvalidData, InvalidParameter
 from ...families import (
     Bernoulli,
@@ -22,13 +23,15 @@ from ...families import (
     IndependentPair,
     Multinomial,
     Pair,
+    Point,
     Poisson,
     ScalarGaussian,
     SphericalGaussian,
     SphericalWithMissing,
 )
-from ...families._parameters import parameters
+from ...families._parameters import parameters, require_concentration
 from ...numerics.place import on_device
+from .._blocks import Conditional
 from .._data import Data, over_blocks
 from .columns import ColumnsPair
 
@@ -142,3 +145,14 @@ def pair_log_base(pair: Pair, data: Data) -> Float[Array, ""] | None:
         return jnp.sum(weights * pair.log_base(rows)), ()
 
     return over_blocks(base, (data.values, data.weights), *data.cuts)[0]
+
+
+def weights_prior(n: int, concentration: Any, weights: str) -> dict[str, Family | Conditional]:
+    """The prior of n weights with this concentration, or of weights at a point."""
+    if check_choice("weights", weights, {"dirichlet": False, "point": True}):
+        return {"weights": Point(Dirichlet(np.ones(n)))}
+    delta = parameters(concentration=(concentration, 0))[0]
+    require_concentration(concentration=delta)
+    if delta.ndim > 1 or (delta.ndim == 1 and delta.shape[0] != n):
+        raise InvalidParameter(f"concentration must be one number or {n} of them, got shape {delta.shape}")
+    return {"weights": Dirichlet(np.broadcast_to(delta, (n,)))}
