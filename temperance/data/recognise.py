@@ -287,7 +287,7 @@ def _numbers_of(raw: Raw, kind: str) -> np.ndarray:
             raise InvalidData(f"column {raw.name!r} is to be {kind}, but holds {_first(raw)!r}")
         raw = raw._replace(numbers=np.array(numbers, dtype=np.float64))
     assert raw.numbers is not None
-    low = {"real": -np.inf, "positive": np.nextafter(0.0, 1.0), "count": 0.0}[kind]
+    low = {"real": -np.inf, "positive": 5e-324, "count": 0.0}[kind]  # the least number above 0
     wrong = (raw.numbers < low) | ((kind == "count") & (raw.numbers != np.round(raw.numbers)) & ~np.isnan(raw.numbers))
     if wrong.any():
         row = int(np.argmax(wrong))

@@ -92,10 +92,13 @@ class Mixture(Profiling, Predicting, Enumerable):
         self.pair = as_pair(likelihood, self.missing, prior)
         self.component_prior = prior
         self.known = None if isinstance(weights, str) else log_known_weights(weights, self.n_components)
-        self.prior = weights_prior(self.n_components, concentration, weights) if isinstance(weights, str) else {}
+        self.prior = self._weights_prior(concentration, weights) if isinstance(weights, str) else {}
         components = prior and stack_prior(prior, self.pair, self.n_components, columns)
         if components is not None:
             self.prior["components"] = components
+
+    def _weights_prior(self, concentration: Any, weights: str) -> dict[str, Family | Conditional]:
+        return weights_prior(self.n_components, concentration, weights)
 
     # ---- the model ----------------------------------------------------------------------------------------
 
@@ -325,9 +328,8 @@ class Mixture(Profiling, Predicting, Enumerable):
         return blocks if self.shift is None else blocks | {"components": translate(blocks["components"], self.shift)}
 
     def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
-        if self.shift is None:
-            return draws
-        return draws | {"components": translate_draw(draws["components"], self.shift)}
+        shift = self.shift
+        return draws if shift is None else draws | {"components": translate_draw(draws["components"], shift)}
 
     def block_from_user(self, name: str, family: Family) -> Family:
         if name != "components":
@@ -337,9 +339,8 @@ class Mixture(Profiling, Predicting, Enumerable):
         return family if self.shift is None else translate(family, -self.shift)
 
     def draws_from_user(self, draws: dict[str, Any]) -> dict[str, Any]:
-        if self.shift is None:
-            return draws
-        return draws | {"components": translate_draw(draws["components"], -self.shift)}
+        shift = self.shift
+        return draws if shift is None else draws | {"components": translate_draw(draws["components"], -shift)}
 
     def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
         """log Σ_k E[π_k] ∫ p(x | θ_k) q(θ_k) dθ_k: a mixture of Student-t densities for Gaussians."""
