@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "requirements.lock"
-EXTRAS = ("parquet", "texts", "dask")  # what users can ask for; tools of the tests are not in it
+EXTRAS = ("parquet", "excel", "texts", "dask")  # what users can ask for; tools of the tests are not in it
 
 
 def project() -> dict[str, Any]:

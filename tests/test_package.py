@@ -60,9 +60,7 @@ def test_the_lock_has_what_is_asked_for_and_the_bill_of_materials_has_the_lock(m
     for each in lock.required():
         assert versions[canonicalize_name(each.name)] in each.specifier, each
     assert all(re.fullmatch(r"[\w.]+", version) for version in versions.values())  # no addresses
-    here = {name: found for name, found in lock.closure().items() if name in versions}
-    if set(here) != set(versions):
-        assert sys.version_info[:2] != (3, 11) or sys.platform != "linux"  # what is needed depends on both
+    here = lock.closure()  # newer releases may need other packages than the locked ones
     monkeypatch.setattr(lock, "locked", lambda: {name: found.version for name, (found, _) in here.items()})
     monkeypatch.setattr(lock, "closure", lambda: here)
     bill = lock.sbom()

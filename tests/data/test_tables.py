@@ -3,6 +3,7 @@
 import datetime
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 
@@ -338,7 +339,7 @@ def test_many_columns_of_one_kind_are_one_line():
 
 
 def test_excel(tmp_path):
-    book = pytest.importorskip("openpyxl").Workbook()
+    book = openpyxl.Workbook()
     second = book.create_sheet("Data")
     for row in [[None, None, None], ["id", "when", "pay (€)"], ["a7", datetime.datetime(2021, 3, 4), 12.5],
                 ["b9", datetime.datetime(2021, 3, 5), None], ["c1", datetime.datetime(2021, 3, 9), 14]]:  # fmt: skip

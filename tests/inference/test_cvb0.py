@@ -269,8 +269,8 @@ def test_wrong_use_is_named(counts: np.ndarray) -> None:
     ]:
         with pytest.raises(InvalidParameter, match=message):
             tp.CVB0(**arguments)
-    with pytest.raises(UnsupportedMethod, match="topic models"):
-        tp.fit(tp.GaussianMixture(2), np.zeros((3, 1)) + np.arange(3)[:, None], tp.CVB0())
+    with pytest.raises(UnsupportedMethod, match="integrates out every parameter"):
+        tp.fit(tp.FactorAnalysis(1), np.arange(12.0).reshape(4, 3) ** 2, tp.CVB0())
     with pytest.raises(UnsupportedMethod, match="learns no priors"):
         tp.fit(tp.LDA(2, learn="document_prior"), counts, tp.CVB0(batch_size=10))
 

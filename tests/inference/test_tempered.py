@@ -228,7 +228,7 @@ def test_what_cannot_be_tempered_says_what_can() -> None:
             r"needs known noise.*tp\.Annealed",
         ),
         (
-            lambda: tp.fit(tp.Mixture(2, "bernoulli"), (x > 0).astype(float), LVT()),
+            lambda: tp.fit(tp.Mixture(2, "poisson"), (x > 0).astype(float), LVT()),
             r"LVT is for Gaussian, Bernoulli.*not for Mixture of Poisson; use",
         ),
         (

@@ -193,6 +193,7 @@ MORE_MODELS = {
         {"height": ROWS[:, 0], "smokes": np.array(["no", "no", "yes", "yes", "no", "yes"])},
     ),
     "StudentMixture": Setup(lambda: tp.StudentMixture(2, degrees=(2.0, 10.0)), ROWS),
+    "HDP": Setup(lambda: tp.HDP(3), TOKENS),
     "StructuralTopics": Setup(
         lambda: tp.StructuralTopics(2, "~ 0 + x", topic_prior=0.6), (TOKENS, {"x": [0.5, -1.0, 2.0]})
     ),

@@ -77,7 +77,7 @@ def heated_mixture(model: Mixture, m: Means, ready: Means, x: Array, power: Floa
     norm, joint, peak = _sums(parts, parts * each.T, parts * peaks[:, None])
     joint, peak = joint / norm, peak / norm
     if discrete:
-        fresh = _discrete_power(model, m, x, joint - peak, parts / norm, power, heat)
+        fresh = _discrete_power(model, m, x, joint - peak, parts / norm[None], power, heat)
     else:
         fresh = expected_power(heat, peak - joint, width, power)
 
