@@ -362,6 +362,12 @@ class ConditionalGraphModel(Regressing, GraphModel):
     def predict(self, q: Any, inputs: Any) -> Any:
         return predict(self, q, inputs)
 
+    def fitted(self, q: Any, data: Data) -> tuple[np.ndarray, np.ndarray]:
+        rows = {name: np.asarray(column)[: data.size] for name, column in data.values.items()}
+        seen = [v.name for v in self.spec.observed]
+        mean = self.predict(q, {name: column for name, column in rows.items() if name not in seen}).mean
+        return rows[seen[0]], mean
+
     def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
         raise UnsupportedMethod(
             "a graph with inputs does not describe them, so it cannot sample new data; fit.predict gives the mean and "

@@ -6,6 +6,7 @@ import importlib.util
 import types
 from typing import Any
 
+import numpy as np
 import pytest
 
 from temperance import estimators
@@ -46,7 +47,8 @@ def found_in(name: str) -> dict[str, Any]:
     if spec is None or spec.loader is None:
         return {}
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with np.errstate():  # they set NumPy's warnings for the whole process
+        spec.loader.exec_module(module)
     ours = {key: getattr(estimators, key) for key in estimators.__all__ if key.endswith("HMM")}
     module.hmm = types.SimpleNamespace(**ours)  # type: ignore[attr-defined]
     return {key: value for key, value in vars(module).items() if key.startswith("Test")}
