@@ -42,12 +42,12 @@ LEFT_OUT: dict[tuple[str, str], str] = {
 
 def found_in(name: str) -> dict[str, Any]:
     """Their classes of tests, with our models in the place of theirs; none if their tests are not installed."""
-    spec = importlib.util.find_spec("hmmlearn.tests")
-    spec = None if spec is None else importlib.util.find_spec(f"hmmlearn.tests.{name}")
-    if spec is None or spec.loader is None:
-        return {}
-    module = importlib.util.module_from_spec(spec)
-    with np.errstate():  # they set NumPy's warnings for the whole process
+    with np.errstate():  # importing them sets NumPy's warnings for the whole process
+        spec = importlib.util.find_spec("hmmlearn.tests")
+        spec = None if spec is None else importlib.util.find_spec(f"hmmlearn.tests.{name}")
+        if spec is None or spec.loader is None:
+            return {}
+        module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     ours = {key: getattr(estimators, key) for key in estimators.__all__ if key.endswith("HMM")}
     module.hmm = types.SimpleNamespace(**ours)  # type: ignore[attr-defined]
