@@ -6,6 +6,7 @@ A card sets no colours: the notebook's theme, light or dark, applies.
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,16 @@ import numpy as np
 
 _WIDE, _HIGH = 180.0, 42.0  # of a picture, in pixels
 _TRACE = ("elbo", "log_evidence", "log_joint", "log_likelihood")  # what a run climbs, the first of these that it has
+
+
+# A terminal obeys control characters, files in UTF-8 cannot hold halves of characters, and marks of direction turn the
+# words around them.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: object) -> str:
+    """Words of a user as they can be shown anywhere."""
+    return _CONTROL.sub("�", str(text))
 
 
 class Card:
@@ -28,6 +39,11 @@ class Card:
         return {"text/plain": repr(self), "text/html": self._card()}
 
 
+def shown(text: object) -> str:
+    """Words of a user in a page."""
+    return html.escape(printable(text))
+
+
 def card(
     title: str,
     lines: Sequence[str] = (),
@@ -36,16 +52,18 @@ def card(
     next_steps: Sequence[str] = (),
 ) -> str:
     """The first row of a table has its headings; next steps are code."""
-    text = "<br>".join(html.escape(line) for line in lines)
+    text = "<br>".join(shown(line) for line in lines)
     rows = "".join(
         "<tr>"
-        + "".join(f'<{tag} style="text-align:right;padding:1px 8px">{html.escape(cell)}</{tag}>' for cell in row)
+        + "".join(
+            f'<{tag} style="text-align:right;padding:1px 8px">{html.escape(printable(cell))}</{tag}>' for cell in row
+        )
         + "</tr>"
         for tag, row in zip(["th", *["td"] * len(table)], table, strict=False)
     )
-    steps = " · ".join(f"<code>{html.escape(step)}</code>" for step in next_steps)
+    steps = " · ".join(f"<code>{shown(step)}</code>" for step in next_steps)
     return (
-        f'<div style="max-width:60em;overflow-x:auto"><strong>{html.escape(title)}</strong>'
+        f'<div style="max-width:60em;overflow-x:auto"><strong>{shown(title)}</strong>'
         + (f'<div style="margin:0.3em 0">{text}</div>' if text else "")
         + (f"<div>{picture}</div>" if picture else "")
         + (

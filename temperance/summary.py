@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .cards import card, trace
+from .cards import card, printable, trace
 from .evidence.optima import distinct
 
 if TYPE_CHECKING:
@@ -17,14 +16,6 @@ if TYPE_CHECKING:
 
 _ROWS = 20  # a longer table is cut
 _LETTERS = 60  # of a name or a cell of a table
-# A terminal obeys control characters, files in UTF-8 cannot hold halves of characters, and marks of direction turn the
-# words around them.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def printable(text: object) -> str:
-    """Words of a user as they can be shown anywhere."""
-    return _CONTROL.sub("�", str(text))
 
 
 class Summary(str):

@@ -11,8 +11,8 @@ MAPS = Path("/proc/self/maps")
 FIRST = 40  # fits that may compile and import
 QUICK = (
     tp.VB(),
-    tp.ParallelTempering(draws=8, warmup=4, replicas=4),
-    tp.AIS(particles=8, temperatures=4),
+    tp.ParallelTempering(draws=8, warmup=4, replicas=4, reference="prior"),
+    tp.AIS(particles=8, temperatures=4, reference="prior"),
 )
 
 

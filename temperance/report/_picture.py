@@ -8,7 +8,7 @@ import io
 import re
 from typing import Any
 
-from ..summary import printable
+from ..cards import printable
 
 _WIDEST = 5.0  # inches
 _HEAVIEST = 200_000  # bytes of SVG; above it a bitmap is smaller and faster

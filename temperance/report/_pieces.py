@@ -6,7 +6,8 @@ import html
 from collections.abc import Callable
 from typing import Any
 
-from ..summary import heading, printable
+from ..cards import printable
+from ..summary import heading
 from ._picture import picture
 
 

@@ -21,7 +21,7 @@ VB = tp.VB(restarts=4, tol=1e-9)
 WARM = (1.0, 1.5, 2.5)
 METHODS = {
     "VB": Setup("variational", "bound", VB),
-    "SVI": Setup("variational", "bound", tp.SVI(batch_size=2, passes=60)),
+    "SVI": Setup("variational", "bound", tp.SVI(batch_size=2, passes=600)),
     "Annealed": Setup("variational", "bound", tp.Annealed(VB, length=10)),
     "VT": Setup("variational", "bound", tp.VT(WARM, VB, length=10)),
     "LVT": Setup("variational", "bound", tp.LVT(WARM, VB, length=10)),

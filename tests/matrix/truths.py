@@ -243,9 +243,9 @@ def generalised(link: str) -> Callable[[Any], float]:
         grid = np.linspace(-11, 11, 441)
         intercept, slope = np.meshgrid(grid, grid, indexing="ij")
         a = intercept[..., None] + slope[..., None] * inputs[:, 0]
-        log_p = LIKELIHOODS[link](a, target).sum(axis=-1) + norm(0.0, np.sqrt(2.0)).logpdf(
-            np.stack([intercept, slope])
-        ).sum(0)
+        with np.errstate(divide="ignore"):  # far from the answers a probability is zero
+            log_p = LIKELIHOODS[link](a, target).sum(axis=-1)
+        log_p = log_p + norm(0.0, np.sqrt(2.0)).logpdf(np.stack([intercept, slope])).sum(0)
         return float(logsumexp(log_p) + 2 * np.log(grid[1] - grid[0]))
 
     return evidence

@@ -53,7 +53,7 @@ def test_units_of_inputs_and_targets(unit, ard):
 @pytest.mark.parametrize("unit", [1e50, 1e100, 1e-100])
 def test_tempering_in_extreme_units(unit):
     """A precision drawn from the prior has a floor: it is relative to the data's unit."""
-    method = tp.ParallelTempering(draws=50, warmup=20, replicas=4)
+    method = tp.ParallelTempering(draws=50, warmup=20, replicas=4, reference="prior")
     model = tp.GaussianMixture(2, covariance="spherical")
     plain, moved = (tp.fit(model, x, method, seed=0) for x in (X, X * unit))
     assert moved.log_evidence + X.size * np.log(unit) == pytest.approx(plain.log_evidence, abs=1e-6)
@@ -72,7 +72,7 @@ METHODS = {
     "Laplace": tp.Laplace(restarts=2, max_iter=20),
     "SVI": tp.SVI(batch_size=8, steps=10),
     "EM": tp.EM(max_iter=10, restarts=2),
-    "ParallelTempering": tp.ParallelTempering(draws=8, warmup=4, replicas=3),
+    "ParallelTempering": tp.ParallelTempering(draws=8, warmup=4, replicas=3, reference="prior"),
     "AIS": tp.AIS(particles=4, temperatures=5),
     "SMC": tp.SMC(particles=16, populations=4),
     "ImportanceSampling": tp.ImportanceSampling(draws=64),

@@ -39,6 +39,6 @@ def test_what_the_size_of_a_model_counts(model: Any, expected: Any) -> None:
 
 def test_articles() -> None:
     documents = tp.fit(tp.LDA(2, engine="device"), [[0, 1, 1], [2, 3], [0, 3]], tp.VB(max_iter=2))
-    assert fit_sentences(documents)[0].startswith("An LDA with 2 topics was fitted to 3 data")
+    assert fit_sentences(documents)[0].startswith("An LDA with 2 topics was fitted to 3 documents")
     mixture = tp.fit(tp.GaussianMixture(1), ROWS, tp.VB(max_iter=2))
     assert fit_sentences(mixture)[0].startswith("A GaussianMixture with 1 component was fitted")

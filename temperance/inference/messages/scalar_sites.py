@@ -236,7 +236,7 @@ def _project_noisy(
     # Where u is integrated out: N(y | u, 1/β)^α is a Gaussian of precision αβ, up to a constant.
     middle = digamma(cavity.shape) - jnp.log(cavity.rate)
     spread = jnp.sqrt(jax.scipy.special.polygamma(1, cavity.shape))
-    log_beta = middle[:, None] + spread[:, None] * jnp.linspace(-_BELOW, _ABOVE, _NODES)
+    log_beta = middle[:, None] + spread[:, None] * jnp.linspace(-_BELOW, _ABOVE, _NODES)[None]
     beta, total = jnp.exp(log_beta), width[:, None] + jnp.exp(-log_beta) / alpha
     log_u = -0.5 * (LOG_2PI + jnp.log(total) + jnp.square(y - mean)[:, None] / total)
     log_u = log_u + 0.5 * (alpha * (log_beta - LOG_2PI) - jnp.log(alpha) - log_beta + LOG_2PI)

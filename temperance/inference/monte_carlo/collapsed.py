@@ -45,7 +45,10 @@ class CollapsedGibbs(Gibbs):
 
     def prepare(self, model: Model) -> Model:
         model = super().prepare(model)
-        return model if isinstance(model, Collapsible) else require_collapsible(self.name, model.summed(), "tp.Gibbs")
+        if isinstance(model, Collapsible):
+            model.as_collapsed()  # refuses topics whose shares have another prior
+            return model
+        return require_collapsible(self.name, model.summed(), "tp.Gibbs")
 
     def complete(self, model: Model, data: Data) -> Any:
         method = super().complete(model, data)

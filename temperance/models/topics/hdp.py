@@ -111,7 +111,7 @@ class HDP(LDA):
         return {name: values[: max(1, self.occupied(q, data))] for name, values in super().table(q, data).items()}
 
     def as_collapsed(self) -> LDA:  # type: ignore[override]
-        raise UnsupportedMethod("CVB0 is for tp.LDA, not for HDP; use tp.VB() or tp.SVI()")
+        raise UnsupportedMethod("collapsed updates are for tp.LDA, not for HDP; use tp.VB() or tp.SVI()")
 
     def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
         raise UnsupportedMethod("tp.VT is for tp.LDA, not for HDP; use tp.Annealed or tp.VB")

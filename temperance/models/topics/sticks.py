@@ -4,7 +4,7 @@
 
 n documents say ⟨s, α⟩ − n A(α) of α, with s = Σ_d E log θ_d and A(α) = Σ_k log Γ(α_k) − log Γ(c). As log Γ(1 + x) is
 convex and 0 at 0, −A(α) ≥ (K − 1) log c + Σ_k log π_k (Hughes, Kim and Sudderth, 2015), with equality at c → 0 and less
-than 0.6 nats a document lost at c = 1. Under this bound the best q(v_k), the other sticks given, is known,
+than 0.6 nats per document lost at c = 1. Under this bound the best q(v_k), the other sticks given, is known,
 
     q(v_k) ∝ v_k^n (1 − v_k)^(γ − 1 + n (K − k)) exp(C_k v_k),
 

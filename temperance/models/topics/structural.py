@@ -164,7 +164,7 @@ class StructuralTopics(LDA, Explaining):
         return dataclasses.replace(corpus, covariates=np.asarray(data.values.design)[: data.size])
 
     def as_collapsed(self) -> Self:
-        raise UnsupportedMethod("CVB0 is for tp.LDA, not for StructuralTopics; use tp.VB() or tp.SVI()")
+        raise UnsupportedMethod("collapsed updates are for tp.LDA, not for StructuralTopics; use tp.VB() or tp.SVI()")
 
     def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
         raise UnsupportedMethod("tp.VT is for tp.LDA, not for StructuralTopics; use tp.Annealed or tp.VB")
