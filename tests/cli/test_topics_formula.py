@@ -32,6 +32,7 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_effects_are_written(table: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     given = ["--topics", "2", "--seeds", str(tmp_path / "seeds.txt"), "--formula", "~ who", "--out", str(out)]

@@ -63,6 +63,7 @@ def test_classes_that_are_certain_give_the_plain_logit_and_plain_means():
     np.testing.assert_allclose(shares.estimate[rows, 0], [(y[x == k] > 2).mean() for k in range(3)], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_overlapping_classes_bias_plain_assignment_and_not_the_corrected_one():
     """7% of rows are classified wrongly. Ten tables of 1,000 rows: the mean error is within three of its standard
     errors (or 0.05), and that of plain assignment is not."""

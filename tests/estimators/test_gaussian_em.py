@@ -65,6 +65,7 @@ def test_a_row_of_weight_two_is_the_same_row_twice_and_holes_are_filled() -> Non
 
 
 # With "tied", which has no prior, a check with more columns than rows has no maximum.
+@pytest.mark.slow
 @pytest.mark.parametrize("covariance", with_slow(["full", "diag", "spherical"], "diag", "spherical"))
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_own_checks(covariance: str) -> None:

@@ -91,6 +91,7 @@ def test_local_blocks_that_are_not_kept_take_no_memory_and_the_bound_still_rises
     assert walked.value.shape == ()
 
 
+@pytest.mark.slow
 def test_a_few_sequences_at_a_time() -> None:
     """The bound is exact: that of the posterior it ends with, and VB cannot raise it."""
     x = [np.array([[1.0], [1], [0], [1]]), np.array([[0.0], [0], [1]]), np.array([[1.0], [0], [0], [0]])]

@@ -29,6 +29,7 @@ def test_without_limits_every_target_is_seen() -> None:
     assert fit.log_evidence == pytest.approx(exact, abs=1e-8)
 
 
+@pytest.mark.slow
 def test_predictive_probabilities_sum_to_one() -> None:
     grades = np.digitize(Y, [0.0, 1.0]).astype(float)
     fit = tp.fit(tp.OrderedRegression([0.0, 1.0]), (X, grades), tp.EP())

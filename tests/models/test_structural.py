@@ -86,6 +86,7 @@ def test_simulated_effects_are_found(fitted):
     assert len(effects.rows()) == 9 and "party[R]" in str(effects)
 
 
+@pytest.mark.slow
 def test_shares_follow_the_covariates(fitted):
     fit, (_, columns), truth = fitted
     effects = fit.effects(draws=100, warmup=50)
@@ -145,6 +146,7 @@ def test_mistakes_are_one_sentence():
         tp.fit(tp.LDA(2), counts, tp.VB(max_iter=2), progress=False).effects()
 
 
+@pytest.mark.slow
 def test_a_fit_by_the_kernels_of_the_host_is_saved(tmp_path):
     counts, columns, _, _ = simulated(3, documents=60, length=20)
     model = tp.StructuralTopics(2, "~ party", engine="host")

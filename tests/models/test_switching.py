@@ -94,6 +94,7 @@ def test_one_regime_and_one_move() -> None:
     assert fit.log_evidence == pytest.approx(gaussian(SERIES, (0,) * 5), abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gap", [False, True])
 def test_annealed_importance_sampling_finds_the_evidence(gap: bool) -> None:
     x = np.where(np.arange(6)[:, None] == 3, np.nan, SERIES) if gap else SERIES
@@ -101,6 +102,7 @@ def test_annealed_importance_sampling_finds_the_evidence(gap: bool) -> None:
     assert abs(fit.log_evidence - every_path(x).log_evidence) < 4 * fit.standard_error < 1.0
 
 
+@pytest.mark.slow
 def test_gibbs_draws_the_transitions_as_they_are_probable() -> None:
     fit = fitted(tp.Gibbs(draws=6000, warmup=200))
     moves = np.asarray(fit.posterior["transitions"]).reshape((-1, 2, 2)).mean(axis=0)

@@ -39,6 +39,7 @@ def chain() -> tuple[tp.HMM, np.ndarray]:
     return model, np.array([[0.0], [2.0], [np.nan], [1.0]])
 
 
+@pytest.mark.slow
 def test_sequences_by_a_sum_over_all_paths_and_data() -> None:
     """Three symbols seen, one step of four missing."""
     model, x = chain()

@@ -50,6 +50,7 @@ def written_out(
     return np.array(gammas), (1 - RATE) * lam + RATE * (eta + statistics), np.array(observed), np.array(energies)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sparse", [0.3, 0.004])
 def test_a_power_for_all(sparse: float) -> None:
     """With a prior of 0.004 a topic that a document does not have is e⁻²⁰⁰ as likely: nothing may be lost by that."""

@@ -33,6 +33,7 @@ def with_evidence(*values: float) -> Comparison:
     return dataclasses.replace(fitted(), cells=tuple(rows))
 
 
+@pytest.mark.slow
 def test_the_runner_up_is_chosen_by_evidence_where_probabilities_underflow() -> None:
     found = with_evidence(-50_000.0, -40_000.0, -1_000.0)
     assert found.probabilities[:2].tolist() == [0.0, 0.0]

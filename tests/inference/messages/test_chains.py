@@ -91,6 +91,7 @@ def test_near_the_sum_over_all_paths(kind: str) -> None:
     assert fitted(0.5, model, x).log_evidence < exact
 
 
+@pytest.mark.slow
 def test_the_derivative_in_the_prior_is_a_difference_of_means() -> None:
     """ln s is stationary in the messages, so that ∂ ln s/∂η₀ = E_q[t] − E_prior[t]."""
     fit = fitted(1.0, chain(), STEPS)

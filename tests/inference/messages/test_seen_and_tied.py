@@ -76,6 +76,7 @@ def test_one_row_with_a_gap_is_exact() -> None:
     assert half.converged and exact - 0.05 < half.log_evidence < exact
 
 
+@pytest.mark.slow
 def test_two_components_with_a_gap() -> None:
     model = with_gaps(2, prior=tp.NormalWishart(**PRIOR))
     exact = evidence_with_one_gap(ROWS, 2)
@@ -124,6 +125,7 @@ def tied(k: int = 2, **options: Any) -> tp.GaussianMixture:
     return tp.GaussianMixture(k, covariance="tied", **{"prior": tp.NormalWishart(**SHARED)} | options)
 
 
+@pytest.mark.slow
 def test_a_shared_covariance() -> None:
     assert isinstance(tied(), tp.GaussianMixture)
     one = fitted(1.0, tied(1), LINE)
