@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidData
+from ..families._parameters import show
 from .errors import PlateMismatch, drawn
 from .spec import Quantity, Spec
 
@@ -59,7 +60,7 @@ def _column(spec: Spec, q: Quantity, value: Any) -> np.ndarray:
     try:
         x = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidData(f"{q.name} must be numeric, got {value!r:.80}") from None
+        raise InvalidData(f"{q.name} must be numeric, got {show(value)}") from None
     event = event_rank(q)
     if x.ndim != len(q.plates) + event:
         wanted = [*q.plates, *(("dimension",) if event else ())]

@@ -144,6 +144,12 @@ def fed(case: Case, value: Any) -> Any:
         return value
     if isinstance(value, np.ndarray) and value.ndim == 2 and value.shape[1] > 1 and value.dtype.names is None:
         return value[:, :-1], value[:, -1]
+    if isinstance(value, list) and value and isinstance(value[0], list):
+        return [row[:-1] for row in value], [row[-1] for row in value]
+    if hasattr(value, "iloc"):
+        return value.iloc[:, :-1], value.iloc[:, -1]
+    if type(value).__module__.startswith("jax"):
+        return value[:, :-1], value[:, -1]
     return value, case.clean[:, -1]
 
 
