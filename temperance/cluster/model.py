@@ -76,7 +76,7 @@ class Distributed(Wrapped):
 
     def kind_of_restart(self, number: int, data: Data) -> str | None:
         """As in one process: by the rows that a start sees, not by the number of partitions."""
-        return self.inner.kind_of_restart(number, self.sample)
+        return super().kind_of_restart(number, self.sample)
 
     def log_unit(self, data: Data) -> Float[Array, ""] | float:
         """Of the sample, whose weights stand for all data."""

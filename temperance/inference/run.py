@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from ..errors import BoundDecreased, NumericalFailure
 from ..families import Family
 from ..models import Data, Model, Way
+from ..models._answers import Restarting
 from ..numerics.keys import split
 from ..numerics.place import on_device
 from ..numerics.threads import one_blas_thread
@@ -80,7 +81,7 @@ def run(
     keys = split(key, getattr(method, "restarts", 1), which)
     numbers = range(getattr(method, "restarts", 1))[which]
     first = data.sample if isinstance(data, Streamed) else data
-    kinds = tuple(filter(None, (model.kind_of_restart(number, first) for number in numbers))) if method.varied else ()
+    kinds = _kinds_of_restarts(model, first, numbers) if method.varied else ()
     strict = which == slice(None) or not method.may_fail  # of a few restarts some may fail, as long as not all do
     # Chunks of a fifth of a second: smooth progress, prompt interruption, no visible cost.
     pace = Pace(budget, tol, 1.0 if progress.silent else 0.2, 1 if isinstance(data, Streamed) else CAPACITY)
@@ -191,6 +192,13 @@ def _closing(pieces: Any) -> Iterator[None]:
         getattr(pieces, "close", lambda: None)()
 
 
+def _kinds_of_restarts(model: Model, data: Data, numbers: range) -> tuple[str, ...]:
+    """How each restart begins, for models whose restarts differ in kind."""
+    if not isinstance(model, Restarting):
+        return ()
+    return tuple(filter(None, (model.kind_of_restart(number, data) for number in numbers)))
+
+
 @program
 def _start(method: Method, model: Model, data: Data, keys: Key[Array, " r"], kinds: tuple[str, ...] = ()) -> Carry:
     """The initial states; with `kinds`, one per restart, restarts of a kind are made side by side."""
@@ -199,6 +207,7 @@ def _start(method: Method, model: Model, data: Data, keys: Key[Array, " r"], kin
     parts, places = [], []
     for kind in dict.fromkeys(kinds):
         places.append(np.flatnonzero(np.array(kinds) == kind))
+        assert isinstance(model, Restarting)
         begin = functools.partial(method.init, model=model.starting(kind), data=data)
         parts.append(jax.vmap(begin)(keys[places[-1]]))
     back = np.argsort(np.concatenate(places))

@@ -17,7 +17,6 @@ from jaxtyping import Array, Float, Int
 from ..families import Gaussian, NormalWishart
 from ..families.dirichlet import DirichletVector
 from ..families.normal_wishart import NormalWishartVector
-from ..inference.messages.projection import LEAST_RATE, MOST_STEPS, TOLERANCE
 from ..models._factors import Blocks, Factors, Natural, Terms
 from ..models.mixture.factors import DirichletWeights, KnownWeights, weights_name
 from ..numerics.threads import in_threads
@@ -52,20 +51,24 @@ def has_kernel(alpha: float, gaussian: bool, terms: Terms, blocks: Blocks) -> bo
 def host_pass(
     alpha: float,
     damping: float,
+    limits: tuple[float, float, float],
     factors: Factors,
     natural: Natural,
     sites: Natural,
     scales: Float[Array, " n"],
     order: Int[Array, " n"],
 ) -> tuple[Natural, Natural, Float[Array, " n"], Int[Array, ""]]:
-    """(natural parameters of q, of the sites, log scales, factors skipped) after one pass."""
+    """(natural parameters of q, of the sites, log scales, factors skipped) after one pass.
+
+    `limits` of the fixed point of one factor: tolerance, most steps, least step length.
+    """
     x, terms = factors.each.statistics.first, factors.terms
     name = weights_name(natural)
     q, messages = _pack(natural, name), _pack(sites, name)
     log_weights = terms.log if isinstance(terms, KnownWeights) else jnp.zeros(q.shape[0])
 
     def call(*given: Any) -> tuple[np.ndarray, ...]:
-        return _call(alpha, damping, name is not None, *given)
+        return _call(alpha, damping, np.array(limits), name is not None, *given)
 
     shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (q, messages, scales, jnp.zeros((), jnp.int64))]
     given = (x, factors.each.log_base, factors.live, order, log_weights, q, messages, scales)
@@ -76,7 +79,7 @@ def host_pass(
 _RANKS = (2, 1, 1, 1, 1, 2, 3, 1)  # of x, log_base, live, order, log_weights, q, sites, scales
 
 
-def _call(alpha: float, damping: float, dirichlet: bool, *given: Any) -> tuple[np.ndarray, ...]:
+def _call(alpha: float, damping: float, limits: np.ndarray, dirichlet: bool, *given: Any) -> tuple[np.ndarray, ...]:
     """Passes side by side: every array has the batch axes (restarts, or data sets), of length one where it is the same
     for all."""
     from .gaussian_messages_kernel import refresh
@@ -91,7 +94,6 @@ def _call(alpha: float, damping: float, dirichlet: bool, *given: Any) -> tuple[n
 
     x, log_base, live, order, log_weights, q, sites, scales = map(rows, given, _RANKS)
     skipped = np.zeros(count, dtype=np.int64)
-    limits = np.array([TOLERANCE, MOST_STEPS, LEAST_RATE])
 
     def work(start: int, stop: int) -> None:
         for i in range(start, stop):

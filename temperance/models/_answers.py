@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import equinox as eqx
 import jax
@@ -275,6 +275,27 @@ class Loading(Decomposing):
     @abstractmethod
     def relative_loadings(self, q: Posterior) -> np.ndarray:
         """The expected loadings (factors, columns), each column in units of its spread."""
+
+
+class Restarting(Module):
+    """Restarts of this model differ in kind."""
+
+    @abstractmethod
+    def kind_of_restart(self, number: int, data: Data) -> str | None:
+        """How the restart of this number begins; None where all begin alike."""
+
+    @abstractmethod
+    def starting(self, kind: str) -> Self:
+        """The model whose `initial` begins in this way."""
+
+
+class Mergeable(Module):
+    """Parts that are alike can be merged."""
+
+    @abstractmethod
+    def merged(self, q: Posterior, data: Data, share: float) -> Posterior | None:
+        """A posterior in which this share of all pairs of parts, the most alike first, is merged. Variational Bayes
+        tries it once it has converged, and keeps it if the bound rises. None where no pair is left."""
 
 
 class Movable(Model):

@@ -85,14 +85,6 @@ class Model(RowAccess, Tempering, Coordinates, Exchangeable, Spoken):
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Any:
         """n data (as in `Data.values`) given a draw of the global blocks."""
 
-    def kind_of_restart(self, number: int, data: Data) -> str | None:
-        """How the restart of this number begins, where restarts differ in kind."""
-        return None
-
-    def starting(self, kind: str) -> Self:
-        """The model whose `initial` begins in this way."""
-        return self
-
     @abstractmethod
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
         """A random start."""
@@ -168,11 +160,6 @@ class Model(RowAccess, Tempering, Coordinates, Exchangeable, Spoken):
     def reparametrised(self, blocks: dict[str, Family], messages: Means, data: Data) -> dict[str, Family]:
         """The blocks in better coordinates: a joint change that raises the bound, made after a group's update."""
         return blocks
-
-    def merged(self, q: Posterior, data: Data, share: float) -> Posterior | None:
-        """A posterior in which a share of all pairs of parts, the most alike, are one each: variational Bayes tries it
-        when it has converged, and keeps it if the bound rises. None where there is no such pair."""
-        return None
 
     # ---- for people: what only some models can answer is in `_answers.py` -----------------------------------
 

@@ -8,12 +8,12 @@ import equinox as eqx
 from jaxtyping import Array, ArrayLike, Float, Key
 
 from ..families._family import Family
-from ._answers import Predicting
+from ._answers import Predicting, Restarting
 from ._data import Data, Stochastic
 from ._model import Conditional, Group, Means, Model, Posterior, Powers, Way
 
 
-class Wrapped(Model, Predicting):
+class Wrapped(Model, Predicting, Restarting):
     """`inner`, with some of it done otherwise. It is complete: its data are prepared already."""
 
     inner: eqx.AbstractVar[Any]
@@ -70,7 +70,7 @@ class Wrapped(Model, Predicting):
         return self.inner.simulate(key, draws, n)
 
     def kind_of_restart(self, number: int, data: Data) -> str | None:
-        return self.inner.kind_of_restart(number, data)
+        return self.inner.kind_of_restart(number, data) if isinstance(self.inner, Restarting) else None
 
     def starting(self, kind: str) -> Self:
         return eqx.tree_at(lambda model: model.inner, self, self.inner.starting(kind))

@@ -23,6 +23,7 @@ from ...models._factors import Blocks, Natural, Terms, is_proper, log_normaliser
 TOLERANCE = 1e-10  # relative change of the natural parameters at which the fixed point is reached
 MOST_STEPS = 1000
 LEAST_RATE = 0.05
+LIMITS = (TOLERANCE, MOST_STEPS, LEAST_RATE)  # as kernels take them
 
 
 class Projection(NamedTuple):

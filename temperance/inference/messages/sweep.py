@@ -15,7 +15,7 @@ from ...models._factors import Blocks, Factors, Natural, log_normaliser, natural
 from ...models.mixture.factors import Factor
 from ._entries import join as entry_join
 from ._entries import split as entry_split
-from .projection import project
+from .projection import LIMITS, project
 
 
 class Sites(NamedTuple):
@@ -58,7 +58,7 @@ def one_pass(
     """Refresh every factor once, in the given order; with a `kernel` where there is one."""
     if kernel and not trace and has_kernel(alpha, factors.gaussian, factors.terms, blocks):
         given = (naturals(blocks), sites.natural, sites.log_scale, order)
-        natural, messages, scales, skipped = host_pass(alpha, damping, factors, *given)
+        natural, messages, scales, skipped = host_pass(alpha, damping, LIMITS, factors, *given)
         return Passed(with_naturals(blocks, natural), Sites(messages, scales), skipped, None)
 
     like, like_datum = naturals(blocks), factors.each.statistics

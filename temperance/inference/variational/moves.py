@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from ...models import Data, Model, Posterior
-from ...models._answers import Movable
+from ...models._answers import Mergeable, Movable
 from ...models._data import over_blocks
 from ...models._model import Means, add, means
 from .._method import Again, Result, state_of
@@ -148,6 +148,8 @@ def merge_alike(
 
 
 def _mergers(model: Model, q: Posterior, data: Data) -> list[Posterior]:
+    if not isinstance(model, Mergeable):
+        return []
     found, share = [], 1.0
     while (proposal := model.merged(q, data, share)) is not None:
         found.append(proposal)

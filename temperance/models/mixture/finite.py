@@ -27,7 +27,7 @@ from ...numerics.latents import sum_out
 from ...numerics.place import on_device
 from ...numerics.special import log_mix, safe_log
 from .._about import COMPONENT, Symmetry, Words, one_set
-from .._answers import Enumerable, Predicting, Profiling
+from .._answers import Enumerable, Predicting, Profiling, Restarting
 from .._blocks import Heat, gaussian_heat
 from .._data import Data, make_data, over_blocks
 from .._model import Conditional, Means, Posterior, Powers, column
@@ -50,7 +50,7 @@ from .profiles import Profiles, profiles
 from .starts import Start, as_start, kind_of_restart, label_messages, match_start, start_labels
 
 
-class Mixture(Profiling, Predicting, Enumerable):
+class Mixture(Profiling, Predicting, Restarting, Enumerable):
     """A mixture of `n_components` distributions of one kind.
 
     `likelihood` is a name ("gaussian", "diagonal", "spherical", "poisson", "bernoulli", "categorical", "multinomial",

@@ -19,6 +19,7 @@ from ..._arguments import check_count, number
 from ...errors import InvalidParameter, UnsupportedMethod
 from ...families.concentration import ConcentrationVector
 from ...families.dirichlet import Dirichlet, DirichletVector
+from .._answers import Mergeable
 from .._data import Data
 from .._model import Posterior
 from .._normaliser import Normaliser
@@ -30,7 +31,7 @@ _EMPTY = 0.01  # α of an empty topic in one of n documents, times n: it gets th
 _START = 1e6  # documents with equal shares that a search starts from
 
 
-class HDP(LDA):
+class HDP(LDA, Mergeable):
     """Topics that are as many as the documents need, up to `n_topics`.
 
     `concentration` is γ: with a large one many topics share the documents. `document_concentration` is c: with a large
