@@ -8,7 +8,9 @@ from latex2mathml.converter import convert
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 LARGE = {r"\Big\{": r"\left\{", r"\Big\}": r"\right\}", r"\big\{": r"\left\{", r"\big\}": r"\right\}"}
-BESIDE = re.compile(r"<msub>(<mo>&#x0(?:2211|220F);</mo>)((?:(?!<msub>).)*?)</msub>")  # the limit of a sum, within braces
+BESIDE = re.compile(
+    r"<msub>(<mo>&#x0(?:2211|220F);</mo>)((?:(?!<msub>).)*?)</msub>"
+)  # the limit of a sum, within braces
 FUNCTION = re.compile(r"<mi>(log|exp|ln|min|max|cosh)</mi>")
 
 

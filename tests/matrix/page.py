@@ -94,7 +94,10 @@ def marks(text: str) -> dict[tuple[str, str], str]:
 
 def page() -> str:
     said = {(model, method): refusal(model, method) for model in ALL_MODELS for method in ALL_METHODS}
-    lines = ["| model | " + " | ".join(f"`{method}`" for method in ALL_METHODS) + " |", "|---" * (len(ALL_METHODS) + 1) + "|"]
+    lines = [
+        "| model | " + " | ".join(f"`{method}`" for method in ALL_METHODS) + " |",
+        "|---" * (len(ALL_METHODS) + 1) + "|",
+    ]
     for model in ALL_MODELS:
         cells = (mark(model, method, said[model, method]) for method in ALL_METHODS)
         lines.append(f"| `{model}` | " + " | ".join(cells) + " |")

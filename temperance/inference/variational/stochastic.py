@@ -337,7 +337,7 @@ def global_terms(model: Model, blocks: Blocks) -> Float[Array, ""]:
 
 
 def local_terms(model: Model, blocks: Blocks, data: Data) -> Float[Array, ""]:
-    """What the data add to the bound, their local blocks worked out afresh and not kept."""
+    """What the data add to the bound; their local blocks are inferred anew and not kept."""
     return model.walk(means(blocks), data, Way(local_steps=_FINAL_LOCAL_STEPS)).value
 
 
