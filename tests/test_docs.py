@@ -97,7 +97,8 @@ AVOIDED = (
 )  # fmt: skip
 # "one a topic" for "one per topic", "nats a token" for "nats per token".
 PER = re.compile(
-    r"\b(?:one|once|two|three|[Nn]ats|sweeps|seconds|tasks?|(?:one|non-negative) number|(?:one|truth) value|moves)\s+an?\s+"
+    r"\b(?:one|once|two|three|[Nn]ats|sweeps|seconds|tasks?|(?:one|non-negative) number|(?:one|truth) value|moves)"
+    r"\s+an?\s+"
     r"(?:topic|column|word|component|factor|sweep|token|datum|document|walk|partition|pass|draw|core|row|report|model)\b"
 )
 

@@ -208,7 +208,7 @@ def usages(docs: Path) -> dict[str, list[Use]]:
 
 
 def example(uses: list[Use], own: str) -> list[str]:
-    """The shortest statement, from the page of its own if there is one, else a block of examples.md; links to four pages."""
+    """The shortest statement of the page about a name, or else a block of examples.md, and links to four pages."""
     uses = sorted(uses, key=lambda use: (use.link != own, not use.link, len(use.code) if use.link else 0))
     links = [use.link for use in uses if use.link][:4]
     lines = ["```python", uses[0].code, "```", ""]
