@@ -1,4 +1,4 @@
-"""The table of docs/measurements/estimators.md holds: one changed line, and the same answer to the printed tolerance."""
+"""The table of docs/measurements/estimators.md: one changed line, and the same answer to the printed tolerance."""
 
 from __future__ import annotations
 
