@@ -1,4 +1,4 @@
-"""Dask, where it is installed: an extra that nothing else imports."""
+"""Dask, which is an extra: only this folder imports it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def require_dask() -> Any:
 
 
 def require_client(engine: Any) -> Any:
-    """A Dask client from what was given as `engine`."""
+    """`engine`, which must be a Dask client."""
     distributed = require_dask()
     if not isinstance(engine, distributed.Client):
         raise InvalidParameter(f"engine must be a dask.distributed.Client, got {engine!r}")

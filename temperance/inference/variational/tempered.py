@@ -6,8 +6,8 @@ With q(y = m) = r_m the updates are those of annealing at the power E[1/T], and
 
     r_m ∝ π_m exp{E / T_m − log C(T_m)},      E = Σ_n E log p(x_n, z_n | θ)
 
-(Mandt et al., 2016, eq. 9). A poor fit has a low energy E, which is explained by a high temperature. E and C(T) must
-be those of one model with one base measure, or the temperature never falls (errata).
+(Mandt et al., 2016, eq. 9). A poor fit has a low energy E, which a high temperature explains. E and C(T) must belong to
+the same model with the same base measure, or the temperature never falls (errata).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class VT(Hot):
     method: VB | SVI = dataclasses.field(default_factory=VB)
     length: float | None = None
     found: Any = dataclasses.field(default=None, repr=False, compare=False)  # log C
-    hot: int = dataclasses.field(default=0, repr=False, compare=False)  # steps, worked out from `length`
+    hot: int = dataclasses.field(default=0, repr=False, compare=False)  # steps, derived from `length`
 
     budget: ClassVar[tuple[str, ...]] = ("temperatures", "length", "found", "hot")
 
