@@ -10,11 +10,8 @@ import numpy as np
 from ..data import Corpus
 
 GROUPS = 8
-STAGES = (
-    (16, 8),
-    (4, 2),
-    (1, 0),
-)  # of a start: one in this many documents is added, then all so far are revisited this often
+# The stages of a start: add one in this many documents, then revisit all so far this often.
+STAGES = ((16, 8), (4, 2), (1, 0))
 
 
 class Rows(NamedTuple):
