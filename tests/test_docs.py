@@ -93,7 +93,8 @@ AVOIDED = (
     "The papers and we",
     "data ask for", "no choice of yours", "What there is\n",
     "by what it is", "counts as what it is", "worked out afresh", "is what to use", "What was run, by which",
-    "Nothing of it", "nothing of it", " lest ",
+    "Nothing of it", "nothing of it", " lest ", "in the place of", "last said", "at a time in so many",
+    "of one nothing", "goes on from where", "what came out", "What came out", "hiding it would",
 )  # fmt: skip
 # "one a topic" for "one per topic", "nats a token" for "nats per token".
 PER = re.compile(

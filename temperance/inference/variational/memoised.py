@@ -39,7 +39,7 @@ def require_additive(model: Model, method: str, instead: str) -> None:
     """Refuse a model in which two blocks meet in one datum's term."""
     if any(model.unconjugate.values()):
         raise UnsupportedMethod(
-            f"{method} keeps what each part of the data last said, which is no bound on the likelihood of "
+            f"{method} keeps old messages from each part of the data, which give no bound on the likelihood of "
             f"{type(model).__name__}; use {instead}"
         )
     walks = [group for group in model.groups if isinstance(group, Each) or not set(group) <= set(model.apart)]
