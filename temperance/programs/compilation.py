@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._uncollected import uncollected
+from .one_call import NAME
 
 # Fewer passes of the compiler: several times faster to compile, up to six times slower to run.
 CHEAP: Mapping[str, Any] = {
@@ -138,16 +139,17 @@ def _options(jaxpr: Any) -> Mapping[str, Any]:
     return CHEAP if amount < LONG else MIDDLING if amount < VERY_LONG else {}
 
 
-def work(jaxpr: Any, passes: int = PASSES) -> int:
-    """The numbers that operations on many of them read and write, with `passes` through loops of unknown length."""
+def work(jaxpr: Any, passes: int = PASSES, few: int = FEW) -> int:
+    """The numbers that operations on `few` or more read and write, with `passes` through loops of unknown length."""
     total = 0
     for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
         loops = equation.primitive.name == "while"
         within = INNER_PASSES if loops else passes
-        inner = [work(part, within) for value in equation.params.values() for part in _functions(value)]
+        least = 0 if equation.params.get("name") == NAME else few
+        inner = [work(part, within, least) for value in equation.params.values() for part in _functions(value)]
         own = sum(_size(atom.aval) for atom in [*equation.invars, *equation.outvars])
         times = passes if loops else equation.params.get("length", 1)
-        total += times * sum(inner) if inner else own if own >= FEW else 0
+        total += times * sum(inner) if inner else own if own >= few else 0
     return total
 
 

@@ -13,6 +13,7 @@ from ...models import Data
 from ...models._answers import Enumerable
 from ...models._factors import Blocks, Factors, Natural, log_normaliser, naturals, with_naturals
 from ...models.mixture.factors import Factor
+from ...programs.one_call import one_call
 from ._entries import join as entry_join
 from ._entries import split as entry_split
 from .projection import LIMITS, project
@@ -63,6 +64,7 @@ def one_pass(
 
     like, like_datum = naturals(blocks), factors.each.statistics
 
+    @one_call
     def update(carry: tuple[Any, Float[Array, ""]], part: Any) -> Any:
         entries, log_product = carry
         old, old_scale, datum, log_base, live = part
