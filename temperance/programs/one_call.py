@@ -7,15 +7,19 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jaxlib
 
 NAME = "one_call"  # of the function in a jaxpr; `compilation.work` counts every number inside
+_TRIED = {(0, 10)}  # versions of XLA that the mark below was tried with; to others the function is like any other
 
 
-def one_call(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """`fun` for the inside of a long loop; the first array that it returns must be computed, not passed through.
+def one_call(fun: Callable[..., Any], wanted: bool = True) -> Callable[..., Any]:
+    """`fun` for the inside of a long loop, if that is `wanted`.
 
     XLA hands the operations of a loop to a pool of threads, which take longer to wake up than to add a few numbers. As
-    one piece they run one after the other in the calling thread, and take less time to compile.
+    one piece they run one after the other in the calling thread, and take less time to compile. Such a piece must
+    not sort or call LAPACK (matrices of up to three rows do without), and the first array that it returns must be
+    computed, not passed through.
     """
 
     def inside(*args: Any) -> Any:
@@ -26,19 +30,16 @@ def one_call(fun: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(fun)
     def call(*args: Any) -> Any:
-        if jax.default_backend() != "cpu":
+        if not wanted or jax.default_backend() != "cpu" or _version() not in _TRIED:
             return fun(*args)
+        from jax.experimental.xla_metadata import set_xla_metadata
+
         leaves, tree = jax.tree.flatten(compiled(*args))
-        return jax.tree.unflatten(tree, [_mark(leaves[0]), *leaves[1:]])
+        marked = set_xla_metadata(leaves[0], xla_cpu_small_call="true", inlineable="false")
+        return jax.tree.unflatten(tree, [marked, *leaves[1:]])
 
     return call
 
 
-def _mark(result: Any) -> Any:
-    """Mark the call that made `result`; in a version of JAX without marks the call is like any other."""
-    try:
-        from jax.experimental.xla_metadata import set_xla_metadata
-
-        return set_xla_metadata(result, xla_cpu_small_call="true", inlineable="false")
-    except (ImportError, TypeError):
-        return result
+def _version() -> tuple[int, ...]:
+    return tuple(int(part) for part in jaxlib.__version__.split(".")[:2])
