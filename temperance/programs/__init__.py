@@ -16,4 +16,15 @@ from .program import Program, compiling, optimise, program
 from .store import clear, show
 from .warm import CASES, warm
 
-__all__ = ["CASES", "Program", "awaiting", "clear", "compiling", "optimise", "program", "refuse_after_fork", "show", "warm"]
+__all__ = [
+    "CASES",
+    "Program",
+    "awaiting",
+    "clear",
+    "compiling",
+    "optimise",
+    "program",
+    "refuse_after_fork",
+    "show",
+    "warm",
+]
