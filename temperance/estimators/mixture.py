@@ -9,7 +9,6 @@ import numpy as np
 
 import temperance as tp
 
-from ..families.describe import describe
 from ..models import Mixture
 from ..models._answers import Clustering, require
 from ._mixture import BatchedMixture
@@ -55,7 +54,7 @@ class BayesianMixture(BatchedMixture):
 
     def _show(self, fit: tp.Fit, components: Any, weights: np.ndarray) -> None:
         self.weights_ = weights
-        self.components_ = {name: np.asarray(value) for name, value in describe(components).items()}
+        self.components_ = {name: np.asarray(value) for name, value in components.described().items()}
 
 
 @dataclass(eq=False, repr=False)

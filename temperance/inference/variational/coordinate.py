@@ -38,6 +38,8 @@ class VB(Method):
 
     budget: ClassVar[tuple[str, ...]] = (*Method.budget, "moves")
     varied: ClassVar[bool] = True
+    name: ClassVar[str] = "VB"
+    monotone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,14 +59,6 @@ class VB(Method):
         if isinstance(self.moves, tuple):
             return self.moves
         return KINDS if self.moves is True else ()
-
-    @property
-    def name(self) -> str:
-        return "VB"
-
-    @property
-    def monotone(self) -> bool:
-        return True
 
     def prepare(self, model: Model) -> Model:
         if self.moves and not (isinstance(model, Movable) and model.moves):

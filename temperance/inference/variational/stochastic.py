@@ -83,6 +83,7 @@ class SVI(Method):
     )  # fmt: skip
 
     arranges: ClassVar[bool] = True
+    name: ClassVar[str] = "SVI"
 
     def __post_init__(self) -> None:
         optional = ("batch_size", "steps", "report", "local_steps")
@@ -100,10 +101,6 @@ class SVI(Method):
             as_step_size(self.step_size)
         if self._is_share() and (isinstance(self.held_out, bool) or not 0 < self.held_out < 1):
             raise InvalidParameter(f"held_out must be a share between 0 and 1 or data, got {self.held_out!r}")
-
-    @property
-    def name(self) -> str:
-        return "SVI"
 
     # ---- before the run -----------------------------------------------------------------------------------
 

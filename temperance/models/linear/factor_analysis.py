@@ -9,7 +9,7 @@ The scores z are integrated out exactly, whatever is missing. c and s are the da
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -80,6 +80,8 @@ class FactorAnalysis(Alignable, Loading, Reconstructing, Imputing, Predicting, M
     n_factors: int = eqx.field(static=True)
     isotropic: bool = eqx.field(static=True)
     missing: bool = eqx.field(static=True)
+    words: ClassVar[Words] = FACTOR
+    apart: ClassVar[tuple[str, ...]] = ("relevance",)
 
     def __init__(
         self,
@@ -109,10 +111,6 @@ class FactorAnalysis(Alignable, Loading, Reconstructing, Imputing, Predicting, M
     @property
     def takes_gaps(self) -> bool:
         return self.missing
-
-    @property
-    def words(self) -> Words:
-        return FACTOR
 
     @property
     def size(self) -> int:
@@ -152,10 +150,6 @@ class FactorAnalysis(Alignable, Loading, Reconstructing, Imputing, Predicting, M
         """Given loadings and scores the precisions are independent; neither is independent of the loadings."""
         precisions = tuple(name for name in ("relevance", "noise") if name in self.prior)
         return (("loadings",), precisions) if precisions else (("loadings",),)
-
-    @property
-    def apart(self) -> tuple[str, ...]:
-        return ("relevance",)
 
     def log_evidence(
         self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None

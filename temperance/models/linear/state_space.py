@@ -10,7 +10,7 @@ exactly, whatever is missing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -72,6 +72,8 @@ class StateSpace(Alignable, Decomposing, Sequential, Imputing, Predicting, Model
     n_controls: int = eqx.field(static=True)
     missing: bool = eqx.field(static=True)
     steps: int = eqx.field(static=True)  # of the longest series
+    words: ClassVar[Words] = STATE
+    apart: ClassVar[tuple[str, ...]] = ("relevance",)
 
     def __init__(
         self,
@@ -117,10 +119,6 @@ class StateSpace(Alignable, Decomposing, Sequential, Imputing, Predicting, Model
         return self.missing
 
     @property
-    def words(self) -> Words:
-        return STATE
-
-    @property
     def size(self) -> int:
         return self.n_states
 
@@ -156,10 +154,6 @@ class StateSpace(Alignable, Decomposing, Sequential, Imputing, Predicting, Model
         rows = tuple(name for name in ("dynamics", "observation") if name in self.prior)
         precisions = tuple(name for name in ("relevance", "state_noise", "noise") if name in self.prior)
         return tuple(group for group in (rows, precisions) if group)
-
-    @property
-    def apart(self) -> tuple[str, ...]:
-        return ("relevance",)
 
     def log_evidence(
         self, m: Means, x: Series, powers: Powers = Powers(), key: Key[Array, ""] | None = None
