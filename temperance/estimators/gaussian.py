@@ -9,7 +9,7 @@ import numpy as np
 
 import temperance as tp
 
-from .._arguments import check_choice, number, whole
+from .._arguments import NOT_NEGATIVE, check_choice, whole
 from ..errors import InvalidData, InvalidParameter, UnsupportedMethod
 from ..models import Mixture
 from ..models.mixture.gaussian import TiedMixture, TiedProcessMixture
@@ -17,7 +17,6 @@ from ._mixture import BatchedMixture
 
 FORMS = {"full": "gaussian", "tied": "gaussian", "diag": "diagonal", "spherical": "spherical"}
 _STARTS = {"kmeans": "kmeans++", "k-means++": "kmeans++", "random": "random", "random_from_data": "kmeans++"}
-NOT_NEGATIVE = number("a finite number of at least 0", lambda value: value >= 0)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -13,14 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 import temperance as tp
 
-from .._arguments import check_choice, whole
+from .._arguments import NOT_NEGATIVE, check_choice, whole
 from ..errors import InvalidData, InvalidParameter, NumericalFailure
 from ..models import Mixture
 from ..models.mixture.gaussian import TiedMixture
 from ..models.mixture.starts import Start
 from ._inference import as_seed
 from ._mixture import MixtureEstimator
-from .gaussian import FORMS, NOT_NEGATIVE
+from .gaussian import FORMS
 
 _STARTS = ("kmeans", "k-means++", "random", "random_from_data")
 _FINER = 1e-2  # scikit-learn's tol is a gain of the log likelihood a row, ours relative to all of it

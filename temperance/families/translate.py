@@ -6,7 +6,7 @@ subtracts a shift from the data and from its prior, and adds it back to what it 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,9 +19,10 @@ from .normal_wishart import BeforeRounding, MeanAndPrecision
 from .product import REAL as REAL
 
 Shift = Float[Array, " d"]
+F = TypeVar("F", bound=Family)
 
 
-def translate(family: Family, shift: Shift) -> Family:
+def translate(family: F, shift: Shift) -> F:
     """The family of θ + shift when `family` is that of θ."""
     moved: Any = shift
     if isinstance(jax.tree.leaves(family.natural)[0], np.ndarray):  # then nothing is compiled

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int, Key
 
-from ..._arguments import check_choice, check_count
+from ..._arguments import check_choice, check_count, whole
 from ...data import as_weights, checked
 from ...data.sequences import as_sequences
 from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
@@ -110,8 +110,7 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
     ):
         self.n_states = check_count("n_states", n_states)
         self.window = check_count("window", window)
-        if isinstance(burn_in, bool) or not isinstance(burn_in, int | np.integer) or burn_in < 0:
-            raise InvalidParameter(f"burn_in must be a whole number of at least 0, got {burn_in!r}")
+        whole(0)("burn_in", burn_in)
         self.burn_in = int(burn_in)
         self.engine = check_choice("engine", engine, {name: name for name in _ENGINES})
         equal = np.full(self.n_states, 1.0 / self.n_states)

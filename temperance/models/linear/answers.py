@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from ...errors import InvalidParameter
+from ..._arguments import SHARE
 from ...families import Gamma
 from ...families._family import Family
 from ...numerics.gaussian_latents import GaussianMoments, gaussian_moments
@@ -55,8 +55,7 @@ class Forecast(NamedTuple):
 
     def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """The two quantiles that have probability `level` between them, of each step and column."""
-        if not 0.0 < level < 1.0:
-            raise InvalidParameter(f"level must be between 0 and 1, got {level!r}")
+        SHARE("level", level)
         low, high = np.quantile(self.draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
         return low, high
 

@@ -15,6 +15,7 @@ from ...data import column_moments
 from ...errors import InvalidParameter
 from ...families import KnownCovarianceGaussian, MatrixNormalWishart, NormalWishart, Pair, Point
 from ...families._family import LOG_2PI, Family
+from ...families.matrix_normal_wishart import MatrixNormalWishartVector
 from ...families.normal_wishart import NormalWishartVector
 from ...families.translate import translate
 from ...numerics.linalg import cholesky, outer, transpose, transposed_solve_vector
