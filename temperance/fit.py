@@ -42,8 +42,8 @@ from .models._answers import (
     Topical,
     Transforming,
     require,
+    rowwise,
 )
-from .models._rows import rowwise
 from .numerics.keys import fold_in
 from .programs import refuse_after_fork
 from .summary import Summary, fit_card, summarise, with_names
