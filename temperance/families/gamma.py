@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..numerics.random import log_gamma_variate
-from ..numerics.special import inverse_wishart_gap, log_gamma, steady_log
-from ._family import Family, Vector
+from ..numerics.special import digamma, inverse_wishart_gap, log_gamma, steady_log
+from ._family import ClosedForm, Family, Vector, closed_form
 from ._pair import Pair, check_counts
 from ._parameters import as_arrays, is_traced, parameters, require, require_finite_positive
 
@@ -25,10 +25,17 @@ class GammaVector(Vector):
     kinds: ClassVar[tuple[str, ...]] = ("scalar", "scalar")
 
 
+def _value_and_mean(natural: GammaVector) -> tuple[Float[Array, "*b"], GammaVector]:
+    shape, rate = natural.log + 1.0, -natural.value
+    log_rate = jnp.log(rate)
+    return log_gamma(shape) - shape * log_rate, GammaVector(digamma(shape) - log_rate, shape / rate)
+
+
 class Gamma(Family):
     """p(λ) ∝ λ^(shape − 1) exp(−rate · λ)."""
 
     natural: GammaVector
+    closed: ClassVar[ClosedForm | None] = closed_form(_value_and_mean)
 
     def __init__(self, shape: ArrayLike, rate: ArrayLike):
         a, b = parameters(shape=(shape, 0), rate=(rate, 0))
@@ -45,9 +52,6 @@ class Gamma(Family):
     @property
     def rate(self) -> Float[Array, "*b"]:
         return -self.natural.value
-
-    def log_normaliser(self) -> Float[Array, "*b"]:
-        return log_gamma(self.shape) - self.shape * jnp.log(self.rate)
 
     def is_proper(self) -> Bool[Array, "*b"]:
         return (self.natural.log > -1.0) & (self.natural.value < 0.0)

@@ -291,6 +291,11 @@ class Restarting(Module):
         """The model whose `initial` begins in this way."""
 
 
+class Creeping(Module):
+    """Sweeps creep along a ridge of this model's bound, and variational Bayes leaps ahead of them
+    (`inference/variational/leap.py`)."""
+
+
 class Mergeable(Module):
     """Parts that are alike can be merged."""
 

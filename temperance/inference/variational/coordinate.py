@@ -10,8 +10,9 @@ from jaxtyping import Array, Key
 from ..._arguments import Checks, optional, whole
 from ...errors import InvalidParameter, UnsupportedMethod
 from ...models import Data, Model, Posterior, Way
-from ...models._answers import Movable
+from ...models._answers import Creeping, Movable
 from .._method import Again, Info, Method, Result, Run, best_restart
+from .leap import leap
 from .memoised import Parts, pass_over_parts, require_additive, require_whole_units, start_parts
 from .moves import KINDS, Search, improve, merge_alike
 
@@ -90,7 +91,8 @@ class VB(Method):
         if self.batches is not None:
             state, bound = pass_over_parts(model, state, data, self.local_steps)
         else:
-            state, bound = model.sweep(state, data, Way(local_steps=self.local_steps))
+            sweep = leap if isinstance(model, Creeping) else type(model).sweep
+            state, bound = sweep(model, state, data, Way(local_steps=self.local_steps))
         return state, {"elbo": bound}
 
     def result(self, model: Model, data: Data, run: Run) -> Result:

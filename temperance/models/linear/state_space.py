@@ -27,7 +27,7 @@ from ...numerics.gaussian_chains import chain_integral
 from ...numerics.linalg import outer, symmetrise
 from ...numerics.place import on_device
 from .._about import STATE, Symmetry, Words
-from .._answers import Decomposing, Sequential
+from .._answers import Creeping, Decomposing, Sequential
 from .._data import Data, make_data
 from .._model import Conditional, Group, Means, Posterior, Powers, draw_posterior, means
 from .._normaliser import Normaliser
@@ -47,7 +47,7 @@ class Known(NamedTuple):
     start_share: Float[Array, " k"]  # variance of the first state, over the data's variance
 
 
-class StateSpace(Loaded, Decomposing, Sequential):
+class StateSpace(Loaded, Creeping, Decomposing, Sequential):
     """`n_states` hidden states behind one or several series; the data are a table (steps, columns) or a list of them.
 
     All matrices are learnt, and the states' noise is 1, which fixes their unit; `tp.StateSpace.local_level()` and
