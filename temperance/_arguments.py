@@ -57,6 +57,8 @@ def optional(check: Check) -> Check:
     return Check(check.accepted, lambda value: value is None or check.holds(value))
 
 
+NOT_NEGATIVE = number("a finite number of at least 0", lambda value: value >= 0.0)
+SHARE = number("between 0 and 1", lambda value: 0.0 < value < 1.0)
 FLAG = Check("True or False", lambda value: isinstance(value, bool))
 TEXT = optional(Check("text", lambda value: isinstance(value, str)))
 

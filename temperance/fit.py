@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from . import storage
+from ._arguments import whole
 from ._saved import check_fit
 from .cards import Card
 from .data.arrays import is_lazy
@@ -41,8 +42,8 @@ from .models._answers import (
     Topical,
     Transforming,
     require,
+    rowwise,
 )
-from .models._rows import rowwise
 from .numerics.keys import fold_in
 from .programs import refuse_after_fork
 from .summary import Summary, fit_card, summarise, with_names
@@ -197,8 +198,7 @@ class Fit(Members, Card):
         """The next n steps of a sequence (the one that was fitted, unless another is given): mean, variance, and the
         `draws` that these summarise."""
         for name, value in (("n", n), ("draws", draws)):
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise InvalidParameter(f"{name} must be a whole number of at least 1, got {value!r}")
+            whole(1)(name, value)
         model = require(self.model, Sequential, "forecast")
         return model.forecast(self.state, as_key(seed), self._steps(x_new), int(n), int(draws), **options)
 
@@ -212,8 +212,7 @@ class Fit(Members, Card):
 
     def sample(self, key: Any, n: int) -> Any:
         """n new data from the posterior predictive."""
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise InvalidParameter(f"n must be a whole number of at least 1, got {n!r}")
+        whole(1)("n", n)
         if not isinstance(self.state, Posterior):
             return self.state.sample(as_key(key), self.model, n)
         rows = require(self.model, Predicting).sample_predictive(as_key(key), self.state, n)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import temperance as tp
 
 from ..errors import InvalidData
-from ._inference import as_method, as_seed
+from ._base import Estimator
+from ._inference import as_method
 from .topics import LatentDirichletAllocation
 
 
-class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     """Topics of texts: `fit` takes strings, which are read as `tp.read_texts` reads them, or counts of words.
 
     `inference` is a method such as `tp.CVB0()`, or its name; `language` says whose stop words are left out.
@@ -25,30 +28,19 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     each call; `total_samples` is the number of documents expected in all.
     """
 
-    def __init__(
-        self,
-        n_topics: int = 10,
-        *,
-        inference: Any = "cvb0",
-        language: str | None = "english",
-        max_iter: int = 200,
-        total_samples: float = 1e6,
-        random_state: Any = None,
-    ):
-        self.n_topics = n_topics
-        self.inference = inference
-        self.language = language
-        self.max_iter = max_iter
-        self.total_samples = total_samples
-        self.random_state = random_state
+    n_topics: int = 10
+    _: KW_ONLY
+    inference: Any = "cvb0"
+    language: str | None = "english"
+    max_iter: int = 200
+    total_samples: float = 1e6
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the topics of the documents X."""
         method = as_method(self.inference, 1, self.max_iter, 1e-4)
-        self.fit_ = tp.fit(
-            tp.LDA(self.n_topics), self._read(X), method, seed=as_seed(self.random_state), progress=False
-        )
-        self._keep(self.fit_.model, self.fit_._families())
+        done = self._solve(tp.LDA(self.n_topics), self._read(X), method)
+        self._keep(done.model, done._families())
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:

@@ -67,6 +67,9 @@ class Beta(Family):
     def mode(self) -> Float[Array, "*b"]:
         return self._dirichlet().mode()[..., 0]
 
+    def described(self) -> dict[str, Any]:
+        return {"probability": self.a / (self.a + self.b)}
+
     @classmethod
     def from_mean(cls, mean: BetaVector, guess: Self | None = None) -> Self:
         stacked = DirichletVector(jnp.stack([mean.log, mean.log_complement], axis=-1))

@@ -71,6 +71,9 @@ class Dirichlet(Family):
         total = jnp.sum(counts, axis=-1, keepdims=True)
         return jnp.where(total > 0, counts / jnp.where(total > 0, total, 1.0), 1.0 / counts.shape[-1])
 
+    def described(self) -> dict[str, Any]:
+        return {"probabilities": self.concentration / self.concentration.sum(axis=-1, keepdims=True)}
+
     @classmethod
     def from_mean(cls, mean: DirichletVector, guess: Self | None = None) -> Self:
         start = _start(mean.log) if guess is None else guess.concentration

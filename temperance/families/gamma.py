@@ -67,6 +67,9 @@ class Gamma(Family):
         # A quotient below the smallest normal number would be flushed to zero, whose logarithm is infinite.
         return jnp.maximum(self.natural.log / self.rate, jnp.finfo(self.natural.log.dtype).tiny)
 
+    def described(self) -> dict[str, Any]:
+        return {"mean": self.shape / self.rate}
+
     @classmethod
     def from_mean(cls, mean: GammaVector, guess: Self | None = None) -> Self:
         # A Wishart in one dimension with dof = 2a: log a − ψ(a) = log E[λ] − E[log λ].

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 from jaxtyping import Array, Key
 
+from ..._arguments import Checks, optional, whole
 from ...errors import InvalidParameter, UnsupportedMethod
 from ...models import Data, Model, Posterior, Way
 from ...models._answers import Creeping, Movable
@@ -39,6 +40,9 @@ class VB(Method):
 
     budget: ClassVar[tuple[str, ...]] = (*Method.budget, "moves")
     varied: ClassVar[bool] = True
+    name: ClassVar[str] = "VB"
+    checks: ClassVar[Checks] = {**Method.checks, "batches": optional(whole(1))}
+    monotone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -49,8 +53,6 @@ class VB(Method):
             if not self.carry:
                 raise InvalidParameter("carry=False needs batches: without them the bound could fall")
             return
-        if isinstance(self.batches, bool) or not isinstance(self.batches, int) or self.batches < 1:
-            raise InvalidParameter(f"batches must be a whole number of at least 1, got {self.batches!r}")
         if self.moves:
             raise InvalidParameter("moves need all data together: leave out batches")
 
@@ -58,14 +60,6 @@ class VB(Method):
         if isinstance(self.moves, tuple):
             return self.moves
         return KINDS if self.moves is True else ()
-
-    @property
-    def name(self) -> str:
-        return "VB"
-
-    @property
-    def monotone(self) -> bool:
-        return True
 
     def prepare(self, model: Model) -> Model:
         if self.moves and not (isinstance(model, Movable) and model.moves):

@@ -8,7 +8,7 @@ One α for all weights, or one for each (automatic relevance determination), or 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -40,6 +40,7 @@ class Designed(Regressing, Model):
     intercept: bool | str = eqx.field(static=True)
     ard: bool = eqx.field(static=True)
     columns: int | None = eqx.field(static=True)
+    words: ClassVar[Words] = DEGREE
 
     def __init__(self, features: Any, intercept: bool | str, prior: Gamma | Normal | ArrayLike | None, ard: bool):
         if not isinstance(intercept, bool) and intercept != "shared":
@@ -52,10 +53,6 @@ class Designed(Regressing, Model):
         self.prior, self.coordinates, self.columns = {}, None, None
 
     # ---- the model ----------------------------------------------------------------------------------------
-
-    @property
-    def words(self) -> Words:
-        return DEGREE
 
     @property
     def size(self) -> int | None:

@@ -7,7 +7,7 @@ One α for all weights, or one for each (automatic relevance determination), or 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -72,6 +72,7 @@ class LinearRegression(Designed, Sited):
     """
 
     noise_prior: Family | Array | None  # as given; an array is a known precision
+    without_latents: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -92,10 +93,6 @@ class LinearRegression(Designed, Sited):
         """Given the weights the precisions are independent; neither is independent of the weights."""
         precisions = tuple(name for name in ("alpha", "noise") if name in self.prior)
         return (("weights",), precisions) if precisions else (("weights",),)
-
-    @property
-    def without_latents(self) -> bool:
-        return True
 
     def log_evidence(
         self, m: Means, x: Rows, powers: Powers = Powers(), key: Key[Array, ""] | None = None

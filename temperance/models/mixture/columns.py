@@ -44,7 +44,6 @@ from ...families import (
     ProductPair,
     ScalarGaussian,
 )
-from ...families.describe import describe
 from ...families.translate import REAL
 from .profiles import Item, marginal, profile
 
@@ -177,7 +176,7 @@ class ColumnsPair(ProductPair):
         """Readable numbers of each class, by the names of the columns."""
         found = self.profile(components)
         if found is None:
-            return describe(components) if isinstance(components, Product) else {}
+            return components.described() if isinstance(components, Product) else {}
         columns: dict[str, Any] = {}
         for item in found:
             columns[item.name] = item.estimate
