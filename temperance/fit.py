@@ -92,8 +92,8 @@ class Fit(Members, Card):
         return self.corrected(2)
 
     def corrected(self, order: int = 2) -> float:
-        """The same to second or to third order; the third takes time that grows with the cube of the number of data, is
-        exact with three of them, and is for small problems without chains."""
+        """The log evidence with a correction of second or third order. The third takes time that grows with the cube of
+        the number of data, is exact with three data, and is for small problems without chains."""
         if not hasattr(self.method, "corrected_log_evidence"):
             raise UnsupportedMethod(f"{self.method.name} has no correction to its evidence; tp.EP() has one")
         if order not in (2, 3):
@@ -187,7 +187,7 @@ class Fit(Members, Card):
         return require(self.model, Smoothing, "smooth").smooth(self._with_labels(), self._steps(x_new))
 
     def filter(self, x_new: Any = None) -> Any:
-        """The same given only the steps up to each one."""
+        """The posterior of the state at each step given the steps up to it; otherwise as `smooth`."""
         return require(self.model, Sequential, "filter").filter(self._with_labels(), self._steps(x_new))
 
     def decode(self, x_new: Any = None) -> Any:
@@ -221,7 +221,7 @@ class Fit(Members, Card):
         return jax.tree.map(np.asarray, rows)
 
     def table(self) -> DataFrame:
-        """What was found, as a pandas frame: a row per component, topic, state, factor or weight."""
+        """The fitted parts as a pandas frame: a row per component, topic, state, factor or weight."""
         from pandas import DataFrame
 
         return DataFrame(self.columns())

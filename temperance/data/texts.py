@@ -37,7 +37,7 @@ def read_texts(
 
     Words are in lower case and have letters; `numbers=True` keeps numbers. `stop_words` (a list, or a function that
     says whether a word is one) replaces the list of the `language`; `language=None` has no list. `phrases` joins pairs
-    of words that belong together and occur 10 times (or as often as it says). Words in fewer than `min_documents` (by
+    of words that belong together and occur 10 times (or the number given). Words in fewer than `min_documents` (by
     default 1 to 10, more for more documents) or in more than a share `max_share` of the documents (0.7; with fewer than
     20 documents 1) are left out. `stem` gives the word for which a form stands. Empty documents stay in their place.
     """

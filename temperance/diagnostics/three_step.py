@@ -2,7 +2,7 @@
 
 Rows are assigned to their most probable class W (step two); D_ts = p(W = s | X = t) says how often a row of class t
 ends up in s. Step three corrects for D: membership is regressed on covariates by the likelihood
-Σ_n log Σ_t p(t | z_n) D_{t,W_n} (Vermunt, 2010, Political Analysis 18), or with p(x_n | t) in the place of D (two-step:
+Σ_n log Σ_t p(t | z_n) D_{t,W_n} (Vermunt, 2010, Political Analysis 18), or with p(x_n | t) in place of D (two-step:
 Bakk & Kuha, 2018, Psychometrika 83), or with both estimated at once (one-step). Means of outcomes weigh each row by
 the inverse of D (Bolck, Croon & Hagenaars, 2004; Bakk, Tekle & Vermunt, 2013). Intervals of the regression come from
 the Bayesian bootstrap of all steps, or for large data from the robust (sandwich) covariance of step three, as do those

@@ -16,7 +16,7 @@ from pathlib import Path
 from .spec import Quantity, Spec
 
 _STEP_X, _STEP_Y, _RADIUS, _MARGIN = 118.0, 104.0, 25.0, 34.0
-# A style in a picture holds for the whole page that the picture is part of: so it speaks of pictures of graphs only.
+# A style sheet inside an SVG applies to the whole page that shows it, so every rule names the class of this picture.
 _STYLE = (
     ".tp-graph text{font-family:sans-serif;font-size:13px;fill:#1a1a1a;text-anchor:middle}"
     ".tp-graph .plate{fill:none;stroke:#7a7a7a;stroke-width:1.2}"
@@ -77,7 +77,7 @@ def draw(spec: Spec) -> Drawing:
 
 
 def _parents(spec: Spec, q: Quantity) -> dict[str, bool]:
-    """The drawn parents of a variable, functions left out; whether each only chooses between others."""
+    """The drawn parents of a variable, without functions, and whether each of them only chooses between others."""
     found: dict[str, bool] = {}
 
     def visit(name: str, choice: bool) -> None:
@@ -161,7 +161,7 @@ def _edge(start: tuple[float, float], end: tuple[float, float], choice: bool) ->
 
 
 def _loop(x: float, y: float) -> str:
-    """From a step of a chain to the next: out of the circle at the top, and back into it at its side."""
+    """The arrow from one step of a chain to the next: out of the circle at its top, and back in at its side."""
     r, far = _RADIUS, 1.75 * _RADIUS
     start, end = (x + 0.35 * r, y - 0.94 * r), (x + 0.98 * r, y - 0.3 * r)
     return (

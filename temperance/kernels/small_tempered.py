@@ -1,10 +1,10 @@
 """Tempered Gibbs sweeps of small Gaussian mixtures in NumPy: XLA would compile for longer than they run.
 
-Many draws (axis b) at once, each at a temperature of its own. With ℓ_nk = log p(x_n | θ_k) and ℓ_n its largest,
+Many draws (axis b) at once, each at its own temperature. With ℓ_nk = log p(x_n | θ_k) and ℓ_n its largest,
 
     U(β) = Σ_n [β ℓ_n + log Σ_k π_k exp β(ℓ_nk − ℓ_n)],        z_n ~ π_k exp β(ℓ_nk − ℓ_n),
 
-and given z all blocks are drawn from their conditionals at once, as by `Path` for a path that starts at the prior.
+and given z all blocks are drawn from their conditionals at once, as `Path` does for a path that starts at the prior.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
 Each word of a new document draws a topic given the counts so far and is then refreshed once by its expectation. The
 first documents met topics that had hardly formed, so they are revisited when a sixteenth of all documents has been
-added, and again at a quarter. From random topics, many passes over the corpus would only be spent forgetting them.
+added, and again at a quarter. A start from random topics would cost many passes over the corpus just to forget them.
 
-Where many topics compete, the end of collapsed updates depends on their start. So a collapsed Gibbs sampler (Griffiths
-and Steyvers, 2004) goes on first: draws leave the poor places in which expectations stay. The last draws are averaged.
+If many topics compete, the result of collapsed updates depends on their start. So a collapsed Gibbs sampler (Griffiths
+and Steyvers, 2004) runs first: its draws leave poor optima in which expectations would stay. The last draws are
+averaged.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _visit(documents, new, x, phi, sums, prior, draws):  # type: ignore[no-untyp
                     phi[i, k] = 1.0
                     here[k] += x.counts[i]
                     there[k] += weight * x.counts[i]
-            # Until its words are refreshed: what they take out must be in.
+            # Count the words before they are refreshed, because a refresh takes them out of the counts.
             for k in range(width):
                 totals[k] = sums.topics[k] + weight * (here[k] - before[k])
         for group in range(GROUPS):
@@ -72,7 +73,7 @@ def _visit(documents, new, x, phi, sums, prior, draws):  # type: ignore[no-untyp
 
 @njit(**OPTIONS)
 def _draw(here, there, totals, eta, level, fresh):  # type: ignore[no-untyped-def]
-    """A topic for a further word, at the level (between 0 and 1) of their cumulative probabilities."""
+    """A topic for a new word, where the cumulative probabilities reach the level (between 0 and 1)."""
     norm = fresh.dtype.type(0.0)
     for k in range(len(fresh)):
         fresh[k] = here[k] * (there[k] + eta[k % len(eta)]) / totals[k]
@@ -87,8 +88,8 @@ def _draw(here, there, totals, eta, level, fresh):  # type: ignore[no-untyped-de
 def sample_topics(
     x: Entries, phi: np.ndarray, alpha: np.ndarray, eta: np.ndarray, sweeps: int, generator: np.random.Generator
 ) -> np.ndarray:
-    """Responsibilities as shares of the last draws of so many sweeps from those given. Counts are whole numbers, and
-    all is in single precision, which holds sums of them exactly."""
+    """Responsibilities as shares of the last draws, after this many sweeps from the given ones. Counts are whole
+    numbers, whose sums single precision holds exactly."""
     if sweeps < 1:
         return phi
     tokens = x.counts.astype(np.int64)
@@ -131,7 +132,7 @@ def _assign(first, topics, phi, shares, draws):  # type: ignore[no-untyped-def]
 @njit(**OPTIONS)
 def _sample(pair, x, drawn, sums, totals, prior, shares):  # type: ignore[no-untyped-def]
     """One pair of groups: a topic for each token in turn, given all others. Levels are added up by blocks, so that a
-    draw is found in a few steps."""
+    draw takes few steps."""
     first, topics, draws, n_topics, averaged = drawn
     width, one = shares.shape[1], totals.dtype.type(1.0)
     level, inverse, parts = np.empty(width, totals.dtype), one / totals, np.empty(width // BLOCK, totals.dtype)

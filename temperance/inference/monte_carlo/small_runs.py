@@ -1,5 +1,5 @@
 """Parallel tempering and annealed importance sampling of small Gaussian mixtures in NumPy: the start and the steps of
-both, by the sweeps of `kernels/small_tempered.py`, in the place of compiled programs (`RunEngine`)."""
+both, by the sweeps of `kernels/small_tempered.py`, in place of compiled programs (`RunEngine`)."""
 
 from __future__ import annotations
 

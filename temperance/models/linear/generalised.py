@@ -252,7 +252,7 @@ class _YesOrNo(GeneralisedRegression):
 class LogisticRegression(_YesOrNo):
     """p(y = 1) = 1/(1 + exp(−a)); the data are a pair (X, y) with y of 0 and 1.
 
-    `features`, `intercept`, `prior` and `ard` are those of `tp.LinearRegression`, with a in the place of y. `offset` is
+    `features`, `intercept`, `prior` and `ard` are those of `tp.LinearRegression`, with a in place of y. `offset` is
     the number of a column of X that is added to a as it is.
     """
 
