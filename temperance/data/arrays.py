@@ -136,20 +136,24 @@ def _numbers(data: Any, name: str) -> np.ndarray:
     if data is None or isinstance(data, str | bytes | dict):
         shown = "a dictionary" if isinstance(data, dict) else repr(data)
         raise InvalidData(f"{name} must be an array or a frame, got {shown}")
-    if hasattr(data, "toarray") and hasattr(data, "nnz"):
-        raise InvalidData(f"{name} is a sparse matrix; this model needs a dense one (data.toarray())")
     if isinstance(data, Table):
         return data.matrix()
     if hasattr(data, "columns") and hasattr(data, "dtypes"):
         return _frame(data, name)
+    return _floats(as_array(data, name), name)
+
+
+def as_array(data: Any, name: str = "data") -> np.ndarray:
+    """Arrays and nested lists as an array of any type: NaN where masked; neither sparse nor ragged."""
+    if hasattr(data, "toarray") and hasattr(data, "nnz"):
+        raise InvalidData(f"{name} is a sparse matrix; this model needs a dense one (data.toarray())")
     if np.ma.isMaskedArray(data):
         # A masked entry still has a number beneath the mask: it must not be used.
-        return np.ma.filled(data.astype(np.float64), np.nan)
+        return np.ma.filled(np.ma.masked_array(_floats(data.data, name), data.mask), np.nan)
     try:
-        array = np.asarray(data)
+        return np.asarray(data)
     except ValueError as error:
         raise InvalidData(f"{name} cannot be read as an array: rows have different lengths") from error
-    return _floats(array, name)
 
 
 def _floats(array: np.ndarray, name: str) -> np.ndarray:

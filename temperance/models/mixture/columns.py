@@ -24,6 +24,7 @@ from jaxtyping import Array, ArrayLike, Float, Key
 
 from ..._arguments import check_choice
 from ..._module import rebuilt
+from ...data.arrays import as_array
 from ...data.schema import Column, Schema
 from ...data.tables import Table, read_table
 from ...errors import InvalidData, InvalidParameter
@@ -85,8 +86,10 @@ class ColumnsPair(ProductPair):
         """The data as a table: of a pair that knows its columns, these columns, found by their names."""
         if isinstance(data, Table) and (self.schema is None or self._fits(data)):
             return data
-        if not isinstance(data, str | Path | Mapping | Table) and not hasattr(data, "columns") and np.ndim(data) == 2:
-            data = {f"column {i + 1}": values for i, values in enumerate(np.asarray(data).T)}
+        if not isinstance(data, str | Path | Mapping | Table) and not hasattr(data, "columns"):
+            array = as_array(data)
+            if array.ndim == 2:
+                data = {f"column {i + 1}": values for i, values in enumerate(array.T)}
         if self.schema is not None:
             return read_table(data, like=self.schema)
         return read_table(data, kinds=dict(self.kinds))
