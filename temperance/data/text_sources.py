@@ -74,6 +74,13 @@ def _as_numbers(cells: list[Any]) -> list[Any]:
     return cells if None in numbers or all(number != number for number in numbers) else numbers
 
 
+def has_text(source: Any) -> bool:
+    """Whether a frame has a column of texts."""
+    if not (hasattr(source, "columns") and hasattr(source, "dtypes")):
+        return False
+    return any(_is_text(cells) for cells in _frame(source).sample.values())
+
+
 def looks_like_texts(path: Path) -> bool:
     """Whether a file or folder holds texts, and not counts of words; what holds neither is refused."""
     if path.is_dir():
