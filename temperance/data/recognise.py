@@ -126,7 +126,7 @@ def recognise(raw: Raw, kind: str | None = None) -> tuple[Column, np.ndarray]:
         return _as_kind(raw, kind, f"as asked; {raw.said}" if raw.said else "as asked")
     if raw.levels is not None:
         kind = "ordered" if raw.ordered else "binary" if len(raw.levels) == 2 else "category"
-        return _as_kind(raw, kind, "its levels were declared")
+        return _as_kind(raw, kind, "levels as declared")
     if raw.dated:
         return _as_kind(raw, "date", "dates")
     kind, reason, question = _of_numbers(raw) if raw.numbers is not None else _of_texts(raw)
@@ -183,14 +183,14 @@ def _of_numbers(raw: Raw) -> tuple[str, str, str]:
     seen = raw.numbers[~np.isnan(raw.numbers)]
     distinct, name = np.unique(seen), raw.name
     if len(distinct) < 2:
-        what = f"all its values are {_plain(distinct[0])}" if len(distinct) else "it has no value"
+        what = f"all values are {_plain(distinct[0])}" if len(distinct) else "no value at all"
         return "constant", what, _tick(name, _texts_of(raw))
     whole = bool((seen == np.round(seen)).all())
     unique = whole and len(distinct) == len(seen) > 2
     if unique and _may_be_id_name(name):
-        return "id", "its name is that of an id, and no two of its values are the same", ""
+        return "id", "named like an id, and all values differ", ""
     if unique and raw.first and (np.diff(seen) == 1).all() and not _TIME.fullmatch(name):
-        return "id", f"it counts the rows from {_plain(seen[0])}", ""
+        return "id", f"counts the rows from {_plain(seen[0])}", ""
     question = (
         _odd_code(name, seen)
         or _many_zeros(name, seen)
@@ -202,10 +202,10 @@ def _of_numbers(raw: Raw) -> tuple[str, str, str]:
     )
     low, high = distinct[0], distinct[-1]
     if len(distinct) == 2 and (whole or len(seen) >= 20):
-        return "binary", "it has two values", question
+        return "binary", "two values", question
     if whole and _is_id_name(name) and len(distinct) <= len(seen) / 2:
         few = len(distinct) <= _MOST_IDS
-        return "category" if few else "id", "its name is that of an id, but its values repeat", question
+        return "category" if few else "id", "named like an id, though values repeat", question
     steps = int((distinct == np.arange(1, len(distinct) + 1)).sum())  # 1, 2, … up to here
     coded = 1 < steps < len(distinct) <= len(seen) / 3
     if whole and coded and steps <= _LARGEST_SCALE and np.isin(distinct[steps:], _SCALE_CODES).all():
@@ -223,10 +223,10 @@ def _of_numbers(raw: Raw) -> tuple[str, str, str]:
     if len(distinct) <= _LARGEST_SCALE and len(seen) >= 10 * len(distinct):
         return "ordered", f"only {len(distinct)} different numbers, {between}", question
     if low > 0 and high > 10 * low and len(seen) >= 20 and _is_lopsided(seen):
-        return "positive", f"numbers {between}, many small and few large: by their logarithm", question
+        return "positive", f"{between}, skewed: by the logarithm", question
     if _WEIGHT.fullmatch(name) and low > 0 and 0.5 < seen.mean() < 2:
         question = f"{name!r} may be survey weights: if so, say {_kind(name, 'weight')}"
-    return "real", f"numbers {between}", question
+    return "real", between, question
 
 
 def _is_lopsided(seen: np.ndarray) -> bool:
@@ -279,7 +279,7 @@ def _of_texts(raw: Raw) -> tuple[str, str, str]:
     if len(distinct) < 2:
         return (
             "constant",
-            f"all its values are {seen[0]!r}" if seen else "it has no value",
+            f"all values are {seen[0]!r}" if seen else "no value at all",
             _tick(raw.name, raw.cells or ()),
         )
     if (dates := parse_dates(raw.cells or ())) is not None:
@@ -287,15 +287,15 @@ def _of_texts(raw: Raw) -> tuple[str, str, str]:
     if len(distinct) == len(seen) > 2:
         spaced = sum(" " in cell for cell in seen) > len(seen) / 2
         if _is_id_name(raw.name) or raw.first or not spaced:
-            return "id", "no two of its values are the same", ""
+            return "id", "all values differ", ""
     if len(distinct) == 2:
-        return "binary", "it has two values", ""
+        return "binary", "two values", ""
     if len(distinct) > min(_MOST_LEVELS, max(10, len(seen) / 5)) or len(distinct) == len(seen):
         return "text", f"{len(distinct)} different texts in {len(seen)} rows", ""
     levels, ordered = ordered_levels(distinct)
     if ordered:
-        return "ordered", f"its {len(levels)} values have an order", ""
-    return "category", f"it has {len(levels)} values", ""
+        return "ordered", f"{len(levels)} values in order", ""
+    return "category", f"{len(levels)} values", ""
 
 
 def _sum_below(raw: Raw) -> str:

@@ -221,8 +221,10 @@ def _effects_answer(fit: Fit) -> tuple[str, str] | None:
 
 def _found(fit: Fit, names: Sequence[str] | None, density: bool = True) -> list[str]:
     """The parts of one fit: figures, then the table."""
-    figures = [figure(*entry) for entry in _fit_figures(fit, names) if density or entry[0] != DENSITY]
     table, profiles = fit.columns(), profiles_of(fit)
+    said = [] if density else [DENSITY]
+    said += [] if profiles is None else ["Weights"]  # which stand beside the profiles
+    figures = [figure(*entry) for entry in _fit_figures(fit, names) if entry[0] not in said]
     parts = [] if profiles is None else members_sections(fit, profiles)
     parts += [section("The model", [_graph(fit.model)])] if isinstance(fit.model, Drawable) else []
     parts += [map_section(fit)] if isinstance(fit.model, Topical) else []
@@ -414,10 +416,18 @@ def _summary(sentences: list[str], notes: list[str], answer: tuple[str, str] | N
         if answer
         else ""
     )
-    said = "".join(f"<p>{escaped(sentence)}</p>" for sentence in sentences)
+    said = "".join(f"<p>{_with_head(sentence)}</p>" for sentence in sentences)
     warned = "".join(f"<li>{escaped(note)}</li>" for note in notes)
     box = f'<div class="notes" role="note"><h3>Before you believe it</h3><ul>{warned}</ul></div>' if notes else ""
     return f'<section class="summary" aria-label="Summary">{big}{said}{box}</section>'
+
+
+def _with_head(sentence: str) -> str:
+    """The sentence as HTML; what it says of a group begins with the name in bold."""
+    head, colon, rest = sentence.partition(": ")
+    if not colon or not head.startswith("Group "):
+        return escaped(sentence)
+    return f"<strong>{escaped(head)}</strong>: {escaped(rest)}"
 
 
 def _document(title: str, parts: list[str]) -> str:
