@@ -39,7 +39,8 @@ def describe(hill: tp.Comparison, table: tp.Table, shares: np.ndarray) -> list[s
     if idle:
         named = idle if len(idle) <= 8 else [*idle[:7], f"{len(idle) - 7} other columns"]
         lines.append(f"The groups do not differ in {join(named)}.")
-    border = near_border(shares.max(axis=1) / np.where(weights > 0, weights, 1.0), "group", "groups")
+    certainty = np.where(weights > 0, shares.max(axis=1) / np.maximum(weights, 1e-300), 1.0)
+    border = near_border(certainty, "group", "groups")
     return [*lines, border, *_together(fit, table, shares)]
 
 

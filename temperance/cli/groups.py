@@ -85,8 +85,11 @@ def _again(name: str, reading: Reading, most: int, covariance: str, seed: int) -
 
 
 def write_groups(path: Path, table: tp.Table, found: dict[str, list[Any]]) -> None:
-    """Every row of the table in its order: its number, its id, its group and the probabilities of all groups."""
-    columns = {"row": found["row"], "id": table.ids.tolist(), "group": found["class"]}
-    columns |= {name: values for name, values in found.items() if name.startswith("probability of ")}
+    """Every row of the table in its order: its number, its id if it has one, its group, the probabilities of all."""
+    columns = {"row": found["row"]}
+    columns |= {"id": table.ids.tolist()} if any(column.kind == "id" for column in table.schema) else {}
+    columns["group"] = found["class"]
+    columns |= {name: [round(value, 6) for value in values] for name, values in found.items()
+                if name.startswith("probability of ")}  # fmt: skip
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([list(columns), *zip(*columns.values(), strict=True)])

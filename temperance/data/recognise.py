@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import InvalidData, InvalidParameter
 from .dates import parse_dates
+from .gate import LARGEST
 from .levels import EMPTY, code, ordered_levels, same_words
 from .schema import LEFT_OUT, USED, Column
 from .text import MISSING, NO_ANSWER, Dialect, without_unit
@@ -120,6 +121,11 @@ def recognise(raw: Raw, kind: str | None = None) -> tuple[Column, np.ndarray]:
     """What a column is (or is to be, if `kind` says so), and its values: numbers, codes of levels, days, or texts."""
     if raw.numbers is not None and np.isinf(raw.numbers).any():
         raise InvalidData(f"column {raw.name!r} is infinite in row {int(np.argmax(np.isinf(raw.numbers))) + 1}")
+    if raw.numbers is not None and (np.abs(raw.numbers) > LARGEST).any():
+        row = int(np.argmax(np.abs(raw.numbers) > LARGEST))
+        raise InvalidData(
+            f"column {raw.name!r} has {raw.numbers[row]:g} in row {row + 1}; rescale what exceeds {LARGEST:g}"
+        )
     if raw.cells is not None and raw.levels is None and kind in (None, "binary", "category", "ordered"):
         raw = _with_same_words(raw)
     if kind is not None:

@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import DamagedFile, InvalidData, InvalidParameter
 from .levels import code
 from .recognise import Raw, from_cells, parts_of_a_date, recognise, without_gaps
-from .schema import Column, Schema, shortened
+from .schema import Column, Schema, nothing_used, shortened
 from .text import LOOK, Dialect, decode, find_decimal, find_delimiter, rows, titles
 
 _ROWS = 1000  # that are looked at to find how numbers are written
@@ -94,7 +94,7 @@ class Table:
                 "columns"
             )
         if not self.columns:
-            raise InvalidData(f"{self.name} has no column that can be used: {self.schema.left_out[0]}")
+            raise InvalidData(nothing_used(self.name, self.schema.left_out[0]))
         return np.stack([self.values[name] for name in self.columns], axis=1)
 
 
@@ -335,7 +335,7 @@ def _declared(series: Any) -> tuple[Sequence[Any], Sequence[int | None], bool] |
 
 def _from_objects(name: str, values: list[Any], first: bool) -> Raw:
     """A column of Python objects: numbers, if all are, or else their texts."""
-    kept = [None if value is None or value != value or _is_na(value) else value for value in values]
+    kept = [None if value is None or _is_na(value) or value != value else value for value in values]
     seen = [value for value in kept if value is not None]
     if seen and all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in seen):
         return Raw(name, numbers=np.array([np.nan if v is None else float(v) for v in kept]), first=first)

@@ -211,3 +211,18 @@ def test_levels_that_are_declared_survive_every_frame(tmp_path):
         table = read_table(source)
         assert table.schema["dose"].kind == "ordered" and table.schema["dose"].levels == ("low", "mid", "high")
         np.testing.assert_array_equal(table["dose"], [0, np.nan, 2] * 4)
+
+
+def test_nullable_columns_and_numbers_that_are_too_large():
+    frame = pd.DataFrame({
+        "n": pd.array([3, None, 5, 4], dtype="Int64"), "b": pd.array([True, False, None, True], dtype="boolean"),
+        "s": pd.array(["a", None, "b", "a"], dtype="string"), "x": pd.array([1.5, None, 2.5, 3.5], dtype="Float64"),
+    })  # fmt: skip
+    table = read_table(frame)
+    assert kinds(table) == {"n": "real", "b": "binary", "s": "binary", "x": "real"}
+    assert [table.schema[name].gaps for name in frame] == [1, 1, 1, 1]
+    np.testing.assert_array_equal(table["b"], [1, 0, np.nan, 1])
+    with pytest.raises(InvalidData, match=r"column 'x' has 2e\+200 in row 2; rescale what exceeds 1e\+140"):
+        read_table({"x": [1.0, 2e200, 3.0]})
+    with pytest.raises(InvalidData, match=r"no column that can be used: 'x' is left out as constant \(all values"):
+        read_table({"x": [1, 1, 1]}).matrix()
