@@ -118,6 +118,9 @@ def groups(
     most: Annotated[
         int | None, typer.Option(min=1, help="The largest number of groups to try (6, and more while that wins).")
     ] = None,
+    covariance: Annotated[
+        str, typer.Option(help="diag: columns are independent within a group; full: numbers vary together.")
+    ] = "diag",
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
     out: Annotated[
         Path | None, typer.Option(help="The folder for groups.csv, sizes.csv, report.html and fit.tp (NAME-groups).")
@@ -128,7 +131,7 @@ def groups(
     check_format(format)
     from .groups import find_groups
 
-    find_groups(source, reading, most, seed, out, format)
+    find_groups(source, reading, most, covariance, seed, out, format)
 
 
 @app.command(epilog="Example: temperance topics speeches.csv --text speech --topics 20 --out speeches")

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidData
+from .gate import LARGEST
 from .tables import Table
 
 _PIECE = 2**16  # rows
-LARGEST = 1e140  # sums of squares must stay finite
 
 
 def is_lazy(data: Any) -> bool:

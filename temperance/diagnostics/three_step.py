@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._arguments import SHARE
+from ..data.schema import nothing_used
 from ..data.tables import Table, read_table
 from ..errors import InvalidData, InvalidParameter, NumericalFailure, UnsupportedMethod
 from ..models import Posterior
@@ -342,7 +343,7 @@ def _as_table(values: Any, name: str, n: int) -> Table:
     if len(table) != n:
         raise InvalidData(f"{name} must have one row for each of the {n} rows that were fitted, got {len(table)}")
     if not table.columns:
-        raise InvalidData(f"{name} has no column that can be used: {table.schema.left_out[0]}")
+        raise InvalidData(nothing_used(name, table.schema.left_out[0]))
     return table
 
 

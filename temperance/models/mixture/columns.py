@@ -25,7 +25,7 @@ from jaxtyping import Array, ArrayLike, Float, Key
 from ..._arguments import check_choice
 from ..._module import rebuilt
 from ...data.arrays import as_array
-from ...data.schema import Column, Schema
+from ...data.schema import Column, Schema, nothing_used
 from ...data.tables import Table, read_table
 from ...errors import InvalidData, InvalidParameter
 from ...families import (
@@ -103,7 +103,7 @@ class ColumnsPair(ProductPair):
         """The pair for the columns of this table."""
         bare = tuple(Column(column.name, column.kind, levels=column.levels) for column in table.schema.used)
         if not bare:
-            raise InvalidData(f"{table.name} has no column that can be used: {table.schema.left_out[0]}")
+            raise InvalidData(nothing_used(table.name, table.schema.left_out[0]))
         empty = [name for name in table.columns if np.isnan(table[name]).all()]
         if empty:
             raise InvalidData(f"column {empty[0]!r} of {table.name} has no value at all")
