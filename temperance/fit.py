@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from . import storage
-from ._arguments import whole
+from ._arguments import given, whole
 from ._saved import check_fit
 from .cards import Card
 from .data.arrays import is_lazy
@@ -46,7 +46,7 @@ from .models._answers import (
 )
 from .numerics.keys import fold_in
 from .programs import refuse_after_fork
-from .summary import Summary, fit_card, summarise, with_names
+from .summary import Summary, fit_card, in_one_line, summarise, with_names
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -262,6 +262,9 @@ class Fit(Members, Card):
         """What was fitted, how well, and the table: print it, or let a notebook show it."""
         return summarise(self)
 
+    def __repr__(self) -> str:
+        return in_one_line(self)
+
     def _card(self) -> str:
         return fit_card(self)
 
@@ -320,9 +323,9 @@ def fit(
     refuse_after_fork()
     method = VB() if method is None else method
     if not isinstance(method, Method):
-        raise UnsupportedMethod(f"method must be a method such as tp.VB(), got {method!r}")
+        raise UnsupportedMethod(f"method must be a method such as tp.VB(), got {given(method)}")
     if not isinstance(model, Model):
-        raise InvalidParameter(f"model must be a model such as tp.GaussianMixture(3), got {model!r}")
+        raise InvalidParameter(f"model must be a model such as tp.GaussianMixture(3), got {given(model)}")
     if isinstance(engine, str) and engine not in _ENGINES:
         raise InvalidParameter(f"engine must be a dask.distributed.Client, 'auto' or 'plain', got {engine!r}")
     if not isinstance(engine, str | None) or is_lazy(data):

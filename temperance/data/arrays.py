@@ -35,6 +35,8 @@ def as_matrix(data: Any, *, missing: bool = False, empty_columns: bool = False, 
         raise InvalidData(f"{name} must be a matrix of rows and columns, got an array of shape {array.shape}")
     if array.shape[0] < 1 or array.shape[1] < 1:
         raise InvalidData(f"{name} must have at least one row and one column, got shape {array.shape}")
+    if within(array, LARGEST):
+        return array
     if np.isinf(array).any():
         row, column = np.argwhere(np.isinf(array))[0]
         raise InvalidData(f"{name} must be finite, but row {row}, column {label(column)} is infinite")
@@ -53,6 +55,11 @@ def as_matrix(data: Any, *, missing: bool = False, empty_columns: bool = False, 
         if holes.all(axis=0).any() and not empty_columns:
             raise InvalidData(f"column {label(np.argmax(holes.all(axis=0)))} of {name} has no value at all")
     return array
+
+
+def within(array: np.ndarray, limit: float) -> bool:
+    """Whether all numbers are there and at most `limit` in size: two passes and no copy."""
+    return bool(-limit <= array.min() and array.max() <= limit)
 
 
 def checked(check: Callable[[np.ndarray], np.ndarray], x: np.ndarray, data: Any) -> np.ndarray:

@@ -6,7 +6,7 @@ Nothing here holds an array, so that a description can be compared and hashed: i
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 STOCHASTIC = (
     "fixed", "normal", "gamma", "categorical", "bernoulli", "poisson", "multinomial", "markov_chain",
@@ -138,3 +138,12 @@ class Spec:
         for _, parent in self[name].parents:
             found |= self.gates(parent)
         return found
+
+
+def told(quantities: Iterable[Quantity]) -> str:
+    """The variables with their plates: "mu, z [n], x [n] observed"."""
+    return ", ".join(
+        q.name + (f" [{', '.join(q.plates)}]" if q.plates else "") + (" observed" if q.observed else "")
+        for q in quantities
+        if q.random
+    )
