@@ -27,20 +27,30 @@ def halves(log_weights: np.ndarray) -> tuple[Estimate, Estimate]:
     return upwards(log_weights[:middle]), upwards(log_weights[middle:])
 
 
-def downwards(log_weights: np.ndarray) -> Estimate:
+def downwards(log_weights: np.ndarray, clusters: np.ndarray | None = None) -> Estimate:
     """Minus the log of the average inverse weight."""
-    below = upwards(-np.asarray(log_weights))
-    return Estimate(-below.log_evidence, below.standard_error)
+    value = -float(logsumexp(-np.asarray(log_weights)) - np.log(len(log_weights)))
+    return Estimate(value, _error(np.exp(value - log_weights), clusters) / len(log_weights))
 
 
-def both_ways(forward: np.ndarray, backward: np.ndarray) -> Estimate:
-    """Bennett's estimate from independent weights of both directions."""
+def both_ways(forward: np.ndarray, backward: np.ndarray, clusters: np.ndarray | None = None) -> Estimate:
+    """Bennett's estimate from weights of both directions. Those of a direction are independent, but for `clusters` of
+    the backward ones (a number for each) that may depend on each other: draws of one chain, or of chains that began
+    with one draw."""
     value = float(log_ratios(forward[:, None], backward[:, None])[0])
     shift = np.log(len(backward) / len(forward))
     above, below = expit(forward - value + shift), expit(value - backward - shift)
     curvature = np.sum(above * (1.0 - above)) + np.sum(below * (1.0 - below))
-    spread = len(above) * np.var(above, ddof=1) + len(below) * np.var(below, ddof=1)
-    return Estimate(value, float(np.sqrt(spread) / max(curvature, 1e-300)))
+    spread = np.hypot(_error(above, None), _error(below, clusters))
+    return Estimate(value, float(spread / max(curvature, 1e-300)))
+
+
+def _error(terms: np.ndarray, clusters: np.ndarray | None) -> float:
+    """The standard error of a sum whose terms are independent, or in independent clusters."""
+    if clusters is None:
+        return float(np.sqrt(len(terms)) * np.std(terms, ddof=1))
+    sums = np.bincount(np.unique(clusters, return_inverse=True)[1], weights=terms - terms.mean())
+    return float(np.sqrt(np.sum(np.square(sums)) * len(sums) / (len(sums) - 1))) if len(sums) > 1 else np.inf
 
 
 def effective_draws(log_weights: np.ndarray) -> float:

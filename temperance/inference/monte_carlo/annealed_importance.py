@@ -31,7 +31,7 @@ from .._method import Again, Info, Method, Result, Run
 from ..schedules import power_ladder
 from ._support import check_counts, check_path, finite, require_distributions, require_unweighted
 from .draws import Draws
-from .elsewhere import elsewhere
+from .elsewhere import elsewhere, foreseen
 from .gibbs import State
 from .path import Path
 from .reference import Reference, as_path, inside
@@ -171,6 +171,9 @@ class AIS(Method):
             },
             notes=tuple(notes),
         )
+
+    def foreseen(self, model: Model, data: Data) -> tuple[Method, ...]:
+        return foreseen(self, model, data) if self.particles >= MANY and self.draws is None else ()
 
     def instead(self, model: Model, result: Result | None) -> tuple[Method, ...]:
         fair = result is not None and (result.converged or self.particles < MANY)
