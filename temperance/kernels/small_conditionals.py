@@ -49,7 +49,9 @@ class Conditionals(NamedTuple):
 
         def piece(first: int, last: int) -> None:
             with np.errstate(all="ignore"):
-                pairs = (features[first:last].reshape((-1, features.shape[2])) @ table).reshape((last - first, k, k, -1))
+                pairs = (features[first:last].reshape((-1, features.shape[2])) @ table).reshape(
+                    (last - first, k, k, -1)
+                )
                 logs = _log_permanent(pairs) if self.symmetric else np.einsum("bkks->bs", pairs)
                 found[first:last] = logsumexp(logs + constant, axis=1)
 

@@ -28,13 +28,14 @@ from ...models import Data, Mixture, Model
 from ...numerics.host import softmax
 from ...numerics.keys import hashes
 from ...numerics.streams import Streams, seeds
+from ...numerics.threads import one_blas_thread
 from .._method import Result, Run
 from .draws import Draws
 from .gibbs import Gibbs
 from .small_runs import step_chains, swept
 from .witness import search
 
-STARTS = 32  # restarts of VB from whose optima chains begin
+STARTS = 24  # restarts of VB from whose optima chains begin
 SETTLING, VISITED, APART = 40, 4, 8  # sweeps before labels are kept, how often they are, and sweeps between
 WEIGHED = 1024  # draws of a proposal by which chains are resampled
 ROUNDS, WORTH = 4, 100.0  # of resampling at most, and the effective draws with which it ends
@@ -58,9 +59,10 @@ class Bridge(Gibbs):
     """`chains` Gibbs chains. The warm-up leaves the labels of `proposal` draws; as many draws as `weighed` of what they
     propose, and of the chains afterwards, are compared."""
 
-    draws: int = 120
-    warmup: int = 120
+    draws: int = 60
+    warmup: int = 60
     chains: int = 128
+    thin: int = 2
     proposal: int = 1024
     weighed: int = 2048
 
@@ -79,6 +81,7 @@ class Bridge(Gibbs):
     def host_engine(self, model: Model, data: Any) -> RunEngine | None:
         return RunEngine(small_tempered.NAME, start, step_chains, goes_on=True)
 
+    @one_blas_thread()
     def result(self, model: Model, data: Data, run: Run) -> Result:
         draws = run.history["draws"]
         steps = len(run.history["log_joint"])
@@ -110,9 +113,7 @@ def _judged(
     families = len(np.unique(ancestors))
     best = few(both_ways(forward, backward, ancestors), families)
     up, down = upwards(forward), few(downwards(backward, ancestors), families)
-    halves = [
-        both_ways(forward[part::2], backward[own], ancestors[own]) for part, own in ((0, ~odd), (1, odd))
-    ]
+    halves = [both_ways(forward[part::2], backward[own], ancestors[own]) for part, own in ((0, ~odd), (1, odd))]
     effective = effective_draws(forward)
     doubts = _disagreements(best, up, down)
     if min(effective, families) < FEWEST or not best.standard_error < LARGEST:

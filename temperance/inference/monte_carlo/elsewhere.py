@@ -22,10 +22,10 @@ from .bridge import Bridge
 from .importance import ImportanceSampling
 from .path import Path
 
-LONG = 8.0  # communication barrier of a path that replicas rarely walk to its end
+LONG = 7.5  # communication barrier of a path that replicas rarely walk to its end
 STEEP = 0.75  # rejection between two temperatures, likewise
-WARMUP, DRAWS = 128, 64  # sweeps of the pilot
-BRIDGES = (Bridge(), Bridge(draws=360, warmup=360, proposal=2048, weighed=4096))
+WARMUP, DRAWS = 64, 64  # sweeps of the pilot
+BRIDGES = (Bridge(), Bridge(draws=180, warmup=180, proposal=2048, weighed=4096))
 
 
 def elsewhere(method: Any, model: Model) -> tuple[Method, ...]:
