@@ -43,9 +43,16 @@ class Conditionals(NamedTuple):
         """log q of each draw."""
         table, constant = self._table()
         (b, k, _), found = drawn.mean.shape, np.empty(len(drawn.mean))
-        parts = [drawn.linear, -0.5 * drawn.square[..., None], -0.5 * drawn.precision.reshape((b, k, -1)),
-                 0.5 * drawn.log_det[..., None], np.log(_least(drawn.weights))[..., None], np.ones((b, k, 1))]  # fmt: skip
-        features = np.concatenate(parts, axis=2)
+        square, log_det, log_weights = -0.5 * drawn.square, 0.5 * drawn.log_det, np.log(_least(drawn.weights))
+        parts = [
+            drawn.linear,
+            square,
+            -0.5 * drawn.precision.reshape((b, k, -1)),
+            log_det,
+            log_weights,
+            np.ones((b, k)),
+        ]
+        features = np.concatenate([part.reshape((b, k, -1)) for part in parts], axis=2)
 
         def piece(first: int, last: int) -> None:
             with np.errstate(all="ignore"):
@@ -69,9 +76,9 @@ class Conditionals(NamedTuple):
         if self.delta is not None:
             constant = constant + log_gamma(delta.sum(axis=1)) - log_gamma(delta).sum(axis=1)
         own = -_normal_wishart(*self.natural)[0] - share
-        parts = [first, count[..., None], second.reshape((size, k, -1)), dof[..., None], delta[..., None] - 1.0,
-                 own[..., None]]  # fmt: skip
-        return np.moveaxis(np.concatenate(parts, axis=2), (0, 1, 2), (2, 1, 0)).reshape((-1, k * size)), constant
+        parts = [first, count, second, dof, delta - 1.0, own]
+        every = np.concatenate([part.reshape((size, k, -1)) for part in parts], axis=2)
+        return np.moveaxis(every, (0, 1, 2), (2, 1, 0)).reshape((-1, k * size)), constant
 
 
 def conditionals(problem: Problem, streams: Streams, drawn: Drawn, levels: Levels, symmetric: bool) -> Conditionals:
@@ -82,7 +89,7 @@ def conditionals(problem: Problem, streams: Streams, drawn: Drawn, levels: Level
 
 
 def _log_permanent(pairs: np.ndarray) -> np.ndarray:
-    """log Σ_σ Π_j exp(pairs[b, j, σ(j), s]) of each b and s, in single precision once the largest of each row is out."""
+    """log Σ_σ Π_j exp(pairs[b, j, σ(j), s]) of each b and s, in single precision without the largest of each row."""
     k = pairs.shape[1]
     top = pairs.max(axis=2, keepdims=True)
     terms = np.exp((pairs - top).astype(np.float32))

@@ -83,43 +83,51 @@ class Bridge(Gibbs):
 
     @one_blas_thread()
     def result(self, model: Model, data: Data, run: Run) -> Result:
-        draws = run.history["draws"]
-        steps = len(run.history["log_joint"])
-        middle = self.warmup * steps // (self.warmup + self.draws)  # a run that was stopped is cut in proportion
-        here, chains = problem(model, data), np.arange(self.chains)  # type: ignore[arg-type]
-        streams = Streams(np.asarray(run.states.seed)[:1])
+        draws, log_joint = run.history["draws"], run.history["log_joint"]
+        middle = self.warmup * len(log_joint) // (self.warmup + self.draws)  # in proportion, if the run was stopped
+        every = max(1, (len(log_joint) - middle) * self.chains // self.weighed)
+        here = problem(model, data)  # type: ignore[arg-type]
+        before, after = _cut(here, draws, slice(None, middle)), _cut(here, draws, slice(middle, None, every))
         with np.errstate(all="ignore"):
-            before, after = (
-                here.from_draws(jax.tree.map(lambda leaf, part=part: leaf[part].reshape((-1, *leaf.shape[2:])), draws))
-                for part in (slice(None, middle), slice(middle, None, max(1, (steps - middle) * self.chains // self.weighed)))
-            )  # fmt: skip
             some = np.linspace(0, len(before.mean) - 1, self.proposal).astype(int)
-            weigh = _Weigh(model, here, streams, before.at(some))
+            weigh = _Weigh(model, here, Streams(np.asarray(run.states.seed)[:1]), before.at(some))
             forward = weigh.weights(weigh.propose(self.weighed))
-            backward = weigh.weights(after)
-        ancestors = np.tile(np.asarray(run.states.ancestor), len(backward) // self.chains)
-        kept = Draws(jax.tree.map(lambda leaf: np.swapaxes(leaf[middle:], 0, 1), draws))
-        history = {"log_joint": run.history["log_joint"][middle:]}
-        lower = float(np.asarray(run.states.lower)[0])
-        odd = np.tile(chains % 2 == 1, len(backward) // self.chains)
-        return _judged(kept, history, forward, backward, ancestors, odd, lower, run.interrupted)
+            backward = weigh.weights(after).reshape((-1, self.chains))
+        return _judged(
+            Draws(jax.tree.map(lambda leaf: np.swapaxes(leaf[middle:], 0, 1), draws)),
+            {"log_joint": log_joint[middle:]},
+            (forward, backward),
+            np.asarray(run.states.ancestor),
+            float(np.asarray(run.states.lower)[0]),
+            run.interrupted,
+        )
+
+
+def _cut(here: Problem, draws: dict[str, Any], part: slice) -> Drawn:
+    """The draws of some steps, of all chains behind one another."""
+    return here.from_draws(jax.tree.map(lambda leaf: leaf[part].reshape((-1, *leaf.shape[2:])), draws))
 
 
 def _judged(
-    draws: Draws, history: dict[str, Any], forward: np.ndarray, backward: np.ndarray, ancestors: np.ndarray,
-    odd: np.ndarray, lower: float, interrupted: bool,
-) -> Result:  # fmt: skip
-    """The estimate, and a bracket if nothing speaks against it."""
-    families = len(np.unique(ancestors))
-    best = few(both_ways(forward, backward, ancestors), families)
-    up, down = upwards(forward), few(downwards(backward, ancestors), families)
-    halves = [both_ways(forward[part::2], backward[own], ancestors[own]) for part, own in ((0, ~odd), (1, odd))]
-    effective = effective_draws(forward)
+    draws: Draws,
+    history: dict[str, Any],
+    log_weights: tuple[np.ndarray, np.ndarray],
+    ancestors: np.ndarray,
+    lower: float,
+    interrupted: bool,
+) -> Result:
+    """The estimate, and a bracket if nothing speaks against it. Chains that descend from one draw are one piece."""
+    forward, backward = log_weights
+    families, effective = len(np.unique(ancestors)), effective_draws(forward)
+    own, alone = np.broadcast_to(ancestors, backward.shape), -1 - np.arange(len(forward))
+    best = few(both_ways(forward, backward.ravel(), (alone, own.ravel())), families)
+    up, down = upwards(forward), few(downwards(backward.ravel(), own.ravel()), families)
+    halves = [both_ways(forward[i::2], backward[:, i::2].ravel(), (alone[i::2], own[:, i::2].ravel())) for i in (0, 1)]
     doubts = _disagreements(best, up, down)
     if min(effective, families) < FEWEST or not best.standard_error < LARGEST:
         doubts.append(
-            f"the proposal's draws are worth {effective:.0f} of {len(forward)}, the chains descend from {families}, and "
-            f"the error is {best.standard_error:.2f}: they do not cover the posterior"
+            f"the proposal's draws are worth {effective:.0f} of {len(forward)}, the chains descend from {families} "
+            f"draws and the error is {best.standard_error:.2f}: they do not cover the posterior"
         )
     doubts += contradictions(best, halves, [("the bound of VB", lower)])
     ends = best.log_evidence - WIDTH * best.standard_error, best.log_evidence + WIDTH * best.standard_error
@@ -135,7 +143,7 @@ def _judged(
             "estimates": {"both ways": best, "upwards": up, "downwards": down},
             "effective_draws": effective,
             "log_weights": forward,
-            "reverse_log_weights": backward,
+            "reverse_log_weights": backward.ravel(),
         },
         notes=tuple(f"no bracket: {doubt}" for doubt in doubts),
     )

@@ -1,8 +1,8 @@
 """What to run where a path from the prior is long or comes to nothing: a posterior that forms abruptly tears it.
 
-Small Gaussian mixtures need no path: bridge sampling compares the posterior with the conditionals of its own chains, and
-says so where that is not sure. Else variational posteriors are good proposals where components are far apart; if not, a
-path from the best of them is shorter.
+Small Gaussian mixtures need no path: bridge sampling compares the posterior with the conditionals of its own chains,
+and says so where that is not sure. Else variational posteriors are good proposals where components are far apart; if
+not, a path from the best of them is shorter.
 """
 
 from __future__ import annotations

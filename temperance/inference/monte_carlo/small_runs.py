@@ -1,5 +1,5 @@
-"""Gibbs sampling, parallel tempering and annealed importance sampling of small Gaussian mixtures in NumPy: the start and
-the steps of each, by the sweeps of `kernels/small_tempered.py`, in the place of compiled programs (`RunEngine`)."""
+"""Gibbs sampling, parallel tempering and annealed importance sampling of small Gaussian mixtures in NumPy: the start
+and the steps of each, by the sweeps of `kernels/small_tempered.py`, in the place of compiled programs (`RunEngine`)."""
 
 from __future__ import annotations
 
