@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jaxlib
+from jaxlib import version
 
 NAME = "one_call"  # of the function in a jaxpr; `compilation.work` counts every number inside
 _TRIED = {(0, 10)}  # versions of XLA that the mark below was tried with; to others the function is like any other
@@ -42,4 +42,4 @@ def one_call(fun: Callable[..., Any], wanted: bool = True) -> Callable[..., Any]
 
 
 def _version() -> tuple[int, ...]:
-    return tuple(int(part) for part in jaxlib.__version__.split(".")[:2])
+    return tuple(int(part) for part in version.__version__.split(".")[:2])

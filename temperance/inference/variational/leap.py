@@ -25,7 +25,7 @@ def leap(model: Model, q: Posterior, data: Data, way: Way) -> tuple[Posterior, F
 
     def sweep(number: Array, carry: tuple[Any, ...]) -> tuple[Any, ...]:
         before, here, bounds = carry  # η of the last two starts, the posterior to go on from, the bounds of all starts
-        beyond = _beyond(*before, here.blocks)
+        beyond = _beyond(before[0], before[1], here.blocks)
         start = here._replace(blocks=_choose(number == SWEEPS - 1, beyond, here.blocks))
         after, bound = model.sweep(start, data, way)
         kept = (number < SWEEPS - 1) | (bound >= bounds[SWEEPS - 2])  # False for NaN too
