@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -85,15 +85,9 @@ def run(
     strict = which == slice(None) or not method.may_fail  # of a few restarts some may fail, as long as not all do
     # Chunks of a fifth of a second: smooth progress, prompt interruption, no visible cost.
     pace = Pace(budget, tol, 1.0 if progress.silent else 0.2, 1 if isinstance(data, Streamed) else CAPACITY)
-
-    def ahead(carry: Carry) -> None:
-        """The steps are compiled beside the start."""
-        if first is data:
-            _chunk.ahead(compiled, model, data, keys, carry, on_device(np.int64(0)), tol, on_device(np.False_))
-
     history: list[dict[str, np.ndarray]] = []
     with progress.task(method.name, budget * method.sweeps) as report:
-        carry = _first_carry(engine, compiled, model, first, keys, start, kinds, ahead)
+        carry = _first_carry(engine, compiled, model, first, keys, start, kinds, tol if first is data else None)
         if checkpoint is not None:
             carry, history = _resume(checkpoint, compiled, model, data, keys, carry, tol)
         pieces = data.pieces(int(carry.steps)) if isinstance(data, Streamed) else itertools.repeat(data)
@@ -161,7 +155,7 @@ def _first_carry(
     keys: Key[Array, " r"],
     start: PyTree,
     kinds: tuple[str, ...],
-    ahead: Callable[[Carry], None],
+    tol: Float[Array, ""] | None,
 ) -> Carry:
     """The initial states of all restarts: those given, or the method's own (compiled, or made by an engine)."""
     if engine is not None:
@@ -169,6 +163,13 @@ def _first_carry(
         return _host_carry(begun, len(keys))
     if start is not None:
         return _carry(start, len(keys))
+    if tol is None:  # the pieces of a stream have other shapes than its sample
+        return _start(method, model, data, keys, kinds)
+
+    def ahead(carry: Carry) -> None:
+        """The steps are compiled beside the start."""
+        _chunk.ahead(method, model, data, keys, carry, on_device(np.int64(0)), tol, on_device(np.False_))
+
     with awaiting(ahead):
         return _start(method, model, data, keys, kinds)
 
