@@ -1,7 +1,7 @@
 """Restarts, chains and ensembles of one fit as tasks of a cluster: every worker has all the data and runs some of them.
 
-The keys are split as in one process and each task takes its share of them; what comes back is put together to the run
-that one process would have made, of which the method then makes its result.
+The keys are split as in one process, and each task takes a share of them. The client joins the results into the run
+that one process would have made, from which the method makes its result.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .tasks import Call, each_done, running, threads
 
 
 def spreads_restarts(engine: Any, data: Any, method: Method, checkpoint: Any, refusal: Exception | None) -> bool:
-    """Whether restarts are shared out, and not rows: where all data are in memory, and there are several restarts or
-    something speaks against sharing out rows."""
+    """Whether the workers share the restarts instead of the rows: if all data are in memory, and either there are
+    several restarts or the rows cannot be shared."""
     from .start import Cluster
 
     elsewhere = isinstance(data, str | Path | Stream | dict) or is_lazy(data)
@@ -38,7 +38,7 @@ def spreads_restarts(engine: Any, data: Any, method: Method, checkpoint: Any, re
 
 
 def runner(engine: Any, model: Model, data: Any, weights: Any, method: Method, seed: Any) -> Any:
-    """A function in the place of `run` by which workers make the restarts, from model and data as they were given."""
+    """A replacement for `run` that makes the restarts on the workers, from the model and data as the user gave them."""
     client = running(engine)
 
     def on_workers(complete: Method, prepared: Model, arrays: Any, key: Any, progress: Progress, **_: Any) -> Run:
@@ -54,7 +54,7 @@ def runner(engine: Any, model: Model, data: Any, weights: Any, method: Method, s
             for number, one in each_done(client, _some, (model, data, weights), calls):
                 found[number] = one
                 report(len(found), {})
-        # The structure is this process's own: what tells nodes of a tree apart need not survive a journey.
+        # Use this process's tree structure, because the identity of its nodes may not survive pickling.
         like = eqx.filter_eval_shape(_start, complete.compiled(), prepared, arrays, jax.random.split(key, count)).states
         whole = join_runs([found[number] for number in range(len(calls))])
         states = jax.tree.unflatten(jax.tree.structure(like), whole.states)
@@ -66,7 +66,7 @@ def runner(engine: Any, model: Model, data: Any, weights: Any, method: Method, s
 
 
 def join_runs(runs: list[Run]) -> Run:
-    """One run of all their restarts; the history of those that ended earlier stands still to the end."""
+    """One run with the restarts of all; the history of a restart that ended early repeats its last entry."""
     steps = max(len(jax.tree.leaves(run.history)[0]) for run in runs)
 
     def along(*leaves: np.ndarray) -> np.ndarray:
@@ -86,7 +86,7 @@ def join_runs(runs: list[Run]) -> Run:
 
 
 def _some(shared: tuple[Model, Any, Any], method: Method, seed: Any, which: slice) -> Run:
-    """On a worker: everything as in one process, but only these restarts."""
+    """Runs on a worker: the same as in one process, but only for these restarts."""
     from ..fitting import arrange, as_key, prepare
 
     model, data, weights = shared

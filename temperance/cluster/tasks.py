@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def running(engine: Any) -> Any:
-    """The client, if it has a cluster."""
+    """The client; an error unless its cluster is running."""
     client = require_client(engine)
     if client.status not in ("running", "connecting"):
         raise ClusterLost(f"engine is a client that is {client.status}: make a new one")
@@ -25,7 +25,7 @@ def running(engine: Any) -> Any:
 
 
 def threads(client: Any) -> int:
-    """How many fits the workers make at a time."""
+    """The number of fits that the workers run at a time."""
     return max(1, sum(client.nthreads().values()))
 
 
@@ -41,7 +41,7 @@ def each_done(client: Any, function: Callable[..., Any], shared: Any, calls: lis
     """The number and the result of each call `function(shared, *arguments)`, in the order in which they end."""
     run = uuid.uuid4().hex[:8]
     with quiet():
-        # A task and not scattered: if the worker that has the data dies, Dask makes them again.
+        # A task, not scattered data, so that Dask can make the data again if the worker that holds them dies.
         held = client.submit(same, shared, key=f"temperance-data-{run}", pure=False)
         futures = {
             client.submit(function, held, *call.arguments, key=f"temperance-{call.key}-{run}", pure=False): number
@@ -51,12 +51,12 @@ def each_done(client: Any, function: Callable[..., Any], shared: Any, calls: lis
         for future in completed(client, list(futures)):
             yield futures[future], _result(future, calls[futures[future]].name)
     finally:
-        # What nobody waits for any more is not worked out.
+        # Cancel tasks that nobody waits for any more.
         client.cancel([*futures, held])
 
 
 def fit_tasks(client: Any, tasks: list[Task], data: Any, weights: Any, seed: Any) -> Iterator[tuple[Task, Cell]]:
-    """Every task on any worker, in the order in which they end; their fits come back without the data."""
+    """Run each task on any worker, and yield them in the order in which they end; fits come back without the data."""
     from ..comparison.tasks import fitted_elsewhere
 
     calls = [

@@ -79,7 +79,7 @@ class Hot(Method):
 
     @property
     def max_iter(self) -> int:
-        """The iterations left to the method after hot sweeps of VB."""
+        """The iterations that remain for the method after the hot sweeps of VB."""
         return self.inner.max_iter + (self.hot_steps if isinstance(self.inner, VB) else 0)
 
     @property
@@ -122,7 +122,7 @@ class Hot(Method):
     def step(self, key: Key[Array, ""], model: Model, state: Any, data: Any) -> tuple[Any, Info]:
         if isinstance(self.inner, VB):
             return self._sweep(model, state, data)
-        # The minibatches until the next report; held-out data decide nothing before T = 1.
+        # Take the minibatches up to the next report; held-out data decide nothing before T = 1.
         fresh, info = self.inner.step(key, model, _without_choice(state, data.thermostat.steps), data)
         temperature = data.thermostat.temperature(fresh.heat, fresh.steps - 1, data)
         annealed = {"annealed_elbo": info["batch_elbo"]} if isinstance(data.thermostat, Schedule) else {}
@@ -163,7 +163,7 @@ class Gridded(Hot):
     temperatures: Any = None
     method: VB | SVI = dataclasses.field(default_factory=VB)
     length: float | None = None
-    hot: int = dataclasses.field(default=0, repr=False, compare=False)  # steps, worked out from `length`
+    hot: int = dataclasses.field(default=0, repr=False, compare=False)  # steps, derived from `length`
 
     budget: ClassVar[tuple[str, ...]] = ("temperatures", "length", "hot")
     word: ClassVar[str]
@@ -188,7 +188,7 @@ class Gridded(Hot):
         return dataclasses.replace(self, method=method, hot=self._hot(model, data, method))
 
     def _hot(self, model: Model, data: Data, inner: VB | SVI) -> int:
-        """How many steps are hot; none where the only temperature is 1."""
+        """The number of hot steps; none if the only temperature of the grid is 1."""
         if len(self.grid()) == 1:
             return 0
         if isinstance(inner, VB):
@@ -205,7 +205,8 @@ def with_trace(q: Posterior, start: dict[str, Family], rate: Float[Array, ""]) -
 
 
 def _without_choice(state: Walk, hot: Int[Array, ""]) -> Walk:
-    """The state without the score of a hot posterior, which must not be kept however well it predicts held-out data."""
+    """The state without the score of a hot posterior, because no hot posterior may be kept, however well it
+    predicts."""
     return state._replace(score=jnp.where(state.steps <= hot, -jnp.inf, state.score))
 
 
@@ -218,7 +219,7 @@ def steps_of_pass(model: Model, method: SVI, data: Data | Streamed) -> int:
 
 
 def check_grid(temperatures: Any, method: Any, length: Any) -> tuple[float, ...] | None:
-    """The grid as a tuple, or None for the usual one; the method and the length that go with it are checked too."""
+    """The grid as a tuple, or None for the default grid. Also checks the method and the length."""
     grid = None
     if temperatures is not None:
         grid = as_temperatures("temperatures", temperatures)

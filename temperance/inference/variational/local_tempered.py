@@ -1,4 +1,4 @@
-"""Local variational tempering: every datum has a temperature of its own, so that outliers melt by themselves.
+"""Local variational tempering: every datum has its own temperature, so that outliers melt by themselves.
 
     x_n ~ p(x | z_n, θ)^(1/T_n) / c_n(1/T_n),      c(s) = ∫ p(x | z_n, θ)^s dx
 
@@ -29,15 +29,15 @@ class LVT(Gridded):
     For Gaussian, Bernoulli and categorical mixtures (without missing values), linear regressions, factor analysis,
     factorial mixtures, LDA, and graphs that observe one Normal variable with a noise of its own. `temperatures` is the
     grid, which begins at 1 (by default 100 with inverses at equal distances down to 0.01); `length` is by default 200
-    for VB and half of all passes for SVI. At the end of that `fit.details["inverse_temperature"]` is E[1/T] of each
-    datum: small for outliers.
+    for VB and half of all passes for SVI. `fit.details["inverse_temperature"]` has E[1/T] of each datum at the end of
+    tempering: small for outliers.
     """
 
     word: ClassVar[str] = "LVT"
     usual: ClassVar[tuple[float, ...]] = tuple(float(t) for t in 1.0 / np.linspace(1.0, 0.01, 100))  # equal powers
 
     def complete(self, model: Model, data: Data) -> Self:
-        model.heat(data, 1.0 / self.grid())  # refuses a model without such temperatures
+        model.heat(data, 1.0 / self.grid())  # raises for a model without such temperatures
         return super().complete(model, data)
 
     def thermostat(self, model: Model, data: Data) -> Thermostat:

@@ -6,8 +6,8 @@ With q(y = m) = r_m the updates are those of annealing at the power E[1/T], and
 
     r_m ∝ π_m exp{E / T_m − log C(T_m)},      E = Σ_n E log p(x_n, z_n | θ)
 
-(Mandt et al., 2016, eq. 9). A poor fit has a low energy E, which is explained by a high temperature. E and C(T) must
-be those of one model with one base measure, or the temperature never falls (errata).
+(Mandt et al., 2016, eq. 9). A poor fit has a low energy E, which a high temperature explains. E and C(T) must belong to
+the same model with the same base measure, or the temperature never falls (errata).
 """
 
 from __future__ import annotations
