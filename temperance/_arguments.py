@@ -24,6 +24,18 @@ class Check(NamedTuple):
             raise InvalidParameter(f"{name} must be {self.accepted}, got {value!r}")
 
 
+def given(value: Any) -> str:
+    """What was given in the place of a model or a method, in one line."""
+    if isinstance(value, type):
+        return f"the class itself: write {value.__name__}(…)"
+    if hasattr(value, "shape"):
+        return f"an array of shape {tuple(value.shape)}"
+    if callable(getattr(value, "model", None)):
+        return f"a {type(value).__name__}: give its .model()"
+    text = repr(value)
+    return text if len(text) <= 60 and "\n" not in text else f"a {type(value).__name__}"
+
+
 Checks = Mapping[str, Check]  # one for each argument
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from . import storage
-from ._arguments import whole
+from ._arguments import given, whole
 from ._saved import check_fit
 from .cards import Card
 from .data.arrays import is_lazy
@@ -46,7 +46,7 @@ from .models._answers import (
 )
 from .numerics.keys import fold_in
 from .programs import refuse_after_fork
-from .summary import Summary, fit_card, summarise, with_names
+from .summary import Summary, fit_card, in_one_line, summarise, with_names
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -92,8 +92,8 @@ class Fit(Members, Card):
         return self.corrected(2)
 
     def corrected(self, order: int = 2) -> float:
-        """The same to second or to third order; the third takes time that grows with the cube of the number of data, is
-        exact with three of them, and is for small problems without chains."""
+        """The log evidence with a correction of second or third order. The third takes time that grows with the cube of
+        the number of data, is exact with three data, and is for small problems without chains."""
         if not hasattr(self.method, "corrected_log_evidence"):
             raise UnsupportedMethod(f"{self.method.name} has no correction to its evidence; tp.EP() has one")
         if order not in (2, 3):
@@ -187,7 +187,7 @@ class Fit(Members, Card):
         return require(self.model, Smoothing, "smooth").smooth(self._with_labels(), self._steps(x_new))
 
     def filter(self, x_new: Any = None) -> Any:
-        """The same given only the steps up to each one."""
+        """The posterior of the state at each step given the steps up to it; otherwise as `smooth`."""
         return require(self.model, Sequential, "filter").filter(self._with_labels(), self._steps(x_new))
 
     def decode(self, x_new: Any = None) -> Any:
@@ -221,7 +221,7 @@ class Fit(Members, Card):
         return jax.tree.map(np.asarray, rows)
 
     def table(self) -> DataFrame:
-        """What was found, as a pandas frame: a row per component, topic, state, factor or weight."""
+        """The fitted parts as a pandas frame: a row per component, topic, state, factor or weight."""
         from pandas import DataFrame
 
         return DataFrame(self.columns())
@@ -261,6 +261,9 @@ class Fit(Members, Card):
     def summary(self) -> Summary:
         """What was fitted, how well, and the table: print it, or let a notebook show it."""
         return summarise(self)
+
+    def __repr__(self) -> str:
+        return in_one_line(self)
 
     def _card(self) -> str:
         return fit_card(self)
@@ -320,9 +323,9 @@ def fit(
     refuse_after_fork()
     method = VB() if method is None else method
     if not isinstance(method, Method):
-        raise UnsupportedMethod(f"method must be a method such as tp.VB(), got {method!r}")
+        raise UnsupportedMethod(f"method must be a method such as tp.VB(), got {given(method)}")
     if not isinstance(model, Model):
-        raise InvalidParameter(f"model must be a model such as tp.GaussianMixture(3), got {model!r}")
+        raise InvalidParameter(f"model must be a model such as tp.GaussianMixture(3), got {given(model)}")
     if isinstance(engine, str) and engine not in _ENGINES:
         raise InvalidParameter(f"engine must be a dask.distributed.Client, 'auto' or 'plain', got {engine!r}")
     if not isinstance(engine, str | None) or is_lazy(data):

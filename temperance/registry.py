@@ -119,13 +119,13 @@ _MODELS = (
     ),
     ModelEntry(
         "ClassMixture", "classes", "models.mixture.classes",
-        "classes of the rows of a table, every column by what it is", "columns", "class", _COUNTS,
+        "classes of the rows of a table with columns of any kind", "columns", "class", _COUNTS,
         flags={"concentration": Flag("concentration"), "covariance": Flag("covariance")},
         estimator="ClassMixture", aliases=("latent-classes",),
     ),
     ModelEntry(
         "DirichletProcessMixture", "dirichlet-process", "models.mixture.dirichlet_process",
-        "a mixture that finds its own number of groups, up to the one given", "table", "component",
+        "a mixture that chooses its number of groups, up to the one given", "table", "component",
         ("vb", "annealed", "lvt", *_MESSAGES, *_SUMMED),
         flags=_PRIOR | {"covariance": _COVARIANCE}, estimator="DirichletProcessMixture",
     ),
@@ -149,7 +149,7 @@ _MODELS = (
     ),
     ModelEntry(
         "HMM", "hmm", "models.hidden_markov.model",
-        "states that follow each other; rows are steps; `--covariance` as for a mixture", "sequences", "state",
+        "hidden states that follow each other; rows are steps; `--covariance` as for a mixture", "sequences", "state",
         _CHAINED, flags=_PRIOR | {"covariance": _COVARIANCE._replace(argument="emission")}, estimator="GaussianHMM",
         aliases=("hidden-markov",),
     ),
@@ -158,7 +158,7 @@ _MODELS = (
         ("vb", "annealed", "vt", "lvt", "cvb0", *_LATENT), estimator="LatentDirichletAllocation", aliases=("lda",),
     ),
     ModelEntry(
-        "HDP", "hdp", "models.topics.hdp", "topics that are as many as the documents need, up to the number given",
+        "HDP", "hdp", "models.topics.hdp", "as many topics as the documents need, up to the number given",
         "corpus", "topic", ("vb", "annealed", "svi"), size=50,
     ),
     ModelEntry(
@@ -167,17 +167,17 @@ _MODELS = (
     ),
     ModelEntry(
         "FactorialMixture", "factorial-mixture", "models.factorial",
-        "sums of factors that are on or off, in noise", "table", "factor", ("vb", "annealed", "lvt", "em", *_LATENT),
+        "sums of factors that are on or off, plus noise", "table", "factor", ("vb", "annealed", "lvt", "em", *_LATENT),
         estimator="FactorialMixture", aliases=("factors",),
     ),
     ModelEntry(
         "FactorAnalysis", "factor-analysis", "models.linear.factor_analysis",
-        "hidden scores, mixed linearly, in noise; `--covariance spherical` is PPCA", "table", "factor", _LINEAR,
+        "hidden scores, mixed linearly, plus noise; `--covariance spherical` is PPCA", "table", "factor", _LINEAR,
         flags={"covariance": _NOISE, "missing": Flag("missing")}, estimator="FactorAnalysis",
     ),
     ModelEntry(
         "StateSpace", "state-space", "models.linear.state_space",
-        "a series that follows hidden states; rows are steps", "sequences", "state", _LINEAR,
+        "a series driven by hidden states; rows are steps", "sequences", "state", _LINEAR,
         flags={"missing": Flag("missing")}, estimator="StateSpace",
     ),
     ModelEntry(
@@ -284,7 +284,7 @@ _METHODS = (
     ),
     MethodEntry(
         "CollapsedGibbs", "collapsed", "inference.monte_carlo.collapsed", "Monte Carlo",
-        "Gibbs sampling of labels, parameters integrated out", _NO_EVIDENCE, _CHAIN, _SWEEPS,
+        "Gibbs sampling of labels, with the parameters integrated out", _NO_EVIDENCE, _CHAIN, _SWEEPS,
     ),
     MethodEntry(
         "VariationalKernel", "kernel", "inference.monte_carlo.variational_kernel", "Monte Carlo",

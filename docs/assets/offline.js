@@ -1,8 +1,10 @@
 // What the theme leaves without a name or a focus: the search dialog, and code and tables that scroll sideways.
 document.querySelector("[data-md-component=search]")?.setAttribute("aria-label", "Search");
-document.querySelectorAll(".md-code__nav").forEach((bar, number) => bar.setAttribute("aria-label", `Code block ${number + 1}`));
 const scrolling = "pre > code, .md-typeset__scrollwrap, .md-typeset .formula";
-const reachable = () => document.querySelectorAll(scrolling).forEach((box) => box.setAttribute("tabindex", "0"));
+const reachable = () => {
+  document.querySelectorAll(".md-code__nav").forEach((bar, number) => bar.setAttribute("aria-label", `Code block ${number + 1}`));
+  document.querySelectorAll(scrolling).forEach((box) => box.setAttribute("tabindex", "0"));
+};
 addEventListener("load", () => setTimeout(reachable, 500)); // after the theme's own script
 
 // Pages opened from disk cannot load the search index: browsers forbid it. Say so instead of finding nothing.

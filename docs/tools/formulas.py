@@ -8,6 +8,9 @@ from latex2mathml.converter import convert
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 LARGE = {r"\Big\{": r"\left\{", r"\Big\}": r"\right\}", r"\big\{": r"\left\{", r"\big\}": r"\right\}"}
+BESIDE = re.compile(
+    r"<msub>(<mo>&#x0(?:2211|220F);</mo>)((?:(?!<msub>).)*?)</msub>"
+)  # the limit of a sum, within braces
 FUNCTION = re.compile(r"<mi>(log|exp|ln|min|max|cosh)</mi>")
 
 
@@ -17,6 +20,8 @@ def mathml(latex: str, display: str) -> str:
         latex = latex.replace(printed, known)
     latex = re.sub(r"\\mathrm\{([^{}]+)\}", r"\\text{\1}", latex)
     math = convert(latex, display=display)
+    if display == "block":
+        math = BESIDE.sub(r"<munder>\1\2</munder>", math)
     math = math.replace("<mo>&#x0223C;</mo>", '<mo lspace="0.28em" rspace="0.28em">&#x0223C;</mo>')
     return FUNCTION.sub(r'<mo lspace="0.17em" rspace="0.17em">\1</mo>', math)
 

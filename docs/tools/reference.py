@@ -133,7 +133,7 @@ def signature(name: str, value: Any) -> str:
 def parameter(each: inspect.Parameter) -> str:
     """The name, the annotation as it is written, and the default with the quotes of a string."""
     whole = str(each.replace(default=inspect.Parameter.empty)).replace("'", "").replace('"', "").replace(",  ", ", ")
-    whole = re.sub(r"ForwardRef\((.+)\)$", r"\1", whole)
+    whole = re.sub(r"ForwardRef\((.+)\)$", r"\1", whole).replace("Key[Array, ]", "Key")
     if each.default is inspect.Parameter.empty:
         return whole
     default = repr(each.default).replace("<factory>", "…")
@@ -208,11 +208,11 @@ def usages(docs: Path) -> dict[str, list[Use]]:
 
 
 def example(uses: list[Use], own: str) -> list[str]:
-    """The shortest statement, from the page of its own if there is one, and links to at most four pages."""
-    uses = sorted(uses, key=lambda use: (not use.link, use.link != own, len(use.code)))
+    """The shortest statement of the page about a name, or else a block of examples.md, and links to four pages."""
+    uses = sorted(uses, key=lambda use: (use.link != own, not use.link, len(use.code) if use.link else 0))
     links = [use.link for use in uses if use.link][:4]
     lines = ["```python", uses[0].code, "```", ""]
-    return [*lines, "From " + ", ".join(links) + ".", ""] if links else lines
+    return [*lines, "Used in " + ", ".join(links) + ".", ""] if links else lines
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

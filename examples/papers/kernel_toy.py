@@ -40,8 +40,8 @@ def main(folder: str | None = None) -> dict[str, float]:
     }
     for name, (mean, variance, colour) in curves.items():
         right.plot(grid, normal(grid, mean, variance), color=colour, label=f"{name}: variance {variance:.3f}")
-    right.set(xlabel="θ")
-    right.legend(frameon=False, fontsize=8)
+    right.set(xlabel="θ", ylim=(0, 3.2))
+    right.legend(frameon=False, fontsize=8, loc="upper left")
     print(f"r = {r:.4f}, 1/ρ₁₁ = {narrow:.4f}, exact kernel {narrow * (1 + r):.4f}")
     keep(figure, "kernel-toy", folder)
     return {"r": float(r), "variance": float(narrow)}

@@ -32,8 +32,8 @@ def main(folder: str | None = None, passes: int = 40, seed: int = 0) -> dict[flo
         trace = np.asarray(each.history["trace"], dtype=float).ravel()
         axis.plot(np.arange(1, len(trace) + 1) / n, trace, color=colour, linewidth=1)
         axis.axhline(each.log_evidence, color=GREY, linewidth=1, linestyle="--")
-        low = np.quantile(trace[np.isfinite(trace)], 0.2)
-        axis.set(xlabel="passes over the data", ylabel="ln s", ylim=(low - 5, np.nanmax(trace) + 5))
+        later = trace[n:][np.isfinite(trace[n:])]  # the first pass falls from 0
+        axis.set(xlabel="passes over the data", ylabel="ln s", ylim=(np.quantile(later, 0.05) - 2, later.max() + 2))
         axis.set_title(f"α = {alpha:g}: ends at {each.log_evidence:.2f}", fontsize=10)
         print(f"α = {alpha:g}: ln s = {each.log_evidence:.3f}, converged: {each.converged}")
     keep(figure, "message-traces", folder)

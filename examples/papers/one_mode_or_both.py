@@ -52,7 +52,8 @@ def main(folder: str | None = None, starts: int = 10, distances: tuple[float, ..
             axis.plot(centre[0] + 2 * sd[0] * np.cos(turn), centre[1] + 2 * sd[1] * np.sin(turn), "k", linewidth=1)
         orders[distance] = len(sides)
         what = "both modes" if sides == {0} else "one mode from each start"
-        axis.set(xlabel="μ₁", ylabel="μ₂", title=f"clusters {distance:g} apart (simulated): {what}")
+        axis.set(xlabel="μ₁", ylabel="μ₂", title=f"clusters {distance:g} apart (simulated):\n{what}")
+        axis.set(xlim=(-3, 3), ylim=(-3, 3))
         axis.title.set_fontsize(9)
         print(f"{distance:g} apart: EP ends at {len(sides)} different solutions, {what}")
     keep(figure, "one-mode-or-both", folder)

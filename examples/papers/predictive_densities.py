@@ -9,13 +9,14 @@ and Old Faithful (two). The thesis gives ln s = −200.3 for acidity; its stated
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 from _figure import COLOURS, GREY, canvas, keep
 
 import temperance as tp
 
-QUICK = {"draws": 50, "starts": 2}
+QUICK: dict[str, Any] = {"draws": 50, "starts": 2, "reference": "prior"}
 
 
 def prior(d: int) -> tp.NormalWishart:
@@ -23,22 +24,24 @@ def prior(d: int) -> tp.NormalWishart:
     return tp.NormalWishart(mean=np.zeros(d), pseudo_count=0.01, dof=float(d + 1), scatter=scatter)
 
 
-def methods(draws: int, starts: int) -> dict[str, object]:
+def methods(draws: int, starts: int, reference: str | None) -> dict[str, object]:
     return {
         "VB": tp.VB(restarts=starts),
         "EP": tp.EP(restarts=starts),
-        "Monte Carlo": tp.ParallelTempering(draws=draws, warmup=draws, replicas=12),
+        "Monte Carlo": tp.ParallelTempering(draws=draws, warmup=draws, replicas=12, reference=reference),
     }
 
 
-def main(folder: str | None = None, draws: int = 2000, starts: int = 20) -> dict[str, float]:
+def main(
+    folder: str | None = None, draws: int = 2000, starts: int = 20, reference: str | None = None
+) -> dict[str, float]:
     figure, axes = canvas(3, width=13.0)
     log_s = {}
     for axis, (name, size) in zip(axes, (("acidity", 2), ("galaxy", 3)), strict=False):
         x = tp.datasets.load(name)
         grid = np.linspace(x.min() - 1, x.max() + 1, 300)
         axis.hist(x[:, 0], bins=40, density=True, color=GREY, alpha=0.4)
-        for colour, (label, method) in zip(COLOURS, methods(draws, starts).items(), strict=False):
+        for colour, (label, method) in zip(COLOURS, methods(draws, starts, reference).items(), strict=False):
             fit = tp.fit(tp.GaussianMixture(size, prior=prior(1)), x, method, seed=0)
             log_s[f"{name} {label}"] = fit.log_evidence
             axis.plot(grid, np.exp(fit.log_predictive(grid[:, None])), color=colour, label=label)

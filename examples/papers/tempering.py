@@ -60,6 +60,7 @@ def integrand(fit: tp.Fit, folder: str | None) -> None:
     left.set(xlabel="β", ylabel="average of ln p(x | θ)", ylim=(-500, -140))
     right.plot(LADDER[1:], average[1:], "o-", color=COLOURS[0], markersize=3)
     right.set(xlabel="β", xlim=(0, 0.02), ylim=(-2100, -200))
+    right.locator_params(axis="x", nbins=4)
     right.set_title(f"at β = 0: {average[0]:,.0f} (off the scale)", fontsize=10)
     keep(figure, "thesis-4-2", folder)
 

@@ -18,7 +18,7 @@ from _figure import COLOURS, canvas, keep
 
 import temperance as tp
 
-QUICK = {"images": 200, "train": 50, "sweeps": 6}
+QUICK = {"images": 200, "train": 50, "sweeps": 6, "points": 3}
 
 
 def stopped(method, sweeps: int):
@@ -28,14 +28,16 @@ def stopped(method, sweeps: int):
     return replace(method, method=replace(method.method, max_iter=sweeps))
 
 
-def main(folder: str | None = None, images: int = 10_000, train: int = 1500, sweeps: int = 100) -> dict[str, float]:
+def main(
+    folder: str | None = None, images: int = 10_000, train: int = 1500, sweeps: int = 100, points: int = 10
+) -> dict[str, float]:
     figure, (left, middle, right) = canvas(3, width=13.0)
     toys = tempering_images.simulate("blocks", images)[0]
     toy = tempering_images.model()
     old, new, said = tempering_faces.faces(train)
     model = tp.FactorialMixture(10, noise=0.5, probability=0.3, factor_variance=0.5)
     ends = {}
-    at = np.unique(np.geomspace(1, 2 * sweeps, 10).astype(int))
+    at = np.unique(np.geomspace(1, 2 * sweeps, points).astype(int))
     for colour, (name, method) in zip(COLOURS, tempering_faces.methods(sweeps).items(), strict=False):
         bounds = np.asarray(tp.fit(toy, toys, method, seed=0, progress=False).history["elbo"])
         left.plot(np.arange(1, len(bounds) + 1), bounds, color=colour, label=name)

@@ -61,7 +61,7 @@ def make_figure(name: str, folder: Path, quick: bool = False) -> None:
     script.main(str(folder), **(script.QUICK if quick else {}))
 
 
-PAGE, DONE = "the-papers-and-we.md", "reproduce.json"
+PAGE, DONE = "the-papers-and-us.md", "reproduce.json"
 
 
 def make_all(folder: Path, quick: bool = False) -> Path:

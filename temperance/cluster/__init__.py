@@ -1,1 +1,1 @@
-"""Work spread over a Dask cluster. Nothing here is imported before `engine=` asks for it."""
+"""Work spread over a Dask cluster. Nothing in this folder is imported before `engine=` asks for it."""

@@ -1,7 +1,7 @@
 """Checkpoints of a run on a cluster: beside the usual file, the local blocks that its state refers to.
 
-They are the one thing that passes through the client only for the checkpoint. Their file is written first, under a
-name of its own, and the ones before are removed last: whenever a run is cut short, the two on disk belong together.
+Local blocks pass through the client only for the checkpoint. Their file is written first, under a new name, and older
+ones are removed last, so the two files on disk belong together whenever a run is cut short.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .model import Distributed, Versions, sessions
 
 
 class ClusterCheckpoint(Checkpoint):
-    """A checkpoint that keeps what workers hold."""
+    """A checkpoint that also keeps the local blocks on the workers."""
 
     def __init__(self, path: Any, every: float, model: Distributed, method: Any, data: Any, key: Any):
-        # The session's number is another in every call, and so is what a corpus on the host is known by.
+        # The session's number differs from call to call, and so does the identity of a corpus on the host.
         super().__init__(path, every, identity(model.inner, method, (data, model.sample), key))
         self.session: Session = sessions[int(model.session)]
 
@@ -55,7 +55,7 @@ class ClusterCheckpoint(Checkpoint):
 
 
 def _versions(carry: Any) -> np.ndarray | None:
-    """(restarts, partitions), where the model has local blocks."""
+    """The versions (restarts, partitions) of local blocks, if the model has any."""
     leaves = jax.tree.leaves(carry, is_leaf=lambda leaf: isinstance(leaf, Versions))
     found = [np.asarray(leaf.version) for leaf in leaves if isinstance(leaf, Versions)]
     return found[0] if found else None

@@ -1,10 +1,9 @@
-"""The client's side of a run: tasks for the partitions, a tree of sums, what to do when something is lost.
+"""The client's side of a run: tasks for the partitions, a tree of sums, and recovery when a worker is lost.
 
 A walk is one task per partition and a tree of additions; the statistics of the globals are sent once, as a task of
-their own. Every task can be carried out again from what the scheduler knows, so a worker that dies costs only what
-it held: Dask reads its partitions again, and works out their local blocks again along the chain of walks that made
-them. That chain is cut when the globals kept along it outweigh the local blocks: these then pass through the client
-once.
+their own. The scheduler can repeat every task, so a worker that dies costs only what it held: Dask reads its partitions
+again, and recomputes their local blocks along the chain of walks that made them. Once the globals kept along that chain
+outweigh the local blocks, the blocks pass through the client and a new chain begins.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from .waiting import STEP, Patience, completed, lost, require_alive
 from .worker import Job, Walks
 
 _FAN = 8  # sums that one task adds
-_TRIES = 6  # rounds of a walk whose tasks' workers keep dying
-_BLAMES = 3  # of them after which one partition is at fault
+_TRIES = 6  # rounds of a walk in which workers keep dying
+_BLAMES = 3  # rounds after which one partition is at fault
 _RETRIES = 2  # of a task that fails
-_LEAST = 64 << 20  # bytes of globals that the chain of walks may always hold
-_MEMORY = 0.4  # of the workers' memory that partitions may take
+_LEAST = 64 << 20  # bytes of globals that a chain of walks may hold in any case
+_MEMORY = 0.4  # share of the workers' memory that partitions may take
 _numbers = itertools.count(1)
 
 
@@ -46,7 +45,7 @@ class Session:
         self.keep = keep
         self.run = uuid.uuid4().hex[:8]
         self.number = next(_numbers)
-        self.failure: BaseException | None = None  # what a callback raised, which JAX would turn into text
+        self.failure: BaseException | None = None  # an exception from a callback, which JAX would turn into text
         self.done: tuple[int, int] = (0, 0)  # partitions of the walk under way
         self.model: Any = None
         self.lengths: dict[int, int] = {}  # rows each partition is filled up to
@@ -54,19 +53,19 @@ class Session:
         self.block = 1
         self.depth = 1  # walks of a sweep
         self._reads: dict[int, Any] = {}
-        self._suspects: dict[int, Any] = {}  # the tasks of each partition that are waited for
+        self._suspects: dict[int, Any] = {}  # the pending tasks of each partition
         self._calls = itertools.count()
-        self._kept: dict[int, dict[int, Any]] = {}  # of each partition: its local blocks by version
-        self._asked: dict[int, list[set[int]]] = {}  # the versions its last walks used or made
+        self._kept: dict[int, dict[int, Any]] = {}  # the local blocks of each partition, by version
+        self._asked: dict[int, list[set[int]]] = {}  # the versions that its last walks used or made
         self._trail = 0  # bytes of globals since the chain was cut
         self._lock = threading.Lock()
-        Patience(client)  # refuses settings that it cannot read
+        Patience(client)  # raises if a setting cannot be read
         sessions[self.number] = self
 
     # ---- before the run -----------------------------------------------------------------------------------
 
     def look(self, options: dict[str, Any]) -> list[worker.About]:
-        """What is in each partition."""
+        """A summary of each partition."""
         tasks = [
             self._task(worker.look, part, f"look-{number}", number, part.name, self.documents, options)
             for number, part in enumerate(self.partitions)
@@ -74,7 +73,7 @@ class Session:
         return self._settle(lambda: self._gather(range(len(tasks)), tasks))
 
     def some(self, options: dict[str, Any], which: dict[int, np.ndarray | None]) -> list[Any]:
-        """These rows of these partitions, on the client."""
+        """Fetch these rows of these partitions to the client."""
         tasks = []
         for number, rows in which.items():
             part = self.partitions[number]
@@ -83,7 +82,7 @@ class Session:
         return self._settle(lambda: self._gather(which, tasks))
 
     def begin(self, model: Any, counts: dict[int, int], size: int, block: int, depth: int) -> None:
-        """Send the model; decide how long partitions are to be and whether they stay in memory."""
+        """Send the model; choose the padded lengths of partitions, and whether they stay in memory."""
         self.counts, self.lengths = counts, lengths(counts)
         self.block, self.depth = block, depth
         host = jax.tree.map(lambda leaf: np.asarray(leaf) if eqx.is_array(leaf) else leaf, model)
@@ -130,7 +129,7 @@ class Session:
         return stacked, np.full(versions.shape, call if question.keep else FRESH, dtype=np.int64)
 
     def _jobs(self, numbers: np.ndarray, scales: np.ndarray, versions: np.ndarray) -> list[Job]:
-        """One for each partition that has a weight, in order."""
+        """A job for each partition with a weight, in order."""
         asked: dict[int, list[tuple[int, float, int]]] = {}
         for restart, (places, weights, tokens) in enumerate(zip(numbers, scales, versions, strict=True)):
             for place, weight, token in zip(places, weights, tokens, strict=True):
@@ -142,7 +141,7 @@ class Session:
         ]
 
     def _round(self, call: int, about: Walks, jobs: list[Job], powers: np.ndarray, m: Any, ahead: np.ndarray) -> Any:
-        """Submit, add up and wait."""
+        """Submit the jobs, add up their results and wait."""
         attempt = f"{call}-{uuid.uuid4().hex[:4]}"
         sent = (
             m if len(jobs) == 1 else self.client.submit(worker.same, m, key=self._key("globals", attempt), pure=False)
@@ -181,7 +180,7 @@ class Session:
         while len(sums) > 1:
             groups = [sums[i : i + _FAN] for i in range(0, len(sums), _FAN)]
             keys = [self._key("sum", attempt, f"{level}.{i}") for i in range(len(groups))]
-            # Before more walks: sums that wait to be added up take memory.
+            # Additions come before more walks, because results that wait to be added take memory.
             sums = self.client.map(worker.add, groups, key=keys, pure=False, priority=level + 1)
             level += 1
         last = sums[0]
@@ -192,7 +191,7 @@ class Session:
         ready, patience = threading.Event(), Patience(self.client)
         future.add_done_callback(lambda _: ready.set())
         while not ready.wait(STEP):
-            # Workers hold a result as long as the client has its future: what is done must go, to be freed once added.
+            # Workers hold a result as long as the client has its future, so drop futures whose results have been added.
             self._suspects = {part: one for part, one in self._suspects.items() if one.status != "finished"}
             self.done = (walks - len(self._suspects), walks)
             patience.look()
@@ -200,11 +199,11 @@ class Session:
         return future.result()
 
     def _settle(self, work: Any) -> Any:
-        """Carry it out, again where workers died too often for Dask or what they held was lost."""
+        """Run it, and run it again if workers died too often for Dask or the data that they held were lost."""
         from distributed.client import FutureCancelledError
         from distributed.scheduler import KilledWorker
 
-        blamed: Counter[int] = Counter()  # how often each partition was on workers that died
+        blamed: Counter[int] = Counter()  # how often each partition was on a worker that died
         for attempt in range(_TRIES):
             last = attempt == _TRIES - 1
             self._suspects = {}
@@ -223,7 +222,7 @@ class Session:
                 if last:
                     raise lost(self.client) from error
             except Exception as error:
-                # Of a task before ours, which made the partition; or there is no connection any more.
+                # The failure of an earlier task, which made the partition; or the connection is gone.
                 if any(future.status == "error" for future in self._suspects.values()):
                     raise self._blame(f"{type(error).__name__}: {error}") from error
                 require_alive(self.client)
@@ -272,7 +271,8 @@ class Session:
     # ---- local blocks -------------------------------------------------------------------------------------
 
     def _remember(self, call: int, jobs: list[Job], local: list[Any]) -> None:
-        """Keep what the next sweep may ask for: a restart that is done comes back to where its last sweep began."""
+        """Keep the versions that the next sweep may need: a restart that is done returns to where its last sweep
+        began."""
         for job, future in zip(jobs, local, strict=True):
             kept = self._kept.setdefault(job.part, {})
             kept[call] = future
@@ -283,7 +283,7 @@ class Session:
             self._kept[job.part] = {version: held for version, held in kept.items() if version in needed}
 
     def _shorten(self, m: Any) -> None:
-        """Cut the chain of walks that local blocks are made by."""
+        """End the chain of walks from which local blocks would be recomputed."""
         self._trail += sum(leaf.nbytes for leaf in jax.tree.leaves(m))
         held = {(place, version) for place, kept in self._kept.items() for version in kept}
         if not held or self._trail < _LEAST or self._trail < self._local_bytes():
@@ -299,7 +299,7 @@ class Session:
         return int(self.client.run_on_scheduler(_sizes, keys=[future.key for future in futures]))
 
     def put(self, place: int, local: Any) -> Any:
-        """Local blocks of a partition, from the client, as a task that can be carried out again."""
+        """Local blocks of a partition, sent by the client as a task that can be repeated."""
         return self.client.submit(worker.same, local, key=self._key("put", place, uuid.uuid4().hex[:4]), pure=False)
 
     def held(self, versions: np.ndarray) -> dict[str, Any]:
@@ -313,7 +313,7 @@ class Session:
         return found
 
     def restore(self, versions: np.ndarray, found: dict[str, Any]) -> None:
-        """Hand local blocks that were kept on disk to the workers."""
+        """Send local blocks that were kept on disk to the workers."""
         for column, place in enumerate(sorted(self.counts)):
             by_version: dict[int, dict[int, Any]] = {}
             for restart, version in enumerate(versions[:, column]):
@@ -325,7 +325,7 @@ class Session:
         self._calls = itertools.count(int(versions.max()) + 1)
 
     def status(self) -> str:
-        """How far the walk under way is, for a bar."""
+        """The progress of the current walk, for a bar."""
         done, total = self.done
         return f"partition {done} of {total}" if total else "reading"
 
@@ -335,7 +335,7 @@ class Session:
         return function, part.source, self._key(key), rest
 
     def _submit(self, tasks: list[Any]) -> list[Any]:
-        """Futures of calls `function(source, *rest)`; a source that Dask makes is made on the way."""
+        """Futures of calls `function(source, *rest)`; a source that is a Dask task is computed first."""
         from dask.delayed import Delayed, delayed
 
         futures: list[Any] = []
@@ -360,7 +360,7 @@ class Session:
 
 
 def lengths(counts: dict[int, int], room: float = 0.8) -> dict[int, int]:
-    """A few lengths for all: each partition is filled up to the next, at most a quarter longer."""
+    """A few lengths for all partitions: each is padded to the next of them, at most a quarter longer."""
     chosen: list[int] = []
     for count in sorted(set(counts.values()), reverse=True):
         if not chosen or count < room * chosen[-1]:
@@ -385,7 +385,7 @@ def _sizes(dask_scheduler: Any, keys: list[str]) -> int:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Dask warns of large arguments of tasks: here they are what has to travel."""
+    """Dask warns of large arguments of tasks, but these have to be sent."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
         yield

@@ -1,4 +1,4 @@
-"""Predictions for Dask data: a lazy array with a block for each partition, worked out where that is."""
+"""Predictions for Dask data: a lazy array with a block for each partition, computed where the partition is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .worker import predict
 
 
 def blockwise(name: str, model: Model, state: Any, data: Any) -> Any:
-    """A Dask array of `log_predictive` (n,) or of `responsibilities` (n, k); n stays open where it is not known."""
+    """A Dask array of `log_predictive` (n,) or of `responsibilities` (n, k); n may be unknown."""
     import dask.array as da
     from dask.delayed import delayed
 
@@ -32,7 +32,7 @@ def blockwise(name: str, model: Model, state: Any, data: Any) -> Any:
 
 
 def _width(model: Model, state: Any) -> int:
-    """How many components a datum can belong to."""
+    """The number of components."""
     if model.size is None:
         raise TypeError(f"{type(model).__name__} has no number of components")
     return model.size

@@ -1,9 +1,8 @@
-"""A model whose data are on a cluster: everything as the model says, but a walk over the data goes to the workers.
+"""A model whose data are on a cluster: the model as it is, except that walks over the data run on the workers.
 
 The loop and all arithmetic on globals stay in the client's process. A *row* of its `Data` is a partition: its value
 is the partition's number, its weight the number of data in it. So minibatches of rows are minibatches of partitions,
-and the local blocks of a row are those of a partition, which stay on the cluster: what travels through the loop is
-the version of them that a state has.
+and the local blocks of a row are those of a partition. They stay on the cluster; the loop carries only their version.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ from ..models._model import Means, Walked
 from ..models._wrapped import Wrapped
 from .worker import answer
 
-FRESH = -1  # the version of local blocks that are yet to be worked out
+FRESH = -1  # the version of local blocks that do not exist yet
 
-sessions: dict[int, Any] = {}  # who answers, by number: another run of the same shapes is no other compilation
+sessions: dict[int, Any] = {}  # sessions by number, so that another run with the same shapes needs no compilation
 
 
 class Numbers(eqx.Module):
-    """Partitions, and those that will be asked for next."""
+    """The numbers of partitions, and of those that will be asked for next."""
 
     here: Int[Array, " p"]
     ahead: Int[Array, " a"] | None = None
 
 
 class Versions(eqx.Module):
-    """In place of local blocks: which of those the cluster has kept belong to each partition."""
+    """Stands for local blocks: the version, among those kept on the cluster, that belongs to each partition."""
 
     version: Int[Array, " p"]
 
@@ -48,7 +47,7 @@ class Versions(eqx.Module):
 
 
 class Question(NamedTuple):
-    """What a callback must know beside its arrays."""
+    """The arguments of a callback that are not arrays."""
 
     energy: bool
     steps: int
@@ -59,11 +58,11 @@ class Question(NamedTuple):
 
 
 class Distributed(Wrapped):
-    """`inner` with its data elsewhere; `sample` are some rows, weighted to stand for all."""
+    """`inner` with its data on the cluster; `sample` holds some rows, weighted to stand for all."""
 
     inner: Model
     sample: Data
-    rows: Float[Array, " p"]  # of each partition that has any
+    rows: Float[Array, " p"]  # of each partition with rows
     places: Int[Array, " p"]  # their numbers
     session: Int[Array, ""]
     independent_rows: ClassVar[bool] = False
@@ -76,28 +75,28 @@ class Distributed(Wrapped):
         return self.rows[jnp.searchsorted(self.places, numbers)]
 
     def kind_of_restart(self, number: int, data: Data) -> str | None:
-        """As in one process: by the rows that a start sees, not by the number of partitions."""
+        """As in one process: the rows of the sample decide, not the number of partitions."""
         return super().kind_of_restart(number, self.sample)
 
     def log_unit(self, data: Data) -> Float[Array, ""] | float:
-        """Of the sample, whose weights stand for all data."""
+        """The unit for the sample, whose weights stand for all data."""
         return self.inner.log_unit(self.sample)
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
-        """Where the model starts from the sample, which is all data where there are few."""
+        """The model's start from the sample, which is all of the data if there are few."""
         blocks = self.inner.initial(key, self.sample).blocks
         fresh: dict[str, Any] = {"cluster": Versions(jnp.full(data.weights.shape, FRESH))}
         return Posterior(blocks, fresh if self.inner.local_groups else {})
 
     def initial_local(self, m: Means, x: Any) -> dict[str, Any]:
-        """Of a minibatch: afresh, and kept only where a sweep has to walk over it again."""
+        """Local blocks of a minibatch start afresh, and are kept only if the sweep walks over it again."""
         if not self.inner.local_groups or self.walks == 1:
             return {}
         return {"cluster": Versions(jnp.full(x.here.shape, FRESH))}
 
     @property
     def walks(self) -> int:
-        """How often a sweep walks over the data."""
+        """The number of walks over the data in a sweep."""
         count = 0
         for number, group in enumerate(self.groups):
             if isinstance(group, Each):
@@ -117,7 +116,7 @@ class Distributed(Wrapped):
     def minibatch(
         self, data: Data, chosen: Int[Array, " b"], stands_for: Float[Array, ""], ahead: Int[Array, " b"]
     ) -> Data:
-        """These partitions, weighted to stand for all; those to come are read meanwhile."""
+        """These partitions, weighted to stand for all; the next ones are read meanwhile."""
         weights = data.weights[chosen]
         numbers = Numbers(data.values.here[chosen], data.values.here[ahead])
         return Data(numbers, weights * (stands_for / jnp.sum(weights)), chosen.shape[0])
@@ -136,7 +135,7 @@ def block_rows(data: Data) -> int:
 
 @engine("Distributed", name="cluster", when=lambda *_: True, by_euler=False, always=True)
 def walk(model: Distributed, m: Means, data: Data, way: Way = Way(), local: Any = None) -> Walked:
-    """Every partition is walked over by the worker that holds it, all restarts in one round."""
+    """The worker that holds a partition walks over it, for all restarts in one round."""
     if any(jnp.ndim(power) for power in way.powers):
         raise UnsupportedMethod("a temperature for each datum needs the data in one place; leave out engine")
     cold = not way.energy and is_cold(way.powers)

@@ -1,7 +1,7 @@
-"""Partitions: what a user has on a cluster or on disk as one list of parts, each with a name and a way to read it.
+"""Partitions: the user's data on a cluster or on disk, as a list of parts with a name and a way to read each.
 
-A part is read where it is used. What it holds is rows of numbers, pairs (X, y), or documents; an empty one is kept
-in the list, so that numbers and names stay those of the user, and skipped.
+A part is read where it is used. It holds rows of numbers, pairs (X, y), or documents. Empty parts stay in the list, so
+that numbers and names match the user's, and are skipped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..errors import InvalidData
 
 _TABLES = (".npy", ".parquet", ".csv")
 _CORPORA = (".npz", ".ldac", ".lda-c", ".dat", ".txt", ".mtx", ".gz")
-_PIECE_ROWS = 4096  # of an array in memory, at least
+_PIECE_ROWS = 4096  # fewest rows in a piece of an array in memory
 
 
 class Partition(NamedTuple):
@@ -143,7 +143,7 @@ def _folder(folder: Path) -> list[Partition]:
 
 
 def _in_memory(data: Any, workers: int) -> list[Partition]:
-    """Rows next to each other, some parts for each worker."""
+    """Parts of neighbouring rows, several for each worker."""
     if isinstance(data, dict | Stream):
         found = "a dictionary" if isinstance(data, dict) else "a tp.Stream"
         raise InvalidData(
@@ -161,7 +161,7 @@ def _in_memory(data: Any, workers: int) -> list[Partition]:
 
 
 def as_rows(raw: Any, documents: bool, options: dict[str, Any]) -> Any:
-    """What a part holds as arrays: a corpus, a pair (X, y), or numbers with a row for each datum; None if empty."""
+    """The contents of a part: a corpus, a pair (X, y), or an array with a row for each datum; None if it is empty."""
     if documents:
         if isinstance(raw, list | tuple) and not len(raw):
             return None
@@ -208,7 +208,7 @@ def take_rows(rows: Any, which: Any) -> Any:
 
 
 def join_rows(parts: Sequence[Any]) -> Any:
-    """Rows of several partitions after each other."""
+    """The rows of several partitions, joined."""
     if isinstance(parts[0], tuple):
         return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
     if isinstance(parts[0], Corpus):

@@ -1,8 +1,8 @@
 """From a user's call to a run on a cluster: look at all partitions once, complete the model, find a start.
 
-Up to 65,536 rows are brought to the client, where the model is completed and started exactly as in one process. Of
-more, means and variances of all columns (or the words of all documents) complete the model just as they would in one
-process, and the start is that of a sample of so many rows.
+Up to 65,536 rows are brought to the client, where the model is completed and started exactly as in one process. With
+more rows, the means and variances of all columns (or the words of all documents) complete the model as in one process,
+and the start comes from a sample of that many rows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SAMPLE = 2**16  # rows
 def begin(
     model: Model, data: Any, method: Any, weights: Any, engine: Any, key: Key[Array, ""]
 ) -> tuple[Distributed, Data]:
-    """The model as the method sees it, with its data on the cluster."""
+    """The model that the method sees, with its data on the cluster."""
     client, keep = _client(engine, data)
     refused = refusal(method, model, weights)
     if refused is not None:
@@ -103,7 +103,7 @@ def _complete(
 
 
 def _from_moments(model: Model, about: About) -> Model | None:
-    """The model completed by two rows with the means and variances of all, where it asks for no more than these."""
+    """The model completed by two rows with the means and variances of all, if it needs no more than these."""
     deviation = np.sqrt(about.spread / np.maximum(about.count, 1.0))
     two = np.stack([about.mean - deviation, about.mean + deviation])
     if isinstance(model, LinearRegression):
@@ -128,12 +128,12 @@ def _as_given(model: Model, rows: Any) -> Any:
 
 
 def _options(model: Model) -> dict[str, Any]:
-    """How documents are read."""
+    """The options for reading documents."""
     return model.reading if isinstance(model, LDA) else {}
 
 
 def _with_words(model: LDA, about: About) -> LDA:
-    """Over the words of all partitions."""
+    """The model with the vocabulary of all partitions."""
     if about.tokens == 0:
         raise InvalidData(f"all {about.rows} documents are empty")
     if model.vocabulary is not None:
@@ -174,15 +174,15 @@ def _client(engine: Any, data: Any) -> tuple[Any, bool | None]:
 
 
 class Cluster:
-    """A client with how it is to be used: `keep` says whether partitions stay in the workers' memory (None: if there
-    is room)."""
+    """A client and how to use it: `keep` says whether partitions stay in the workers' memory (None: if there is
+    room)."""
 
     def __init__(self, client: Any, keep: bool | None = None):
         self.client, self.keep = client, keep
 
 
 def refusal(method: Any, model: Model, weights: Any) -> TemperanceError | None:
-    """Why the rows cannot be shared out between workers, if they cannot."""
+    """The error that says why the workers cannot share the rows, or None if they can."""
     from ..inference.variational.annealed import Annealed
     from ..inference.variational.coordinate import VB
     from ..inference.variational.stochastic import SVI
@@ -209,7 +209,7 @@ def refusal(method: Any, model: Model, weights: Any) -> TemperanceError | None:
 
 @contextlib.contextmanager
 def attended(model: Distributed, progress: Progress) -> Iterator[None]:
-    """While a run goes on: what a walk raised is raised as it was, and at the end the cluster forgets the run."""
+    """During a run, raises the original exception of a walk; at the end the cluster forgets the run."""
     session = sessions[int(model.session)]
     progress.watch = session.status
     try:
@@ -223,7 +223,7 @@ def attended(model: Distributed, progress: Progress) -> Iterator[None]:
 
 
 def brought_home(model: Distributed, fit: Fit) -> Fit:
-    """The fit of the model itself, with the sample for data; local blocks stay with their partitions."""
+    """The fit of the inner model, with the sample as its data; local blocks stay with their partitions."""
     state = Posterior(fit.state.blocks, {})
     notes = (*model.inner.notes(model.sample), *fit.notes)
     return dataclasses.replace(fit, model=model.inner, data=model.sample, state=state, notes=notes)

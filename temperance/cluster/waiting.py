@@ -1,4 +1,4 @@
-"""Waiting for a cluster: in steps that Ctrl-C can end, and only so long without a worker."""
+"""Waiting for a cluster, in steps that Ctrl-C can end, and only for a limited time without a worker."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def require_client(engine: Any) -> Any:
 
 
 class Patience:
-    """Ends a wait with a sentence where the scheduler is gone, or where there has been no worker for too long."""
+    """Ends a wait with a sentence if the scheduler is gone, or if there has been no worker for too long."""
 
     def __init__(self, client: Any):
         self.client, self.most = client, _most()
         self.looked = self.seen = time.monotonic()
 
     def look(self) -> None:
-        """Called again and again during a wait."""
+        """Check the cluster; called repeatedly during a wait."""
         require_alive(self.client)
         now = time.monotonic()
         if now - self.looked < 1.0:
@@ -55,7 +55,7 @@ class Patience:
             )
 
     def _died(self) -> str:
-        """What was on the workers that died, if anything was."""
+        """The tasks that were on the workers that died, as part of a sentence."""
         worst = self.client.run_on_scheduler(_suspicions)
         return "; those that there were died with " + ", ".join(worst) if worst else ""
 
@@ -79,7 +79,7 @@ def lost(client: Any) -> ClusterLost:
 
 
 def completed(client: Any, futures: Sequence[Any]) -> Iterator[Any]:
-    """Futures in the order in which they end, well or badly."""
+    """Futures in the order in which they end, successfully or not."""
     ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
     patience = Patience(client)
     for future in futures:

@@ -1,7 +1,7 @@
-"""What runs on the workers: reading a part, looking at it, walking over it, adding up.
+"""The functions that run on the workers: they read a part, summarise it, walk over it and add up results.
 
 Results are NumPy trees: JAX stays inside a worker. Compiled functions live as long as the worker's process, and
-parts of nearly equal size have one shape, so that a worker compiles once or twice and not once a part.
+parts of nearly equal size have one shape, so that a worker compiles once or twice, not once for each part.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _READERS = (FromFile, FromShard, FromMemory)
 
 
 class About(NamedTuple):
-    """What the client must know of all parts before it can begin, of one part or of several."""
+    """A summary of one part or of several, which the client needs of all parts before it can begin."""
 
     rows: int
     size: int = 0  # bytes
-    count: Any = 0.0  # of what is seen in each column
+    count: Any = 0.0  # observed values of each column
     mean: Any = 0.0
     spread: Any = 0.0  # Σ (x − mean)²
     shape: tuple[int, ...] = ()  # of one row
@@ -43,11 +43,11 @@ class About(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part as the cluster's memory holds it: arrays of one of a few lengths, or documents."""
+    """A part in the cluster's memory: arrays of one of a few lengths, or documents."""
 
     number: int
     values: Any
-    weights: np.ndarray  # 0 for the rows that only fill up
+    weights: np.ndarray  # 0 for padding rows
     blocks: int
 
     def __sizeof__(self) -> int:
@@ -62,12 +62,12 @@ class Job(NamedTuple):
     part: int
     name: str
     restarts: tuple[int, ...]
-    scales: tuple[float, ...]  # of the weights, one for each of these restarts
+    scales: tuple[float, ...]  # factors of the weights, one for each of these restarts
     tokens: tuple[int, ...]  # the version each restart's local blocks have; −1 starts afresh
 
 
 class Walks(NamedTuple):
-    """What is the same for all jobs of one call."""
+    """The settings that all jobs of one call share."""
 
     run: str
     energy: bool
@@ -80,7 +80,7 @@ class Walks(NamedTuple):
 
 
 def look(source: Any, number: int, name: str, documents: bool, options: dict[str, Any]) -> About:
-    """One part: how many rows, their moments, or their words."""
+    """Summarise a part: its number of rows, and their moments or words."""
 
     def work() -> About:
         rows = _load(source, documents, options)
@@ -105,7 +105,7 @@ def look(source: Any, number: int, name: str, documents: bool, options: dict[str
 
 
 def join_abouts(parts: list[About]) -> About:
-    """Moments of parts as those of all (Chan, Golub & LeVeque, 1983)."""
+    """Combine the moments of parts into those of all rows (Chan, Golub & LeVeque, 1983)."""
     parts = [part for part in parts if part.rows]
     if not parts:
         return About(0)
@@ -136,7 +136,7 @@ def join_abouts(parts: list[About]) -> About:
 def some(
     source: Any, number: int, name: str, documents: bool, options: dict[str, Any], which: np.ndarray | None
 ) -> Any:
-    """These rows of a part (all of them without `which`), as they are."""
+    """These rows of a part (all of them without `which`), unchanged."""
 
     def work() -> Any:
         rows = _load(source, documents, options)
@@ -149,7 +149,7 @@ def some(
 
 
 def read(source: Any, number: int, name: str, documents: bool, model: Any, run: str, length: int, block: int) -> Part:
-    """A part in the coordinates of the model, filled up to `length` rows."""
+    """A part in the coordinates of the model, padded to `length` rows."""
     return _named(number, name, lambda: _read(source, number, documents, _model(model, run), length, block))
 
 
@@ -179,7 +179,7 @@ def _read(source: Any, number: int, documents: bool, model: Model, length: int, 
 def walk(job: Job, part: Any, m: Any, powers: np.ndarray, model: Any, about: Walks, given: Any, parents: Any) -> Any:
     """The sums over one part for each restart, {restart: leaves}, and with `keep` its local blocks, {restart: …}.
 
-    `part` is a `Part`, or where `given` says how, what to read it from.
+    `part` is a `Part`, or, if `given` says how to read it, its source.
     """
 
     def work() -> Any:
@@ -205,7 +205,7 @@ def walk(job: Job, part: Any, m: Any, powers: np.ndarray, model: Any, about: Wal
 
 
 def answer(energy: bool, model: Model, m: Any, data: Data, powers: Any, local: Any, steps: int) -> tuple[Any, Any]:
-    """(sums, local blocks) of a walk: what the client needs to know the shapes of, and a worker to carry out."""
+    """(sums, local blocks) of a walk. A worker runs it; the client only asks for the shapes of its result."""
     way = Way(Powers() if powers is None else Powers(powers[0], powers[1]), steps, energy)
     walked = model.walk(m, data, way, local)
     return (walked.value, walked.messages, *((walked.energy,) if energy else ())), walked.local
@@ -215,7 +215,7 @@ _walk = eqx.filter_jit(answer)
 
 
 def add(parts: list[dict[int, list[np.ndarray]]]) -> dict[int, list[np.ndarray]]:
-    """Sums of sums, restart by restart, always in the order given."""
+    """The sum of several results, restart by restart, always in the given order."""
     total: dict[int, list[np.ndarray]] = {}
     for part in parts:
         for restart, leaves in part.items():
@@ -225,7 +225,7 @@ def add(parts: list[dict[int, list[np.ndarray]]]) -> dict[int, list[np.ndarray]]
 
 
 def same(value: Any) -> Any:
-    """A value as a task of its own, which the scheduler can hand to another worker when one is lost."""
+    """A value as a separate task, which the scheduler can give to another worker if one is lost."""
     return value
 
 
@@ -252,7 +252,7 @@ def _load(source: Any, documents: bool, options: dict[str, Any]) -> Any:
 
 
 def _named(number: int, name: str, work: Any) -> Any:
-    """Run it; what goes wrong is told with the partition it happened in."""
+    """Run a call, and name the partition in any error."""
     try:
         return work()
     except PartitionFailed:
@@ -289,8 +289,8 @@ def _on_device(model: Model, part: Part) -> Data:
 
 
 def hand_back() -> None:
-    """What was freed goes back to the system, where it can (glibc): Dask stops a worker that seems to have too much,
-    and what the allocator keeps for later, in an arena for each thread, can be more than a partition."""
+    """Return freed memory to the system, where glibc can. Dask stops a worker that seems to use too much, and the
+    memory that the allocator keeps for later, in an arena for each thread, can exceed a partition."""
     trim = getattr(_libc(), "malloc_trim", None)
     if trim is not None:
         trim(0)
@@ -305,7 +305,7 @@ def _libc() -> Any:
 
 
 def _aligned(shape: tuple[int, ...], kind: Any) -> np.ndarray:
-    """An array that JAX can use where it is on a CPU, without a copy: it begins at a multiple of 64 bytes."""
+    """An empty array that begins at a multiple of 64 bytes, so that JAX on a CPU can use it without a copy."""
     size = int(np.prod(shape)) * np.dtype(kind).itemsize
     room = np.empty(size + 64, dtype=np.uint8)
     start = -room.ctypes.data % 64

@@ -135,15 +135,17 @@ class Comparison(Card):
 
     @property
     def best_fit(self) -> Fit:
+        """The fit of the best model, by the method that decides."""
         return self.fit(self.best)
 
     @property
     def choices(self) -> dict[str, Label | None]:
-        """The model that each method prefers; None for a method without a usable result, or with one for a single
-        model of several: that is no choice."""
+        """The model that each method prefers; None for a method without a usable result, or with a usable result for
+        only one of several models."""
         return {name: self.choice(name) for name in self.methods}
 
     def choice(self, method: str) -> Label | None:
+        """The model that one method prefers, as in `choices`."""
         usable = len(self.models) - len(self.set_aside(method))
         if usable < min(2, len(self.models)):
             return None

@@ -20,7 +20,7 @@ _PASSES = 60
 
 @dataclasses.dataclass(frozen=True)
 class TopicSizes:
-    """What each number of topics gives; errors are over documents, and for coherence over topics."""
+    """The scores of each number of topics; errors are over documents, and for coherence over topics."""
 
     sizes: tuple[int, ...]
     held_out: np.ndarray  # log probability of a held-out token, in nats

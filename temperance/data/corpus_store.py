@@ -206,7 +206,7 @@ def _write(folder: Path, pieces: Iterable[Corpus], vocabulary: Sequence[str] | N
 
 
 def _replace(folder: Path, beside: Path) -> None:
-    """Put the complete new folder in the place of the old one."""
+    """Put the complete new folder in place of the old one."""
     if not folder.exists():
         beside.rename(folder)
         return

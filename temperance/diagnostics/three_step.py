@@ -2,7 +2,7 @@
 
 Rows are assigned to their most probable class W (step two); D_ts = p(W = s | X = t) says how often a row of class t
 ends up in s. Step three corrects for D: membership is regressed on covariates by the likelihood
-Σ_n log Σ_t p(t | z_n) D_{t,W_n} (Vermunt, 2010, Political Analysis 18), or with p(x_n | t) in the place of D (two-step:
+Σ_n log Σ_t p(t | z_n) D_{t,W_n} (Vermunt, 2010, Political Analysis 18), or with p(x_n | t) in place of D (two-step:
 Bakk & Kuha, 2018, Psychometrika 83), or with both estimated at once (one-step). Means of outcomes weigh each row by
 the inverse of D (Bolck, Croon & Hagenaars, 2004; Bakk, Tekle & Vermunt, 2013). Intervals of the regression come from
 the Bayesian bootstrap of all steps, or for large data from the robust (sandwich) covariance of step three, as do those
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._arguments import SHARE
+from ..data.schema import nothing_used
 from ..data.tables import Table, read_table
 from ..errors import InvalidData, InvalidParameter, NumericalFailure, UnsupportedMethod
 from ..models import Posterior
@@ -342,7 +343,7 @@ def _as_table(values: Any, name: str, n: int) -> Table:
     if len(table) != n:
         raise InvalidData(f"{name} must have one row for each of the {n} rows that were fitted, got {len(table)}")
     if not table.columns:
-        raise InvalidData(f"{name} has no column that can be used: {table.schema.left_out[0]}")
+        raise InvalidData(nothing_used(name, table.schema.left_out[0]))
     return table
 
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import temperance as tp
 
+from ..data.text_sources import has_text
 from ..errors import InvalidData
 from ._base import Estimator
 from ._inference import as_method
@@ -45,6 +46,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """A step of online variational Bayes on these documents, over the words of the first ones."""
+        X = self._given(X)
         if not hasattr(self, "online_"):
             corpus = self._read(X)
             self._words = tp.LDA(self.n_topics).complete(corpus)
@@ -62,7 +64,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         return np.asarray(self.model_.transform(self.state_, self._given(X)))
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        return self.fit(X).transform(X)
+        given = self._given(X)  # a generator is read once
+        return self.fit(given).transform(given)
 
     def topics(self, n_words: int = 10, relevance: float = 0.6) -> list[list[tuple[str | int, float]]]:
         """The most telling words of each topic with their probabilities."""
@@ -75,16 +78,21 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         self.vocabulary_ = None if model.vocabulary is None else np.array(model.vocabulary.words, dtype=object)
 
     def _given(self, X: Any) -> Any:
-        """Counts as they are, anything else as a list of strings."""
+        """Counts and frames as they are, anything else as a list of documents."""
         if isinstance(X, str):
             raise InvalidData("X must be several documents, got one string")
-        if sparse.issparse(X) or getattr(X, "ndim", 1) == 2 or isinstance(X, tp.Corpus):
+        if sparse.issparse(X) or isinstance(X, tp.Corpus) or hasattr(X, "columns") or not isinstance(X, Iterable):
             return X
-        return [str(text) for text in X] if isinstance(X, Iterable) else X
+        if getattr(X, "ndim", 1) == 2:  # of strings, a column
+            return X[:, 0].tolist() if X.shape[1] == 1 and X.dtype.kind in "OUT" else X
+        return list(X)
 
     def _read(self, X: Any) -> Any:
         given = self._given(X)
-        return tp.read_texts(given, language=self.language) if isinstance(given, list) else tp.LDA(1).new_corpus(given)
+        listed = isinstance(given, list) and not any(isinstance(document, list | tuple) for document in given)
+        return (
+            tp.read_texts(given, language=self.language) if listed or has_text(given) else tp.LDA(1).new_corpus(given)
+        )
 
     @property
     def _n_features_out(self) -> int:

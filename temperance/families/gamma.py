@@ -15,6 +15,10 @@ from ._family import ClosedForm, Family, Vector, closed_form
 from ._pair import Pair, check_counts
 from ._parameters import as_arrays, is_traced, parameters, require, require_finite_positive
 
+# No draw is below this part of 1/rate: a vague prior has most of its mass there, and numbers whose precision such a
+# draw is would have squares that overflow.
+LEAST = 1e-80
+
 
 class GammaVector(Vector):
     """η = (a − 1, −b), t(λ) = (log λ, λ)."""
@@ -57,7 +61,7 @@ class Gamma(Family):
         return (self.natural.log > -1.0) & (self.natural.value < 0.0)
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, "*b"]:
-        log = log_gamma_variate(key, self.shape) - jnp.log(self.rate)
+        log = jnp.maximum(log_gamma_variate(key, self.shape), np.log(LEAST)) - jnp.log(self.rate)
         return jnp.maximum(jnp.exp(log), jnp.finfo(log.dtype).tiny)
 
     def statistics(self, draw: Float[Array, "*b"]) -> GammaVector:

@@ -1,4 +1,4 @@
-"""Inference as the graph's structure allows it: which latents can be summed out, and which blocks take turns."""
+"""What the structure of a graph allows: which latents can be summed out, and which blocks take turns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from .spec import Quantity, Spec
 
 
 def choose_elimination(spec: Spec, factorised: Iterable[str]) -> tuple[Spec, list[str]]:
-    """The spec with an order in which to sum out discrete latents, and sentences about those that cannot be."""
+    """The spec with an order in which to sum out discrete latents, and a sentence about each that cannot be summed
+    out."""
     notes: list[str] = []
     asked = set(factorised)
     chain = _gaussian_chain(spec)
@@ -48,7 +49,7 @@ def choose_elimination(spec: Spec, factorised: Iterable[str]) -> tuple[Spec, lis
 
 
 def _gaussian_chain(spec: Spec) -> str:
-    """The name of the chain that is integrated out, if there is one."""
+    """The name of the Gaussian chain that is integrated out, if there is one."""
     chains = [q for q in spec if q.kind == "gaussian_chain"]
     if not chains:
         return ""
@@ -84,7 +85,8 @@ def _obstacle(spec: Spec, q: Quantity) -> str:
 
 
 def _order(spec: Spec, apart: set[str]) -> tuple[tuple[tuple[str, ...], ...], str | None]:
-    """The order (inner plates first, chains last on their plate), and a latent that makes a table too large, if any."""
+    """The order of summation (inner plates first, chains last on their plate), and a latent that makes a table too
+    large, if there is one."""
     latents = [q for q in spec if q.latent and q.discrete and q.name not in apart]
     names = {q.name for q in latents}
     cliques = [
@@ -147,7 +149,7 @@ def coupling(spec: Spec, names: tuple[str, ...]) -> dict[str, set[str]]:
 
 
 def grouped(spec: Spec, names: tuple[str, ...]) -> tuple[Group, ...]:
-    """The order of updates: groups of blocks that do not meet, and switches one after the other."""
+    """The order of updates: groups of blocks that meet in no factor, and switches one after the other."""
     meets = coupling(spec, names)
     turns: list[Group] = []
     for q in spec:
@@ -160,7 +162,7 @@ def grouped(spec: Spec, names: tuple[str, ...]) -> tuple[Group, ...]:
 
 
 def colour(meets: dict[str, set[str]]) -> tuple[tuple[str, ...], ...]:
-    """Groups of blocks that do not meet: greedily, those that meet the most others first."""
+    """Groups of blocks that meet in no factor, formed greedily from the block that meets the most others."""
     groups: list[list[str]] = []
     for name in sorted(meets, key=lambda name: -len(meets[name])):
         for group in groups:

@@ -35,7 +35,7 @@ from .values import Value
 if TYPE_CHECKING:
     from .compiled import GraphModel
 
-_DRAWS = 200  # over which predictions are averaged where no closed form is known
+_DRAWS = 200  # draws of the posterior, where a prediction has no closed form
 _LOCAL_STEPS = 20  # passes over the local blocks of new data
 
 
@@ -316,10 +316,10 @@ def _bound_terms(model: GraphModel, q: Posterior, data: Data) -> dict[str, Array
             prior = Scope(model.spec, model.constants, here, x).affine(name, here[name])
             found[name] = jnp.sum(weights * (prior + family.entropy()))
         if chain is not None:
-            # Its prior and its entropy together, which no sum over the steps' own entropies would give.
+            # The prior and the entropy of a chain together: the entropies of single steps would not add up to it.
             found[chain.name] = jnp.sum(weights * model.log_evidence(alone, x)) - value
         if model.spec.summed_out:
-            # What is left is the entropy of the summed-out latents, and the prior of chains.
+            # The rest is the entropy of the summed-out latents, and the prior of chains.
             together = ", ".join(model.spec.summed_out)
             found[together] = found.get(together, jnp.zeros(())) + rest
         return found, ()

@@ -48,7 +48,8 @@ class Book:
         self, name: str, kind: str, value: str, parents: dict[str, Node], plates: tuple[str, ...],
         size: int = 1, scalar: bool = False, **seen: Any,
     ) -> Node:  # fmt: skip
-        """A new quantity on its own plates and its parents'; `seen`: whether it is observed, and by which family."""
+        """Add a quantity on the given plates and those of its parents; `seen` says whether it is observed, and with
+        which family."""
         on = merged(plates, *(parent.plates for parent in parents.values()))
         self._note_plates(on)
         return self._register(name, kind, value, parents, on, size, scalar, **seen)
@@ -73,7 +74,7 @@ class Book:
         self, name: str, kind: str, value: str, parents: dict[str, Node], plates: tuple[str, ...],
         size: int = 1, scalar: bool = False, constant: Any = None,
     ) -> Node:  # fmt: skip
-        """A function of other quantities; the same one twice is one quantity."""
+        """A function of other quantities; asking for the same function again returns the same quantity."""
         named = tuple((argument, parent.name) for argument, parent in parents.items())
         quantity = Quantity(name, kind, value, named, plates, size, scalar)
         if constant is None and self.quantities.get(name) == quantity:

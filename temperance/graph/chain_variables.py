@@ -14,13 +14,13 @@ from .spec import Spec
 
 
 class Chains(Parents):
-    """The part of the language that is about time."""
+    """The methods of the language for variables along time."""
 
     def markov_chain(
         self, name: str, initial: Any, transition: Any, *, time: str, plates: Plates = (), observed: bool = False
     ) -> Node:
-        """Discrete states along the plate `time`: the first from `initial`, each next from the row of `transition`
-        (a Dirichlet variable on a plate of states) that the one before names."""
+        """Discrete states along the plate `time`: the first is drawn from `initial`, each later one from the row of
+        `transition` (a Dirichlet variable on a plate of states) that belongs to the state before it."""
         if observed:
             raise InvalidParameter(f"{name!r}: a Markov chain can be latent only; observe its categorical emissions")
         first = self._parent(name, "initial", initial, ("simplex",), plates, event=1)
@@ -58,9 +58,9 @@ class Chains(Parents):
         plates: Plates = (),
     ) -> Node:
         """Numbers, or vectors of `dim` entries, along the plate `time`: the first is Normal with mean `initial`, each
-        next one with the mean `dynamics` times the one before. `dynamics` is a number, a matrix, or a Normal variable:
-        of a chain of numbers a number, of vectors the rows of the matrix, on a plate of `dim` members. The precisions
-        are as those of `g.normal`. All steps together are integrated out."""
+        later one has the mean `dynamics` times the one before. `dynamics` is a number, a matrix, or a Normal variable:
+        a single number for a chain of numbers, and for a chain of vectors the rows of the matrix, on a plate of `dim`
+        members. Precisions are given as in `g.normal`. All steps are integrated out together."""
         size, scalar = event_of(name, initial, initial_precision, dim)
         if dim is None and not isinstance(dynamics, Node) and np.ndim(dynamics) == 2:
             size, scalar = np.shape(dynamics)[-1], False

@@ -15,8 +15,8 @@ from .spec import Quantity, Spec
 
 
 def as_columns(spec: Spec, data: Any) -> dict[str, np.ndarray]:
-    """From a dictionary or a frame by name, one array where there is one column, or a tuple in the order of definition;
-    a frame may have further columns."""
+    """One array for each column of the graph, from a dictionary or a frame (by name), a tuple (in the order of
+    definition) or a single array. A frame may have further columns."""
     wanted = [q.name for q in spec.columns]
     if hasattr(data, "columns") and not isinstance(data, Mapping):
         data = _from_frame(spec, data, wanted)
@@ -43,7 +43,8 @@ def as_columns(spec: Spec, data: Any) -> dict[str, np.ndarray]:
 
 
 def _from_frame(spec: Spec, frame: Any, wanted: list[str]) -> Any:
-    """The columns of a frame by name; all of them as the one variable that is a vector, or the one that is a number."""
+    """The columns of a frame by name; if the graph has a single column, all columns of the frame as one vector, or the
+    only one as a number."""
     if set(wanted) <= set(frame.columns):
         return {name: np.asarray(frame[name]) for name in wanted}
     if len(wanted) > 1:
@@ -64,7 +65,10 @@ def _column(spec: Spec, q: Quantity, value: Any) -> np.ndarray:
     event = event_rank(q)
     if x.ndim != len(q.plates) + event:
         wanted = [*q.plates, *(("dimension",) if event else ())]
-        raise InvalidData(f"{q.name} must have the axes ({', '.join(wanted)}), got an array of shape {x.shape}")
+        hint = (
+            ": leave out the last axis, as in data[:, 0]" if x.shape[-1:] == (1,) and x.ndim == len(wanted) + 1 else ""
+        )
+        raise InvalidData(f"{q.name} must have the axes ({', '.join(wanted)}), got an array of shape {x.shape}{hint}")
     if event and x.shape[-1] != q.size:
         raise InvalidData(f"{q.name} must have {q.size} entries on its last axis, got shape {x.shape}")
     axes = [spec.axis(plate) for plate in q.plates]
@@ -102,7 +106,7 @@ def _check_support(q: Quantity, x: np.ndarray) -> None:
 
 
 def resolve_sizes(spec: Spec, columns: Mapping[str, np.ndarray]) -> Spec:
-    """The spec with the sizes of all plates but that of the data, whose number may change."""
+    """The spec with the sizes of all plates except the plate of the data, whose size may change."""
     sizes = dict(spec.sizes)
     origin = dict.fromkeys(sizes, "the graph")
     for q in spec.columns:
@@ -134,7 +138,7 @@ def check_columns(spec: Spec, columns: Mapping[str, np.ndarray]) -> None:
 
 
 def input_columns(spec: Spec, inputs: Any) -> dict[str, np.ndarray]:
-    """Inputs alone, for predictions at new ones."""
+    """The inputs alone, for predictions at new inputs."""
     wanted = tuple(q for q in spec.columns if q.kind == "input")
     only = dataclasses.replace(spec, quantities=wanted)
     return as_columns(only, inputs)

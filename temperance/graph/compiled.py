@@ -1,4 +1,4 @@
-"""The model that a graph compiles to: the one interface, filled in from the description."""
+"""The model that a graph compiles to: the common interface of models, derived from the spec."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .gaussian_chain import chain_evidence, chain_of
 from .integration import local_gaussian
 from .scope import Scope, broadcast, packable
 from .simulation import simulate
-from .spec import Quantity, Spec
+from .spec import Quantity, Spec, told
 from .start import start
 from .tables import Table, add, scale, spread, union
 
@@ -178,7 +178,7 @@ class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Movable, F
         return self.evaluate(self.scope(m, x), powers, key)
 
     def scope(self, m: Means, x: Any) -> Scope:
-        """All quantities, for data that have gaps only where the model was made for them."""
+        """The scope of these data; gaps are looked for only if the model was made for data with gaps."""
         return Scope(self.spec, self.constants, m, x, gaps=self.masked)
 
     def evaluate(
@@ -214,7 +214,7 @@ class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Movable, F
                 if q.name in needed:
                     table = _where(needed[q.name], table, -math.log(q.size))
             elif q.discrete:
-                # The block of a discrete latent counts its prior once; this makes it the power asked for.
+                # The block of a discrete latent counts its prior once; this raises the prior to the requested power.
                 table = tempered(scope.factor(q.name), Table(latent.axes, latent.array - 1.0))
             else:
                 continue
@@ -294,6 +294,9 @@ class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Movable, F
         """The same model, ready for data with gaps."""
         return self._with(masked=True)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {told(self.spec)}>"
+
     def drawing(self) -> str:
         from .drawing import draw
 
@@ -336,7 +339,7 @@ class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Movable, F
         return model, make_data(columns, as_weights(weights, rows), block)
 
     def _states(self) -> int:
-        """How many numbers a row of the largest table has."""
+        """The number of entries that each datum has in the largest table."""
         if chain := chain_of(self.spec):
             return chain.size**2
         return max([1, *(int(np.prod([self.spec[name].size for name in names])) for names in self.spec.elimination)])
@@ -386,8 +389,8 @@ def _where(condition: Table, table: Table, otherwise: float) -> Table:
 
 
 def reach(scope: Scope) -> dict[str, Table]:
-    """For each discrete latent that is summed out, whether anything that was seen depends on it: the others are left
-    out, because a bound that integrates over them would only be lower."""
+    """For each discrete latent that is summed out, whether any observed value depends on it. The others are left out,
+    because integrating over them would only lower the bound."""
     spec = scope.spec
     found: dict[str, Table] = {}
     for q in reversed(spec.quantities):

@@ -18,7 +18,7 @@ from .spec import Quantity, Spec
 from .tables import Axes, Table, add, arrange, reduce, scale, spread, union, weigh
 
 LARGEST = 4096  # most joint values of latents that share a factor; beyond it they are treated as independent
-_BEFORE = 5000  # added to the axis of a chain's state: that of the state before
+_BEFORE = 5000  # added to the axis of a chain's state, it gives the axis of the state before
 
 
 class Factor(NamedTuple):
@@ -36,8 +36,9 @@ def eliminate(
     fixed: dict[str, Table] | None = None,
     needed: dict[str, Table] | None = None,
 ) -> Float[Array, " n"]:
-    """log Σ over all discrete latents that are summed out, for each datum; those in `fixed` are averaged over given
-    shares instead, as a start needs it. `needed` says when something that was seen depends on the state of a chain."""
+    """log Σ over all discrete latents that are summed out, for each datum. Those in `fixed` are averaged over given
+    shares instead, which the start needs. `needed` says at which times an observed value depends on the state of a
+    chain."""
     spec, sizes = scope.spec, scope.sizes
     for number, names in enumerate(spec.elimination):
         here = scope.axes(spec[names[0]])
@@ -64,7 +65,7 @@ def eliminate(
 
 def _sum_out(total: Table, axis: int, key: Key[Array, ""] | None, plates: Axes, sizes: dict[int, int]) -> Table:
     if key is not None and not set(plates) <= set(total.axes):
-        # Every member of a plate has a draw of its own, even where all have the same distribution.
+        # Every member of a plate is drawn separately, even if all have the same distribution.
         axes = union([total.axes, plates])
         shape = [sizes.get(a, 1) if a in plates else 1 for a in axes]
         array = spread(total.array, total.axes, axes)
@@ -144,7 +145,7 @@ def _forward(
 
 
 def _going_on(needed: list[Table], time: int, batch: Axes, length: int) -> Array | None:
-    """Whether anything is seen now or later: (time, batch); None where that is always so."""
+    """Whether anything is observed at this time or later: (time, batch); None if that is always so."""
     if not needed:
         return None
     seen = _laid(needed[0], (time, *batch), (length, *_sizes(needed[0], batch)))
@@ -160,7 +161,7 @@ def _sizes(table: Table, batch: Axes) -> tuple[int, ...]:
 def _chain_start(
     chains: list[Quantity], fixed: dict[str, Table], emission: Array, start: Array, moves: Array, batch: Axes
 ) -> Table:
-    """Independent shares at every time in place of a path."""
+    """Independent shares at every time, instead of a path."""
     share = fixed[chains[0].name].array
     for chain in chains[1:]:
         other = fixed[chain.name].array
@@ -176,7 +177,7 @@ def _sorted(spec: Spec, chains: list[Quantity]) -> list[Quantity]:
 
 
 def _laid(table: Table, axes: tuple[int, ...], shape: tuple[int, ...]) -> Array:
-    """With exactly these axes, in this order."""
+    """The array with exactly these axes, in this order."""
     present = [a for a in axes if a in table.axes]
     array = jnp.transpose(table.array, [table.axes.index(a) for a in present])
     index = tuple(slice(None) if a in table.axes else None for a in axes)

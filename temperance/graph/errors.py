@@ -1,4 +1,4 @@
-"""Errors about graphs: in words, with the user's own lines."""
+"""Errors about graphs, in sentences that quote the user's lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PACKAGE = str(Path(__file__).parents[1])
 
 
 class NotConjugate(InvalidParameter):
-    """Two variables that exact message passing cannot join."""
+    """Two variables whose pair is not conjugate."""
 
 
 class PlateMismatch(InvalidParameter):

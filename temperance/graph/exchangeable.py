@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 
 def graph_symmetry(model: GraphModel) -> Symmetry | None:
-    """The values of each exchangeable latent; that whole parts of a graph may change places is not said."""
+    """The symmetry of a graph: the values of each exchangeable latent. Symmetries of whole parts of a graph are not
+    found."""
     found = tuple(_parts(model, model.spec[name], plate) for name, plate in exchangeable_latents(model).items())
     return Symmetry(found) if found else None
 
 
 def _parts(model: GraphModel, q: Quantity, plate: str) -> Parts:
-    """Where the values of a latent stand: along the plate that it chooses from, and in its own probabilities."""
+    """Where the values of a latent occur: along the plate that it chooses from, and in its own probabilities."""
     spec = model.spec
     axes: dict[str, tuple[int, ...]] = {}
     for other in spec:
@@ -76,7 +77,7 @@ def _own_probabilities(spec: Spec, q: Quantity) -> bool:
 
 
 def _alike_before(model: GraphModel, q: Quantity, plate: str) -> bool:
-    """Whether its own distribution is the same for every order of its values."""
+    """Whether the latent's prior is the same for every order of its values."""
     spec = model.spec
     if q.kind == "markov_chain":
         initial, transition = (spec[q.parent(argument) or ""] for argument in ("initial", "transition"))
@@ -92,7 +93,7 @@ def _alike_before(model: GraphModel, q: Quantity, plate: str) -> bool:
 
 
 def _probabilities(model: GraphModel, q: Quantity) -> np.ndarray | None:
-    """Numbers that are alike where the values are: concentrations, or the probabilities themselves."""
+    """Numbers that are equal if the values are exchangeable: concentrations, or the probabilities themselves."""
     value = model.constants.get(q.name)
     if isinstance(value, Dirichlet):
         return np.asarray(value.concentration)
@@ -105,7 +106,7 @@ def _probabilities(model: GraphModel, q: Quantity) -> np.ndarray | None:
 
 
 def _symmetric(numbers: np.ndarray | None) -> bool:
-    """Along the last axis, over the values."""
+    """Whether all entries along the last axis, that of the values, are equal."""
     return numbers is not None and bool(np.allclose(numbers, numbers[..., :1], rtol=1e-12, atol=0.0))
 
 
@@ -114,7 +115,7 @@ def _constant(numbers: np.ndarray) -> bool:
 
 
 def _alike_after(model: GraphModel, q: Quantity, plate: str) -> bool:
-    """Whether all that stands on the plate is the same for every member, and nothing but this latent chooses there."""
+    """Whether everything on the plate is the same for every member, and only this latent chooses from it."""
     spec = model.spec
     for other in spec:
         if plate not in other.plates:
@@ -144,7 +145,7 @@ def _users(spec: Spec, *plates: str) -> list[str]:
 
 
 def held(model: GraphModel, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
-    """The expected number of times that each value of each exchangeable latent is taken."""
+    """The expected number of times that each exchangeable latent takes each of its values."""
     names = tuple(exchangeable_latents(model))
     found = _held(model, q, data, names)
     return tuple(np.asarray(found[name]) for name in names)

@@ -1,4 +1,4 @@
-"""E log p(variable | parents) for each kind of variable, once, as a function of what is known in expectation.
+"""E log p(variable | parents) for each kind of variable, as one function of the expectations of its arguments.
 
 Each is affine in the statistics of the variable and of each parent, so that its gradients are messages, its value at
 a draw is the log density, and its gradient at the variable is the natural parameter of its conditional.
@@ -91,7 +91,7 @@ def poisson(own: Value, parents: Parents) -> Table:
 
 
 def multinomial(own: Value, parents: Parents) -> Table:
-    """The probability of the counts given their sum."""
+    """log p of the counts given their sum."""
     p, x = parents["probabilities"], own.fields["index"]
     base = log_gamma(jnp.sum(x, axis=-1) + 1.0) - jnp.sum(log_gamma(x + 1.0), axis=-1)
     return add(contract((own.axes, x, (I,)), (p.axes, p.fields["log"], (I,))), Table(own.axes, base))

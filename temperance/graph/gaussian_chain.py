@@ -65,7 +65,8 @@ def chain_evidence(
 
 
 def potentials(model: GraphModel, m: Means, x: Any, powers: Powers = Powers(), whole: bool = False) -> Potentials:
-    """Steps after the last one of which anything was seen are left out, unless the `whole` chain is asked for."""
+    """The potentials of a chain. Steps after the last observed one are left out, unless the `whole` chain is asked
+    for."""
     spec = model.spec
     q = spec[spec.integrated]
     scope = model.scope(m, x)
@@ -161,7 +162,7 @@ def _rows(scope: Scope, q: Quantity) -> tuple[Axes, Float[Array, "*a k k"], Floa
 
 
 def moments(model: GraphModel, m: Means, x: Any, whole: bool = True) -> ChainMoments:
-    """Of every step given the whole series: (plates of the chain, time last, …)."""
+    """Moments of every step given the whole series: (plates of the chain, time last, …)."""
     p = potentials(model, m, x, whole=whole)
     lead = p.links.shape[:-1]
     flat = [part.reshape((-1, *part.shape[len(lead) :])) for part in p[1:]]
@@ -170,7 +171,7 @@ def moments(model: GraphModel, m: Means, x: Any, whole: bool = True) -> ChainMom
 
 
 def expected_steps(model: GraphModel, m: Means, x: Any, whole: bool = True) -> NormalVector:
-    """The chain's expected statistics, as the graph's other variables have theirs."""
+    """The chain's expected statistics, in the form that the other variables of a graph have."""
     found = moments(model, m, x, whole)
     second = found.covariance + outer(found.mean, found.mean)
     return _as_steps(Scope(model.spec, model.constants, m, x), found.mean, second)
@@ -210,7 +211,7 @@ def _as_steps(scope: Scope, mean: Array, second: Array, q: Quantity | None = Non
 
 
 def _going_on(scope: Scope, q: Quantity, shape: tuple[int, ...], length: int) -> Float[Array, "*b t"]:
-    """1 where anything is seen now or later."""
+    """1 if anything is observed at this step or later, else 0."""
     spec, axes, time = scope.spec, scope.axes(q), _time(scope.spec, q)
     found = jnp.zeros((*shape, length), dtype=int)
     for child in spec.observed:
@@ -236,7 +237,7 @@ def _time_last(scope: Scope, q: Quantity, leaf: Array) -> Array:
 
 
 def _laid(table: Table, axes: Axes) -> Array:
-    """With exactly these axes, in this order; those of an event stay behind."""
+    """The array with exactly these axes, in this order, followed by those of an event."""
     assert union([table.axes, axes]) == tuple(sorted(axes))
     present = [a for a in axes if a in table.axes]
     rest = range(len(table.axes), table.array.ndim)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def local_gaussian(
     model: GraphModel, m: Means, x: Any, powers: Powers = Powers()
 ) -> tuple[Float[Array, " n"], NormalVector]:
-    """c, and (h, P): P one matrix for all data where it is the same for all."""
+    """c and (h, P); P is a single matrix if it is the same for all data."""
     name = model.spec.integrated
     zero = model.scope({}, x).zero(name)
 
@@ -48,7 +48,7 @@ def local_gaussian(
 
 
 def _alike(spec: Spec) -> bool:
-    """Whether nothing known about a datum but its own values, which are in h alone, differs from datum to datum."""
+    """Whether data differ only in their values, which enter h alone."""
     parents = {parent for q in spec for _, parent in q.parents}
     return not any(q.kind == "input" for q in spec) and not any(q.name in parents for q in spec.observed)
 

@@ -26,7 +26,7 @@ from .errors import NotConjugate, PlateMismatch, drawn, users_line
 from .nodes import WORDS, Node
 from .parents import Plates, as_tuple, event_of
 from .remarks import symmetries
-from .spec import Quantity, Spec
+from .spec import Quantity, Spec, told
 
 FAMILIES = {
     "Dirichlet": "simplex",
@@ -39,28 +39,28 @@ FAMILIES = {
 
 
 class Graph(Chains):
-    """A conjugate model in the making. Each method adds a variable: its name, its parents, and the `plates` on which
-    it is repeated besides those of its parents. `observed=True` says that its values are the data (NaN: not seen).
-    `model()` compiles what there is."""
+    """A conjugate model under construction. Each method adds a variable, given its name, its parents, and the `plates`
+    on which it is repeated besides those of its parents. `observed=True` says that its values are the data (NaN:
+    missing). `model()` compiles the graph."""
 
     # ---- plates and known quantities ------------------------------------------------------------------------
 
     def plate(self, name: str, size: int | None = None) -> str:
-        """A plate by name; its size, where it is not given, is that of the data."""
+        """A plate by name; a size that is not given is taken from the data."""
         self._note_plates((name,))
         if size is not None:
             self.fix_size(name, size, "g.plate")
         return name
 
     def input(self, name: str, dim: int | None = None, *, plates: Plates = (), kind: str = "real") -> Node:
-        """Known numbers (or with `dim` vectors) that come with the data and are not modelled; `kind="positive"` for
-        exposures and the like."""
+        """Known numbers (or vectors, with `dim`) that come with the data and are not modelled; use `kind="positive"`
+        for exposures and the like."""
         if kind not in ("real", "positive"):
             raise InvalidParameter(f"kind must be 'real' or 'positive', got {kind!r}")
         return self._add(name, "input", kind, {}, as_tuple(plates), dim or 1, scalar=dim is None)
 
     def index(self, name: str, size: int, *, plates: Plates = ()) -> Node:
-        """Known numbers 0 … size − 1 that come with the data, to choose members of a plate by: `effects[group]`."""
+        """Known numbers 0 … size − 1 that come with the data and choose members of a plate, as in `effects[group]`."""
         return self._add(name, "input", "category", {}, as_tuple(plates), int(size))
 
     # ---- variables with known parameters ----------------------------------------------------------------------
@@ -130,9 +130,9 @@ class Graph(Chains):
         plates: Plates = (),
         observed: bool = False,
     ) -> Node:
-        """A number, or a vector where `mean`, a matrix `precision` or `dim` say so. `mean` is a number, a Normal
-        variable or a linear function of some, or a Normal-Wishart or Normal-Gamma variable, which brings the precision
-        too; `precision` is a number or matrix, or a Gamma or Wishart variable."""
+        """A Normal number, or a vector if `mean`, a matrix `precision` or `dim` says so. `mean` is a number, a Normal
+        variable, a linear function of Normal variables, or a Normal-Wishart or Normal-Gamma variable, which includes
+        the precision; `precision` is a number or matrix, or a Gamma or Wishart variable."""
         both = isinstance(mean, Node) and mean.quantity.value == "gaussian"
         if both == (precision is not None):
             raise InvalidParameter(
@@ -176,8 +176,8 @@ class Graph(Chains):
         return left.dot(right)
 
     def switches(self, of: Node, plate: str) -> Node:
-        """The members of a plate of Bernoulli variables as a vector of zeros and ones, to turn parts of a dot product
-        on and off."""
+        """The members of a plate of Bernoulli variables as a vector of zeros and ones, which turns parts of a dot
+        product on and off."""
         if of.quantity.kind != "bernoulli" or plate not in of.plates:
             raise NotConjugate(f"switches({of.name}) needs a Bernoulli variable on plate {plate!r}, got {of!r}")
         if plate not in self.sizes:
@@ -208,12 +208,11 @@ class Graph(Chains):
     def model(
         self, *, factorised: str | Iterable[str] = (), data_plate: str | None = None, missing: bool = False
     ) -> GraphModel:
-        """The model that this graph describes, for `tp.fit` and all else.
-
-        Discrete latents of each datum are summed out together where that is possible, and a Normal vector is
-        integrated out where it is the only other one; those named in `factorised` get a distribution of their own.
-        The data are the members of `data_plate`, by default the first plate of the first observed variable.
-        `missing` says that data to come may have gaps (NaN), even if those that are fitted have none.
+        """The model that this graph describes, for `tp.fit` and every other function. Discrete latents of each datum
+        are summed out jointly where that is possible, and a Normal vector is integrated out if it is the only other
+        latent. Latents named in `factorised` get separate distributions in the posterior. The data are the members of
+        `data_plate`, by default the first plate of the first observed variable. `missing` says that later data may have
+        gaps (NaN), even if the fitted data have none.
         """
         spec = self._spec(data_plate)
         names = (factorised,) if isinstance(factorised, str) else tuple(factorised)
@@ -242,6 +241,9 @@ class Graph(Chains):
         from .drawing import draw
 
         return draw(self._spec(None, check=False))
+
+    def __repr__(self) -> str:
+        return f"<Graph of {told(self.quantities.values()) or 'nothing yet'}>"
 
     def _repr_svg_(self) -> str:
         return str(self.draw())

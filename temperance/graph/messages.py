@@ -1,6 +1,6 @@
 """The factors of a graph for message passing: each datum's discrete latents, jointly, are its configurations.
 
-Of a Markov chain every step is a factor, and its configurations are the states before and at it.
+In a Markov chain every step is a factor, whose configurations are pairs: the state before the step and the state at it.
 
 Given their values c, the graph is log p(x, c | θ) = ⟨T_c, t(θ)⟩ + log h_c wherever no two blocks meet in one factor;
 T_c is its derivative in the statistics.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def obstacle(model: GraphModel) -> str:
-    """Why a graph has no such factors, as the end of a sentence; empty where it has."""
+    """Why a graph has no such factors, as the end of a sentence; empty if it has them."""
     spec = model.spec
     for q in spec:
         if not q.latent or q.kind == "fixed":
@@ -80,7 +80,7 @@ def factors(model: GraphModel, data: Data) -> Factors:
 
 
 def _steps(model: GraphModel, data: Data) -> Factors:
-    """Every step as a series of its own, of length one: what it says beside its first state is its emission."""
+    """Every step as a series of length one: without the prior of its state, what is left is the emission."""
     q = chain(model.spec)
     assert q is not None
     time, state = q.plates[-1], model.spec.state_axis(q.name)
@@ -113,7 +113,7 @@ def _steps(model: GraphModel, data: Data) -> Factors:
 
 
 def log_configurations(model: GraphModel, m: Any, x: Any) -> Float[Array, "n c"]:
-    """log p(x, c | θ) of each datum: the graph averaged over latents that are certain."""
+    """log p(x, c | θ) of each datum: the factors of the graph with every latent fixed at its value in c."""
     spec, scope = model.spec, model.scope(m, x)
     n = jax.tree.leaves(x)[0].shape[0]
     names = spec.summed_out

@@ -1,4 +1,4 @@
-"""A quantity of a graph as the user holds it, with the arithmetic that keeps the graph conjugate."""
+"""A quantity of a graph, as the user sees it, with the arithmetic that keeps the graph conjugate."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Node:
         return self.select(index)
 
     def select(self, index: Node, plate: str | None = None) -> Node:
-        """As `self[index]`, with the plate to choose from, where it is not the only one."""
+        """As `self[index]`, naming the plate to choose from if there are several."""
         if not isinstance(index, Node) or index.quantity.value != "category":
             raise NotConjugate(
                 f"{self.name!r} must be indexed by a discrete variable (g.categorical, g.bernoulli, g.markov_chain, "

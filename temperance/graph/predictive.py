@@ -1,4 +1,4 @@
-"""The exact predictive density of a new datum, where each block it meets is met once.
+"""The exact predictive density of a new datum that depends on each block through one factor at most.
 
 Then log ∫ q(θ) p(x | θ) dθ = log h(x) + A(η + T(x)) − A(η) for each value of the discrete latents, and T(x) and
 log h(x) are the gradient and the value of the factor at zero statistics.
@@ -67,7 +67,7 @@ def meets_once(spec: Spec) -> bool:
                 here = spec[of] if of is not None else here
             if here.kind not in ("fixed", "constant"):
                 return False
-            # Members of other plates of the variable must meet members of the block one by one.
+            # On other plates of the variable, each member must depend on a different member of the block.
             if here.kind == "fixed" and not set(v.plates) - {spec.data_plate} <= set(here.plates):
                 return False
         if blocks & met or len(blocks) > 1:
@@ -105,7 +105,7 @@ def _table(model: GraphModel, q: Posterior, x: Any, v: Quantity) -> Table | None
     statistics = jax.grad(lambda m: jnp.sum(factor(m).array))(zero)
     updated = block.with_natural(jax.tree.map(lambda eta, t: eta[None] + t, block.natural, statistics))
     gain = updated.log_normaliser() - block.log_normaliser()[None]
-    # The gain has the block's axes, those of its plates; a gate made one of them the values of its index.
+    # The gain has the axes of the block's plates; a gate has turned one of them into the values of its index.
     plates = (0, *sorted(spec.axis(p) for p in spec[name].plates))
     base = factor(zero).array
     gates = spec.factor_gates(v.name)

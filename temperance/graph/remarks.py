@@ -1,4 +1,4 @@
-"""Symmetries of a graph that inference could not break by itself, and how the start breaks them."""
+"""Notes about symmetries of a graph that inference could not break by itself, and how the start breaks them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values of all quantities of a graph, given statistics of its variables and data; worked out when asked for."""
+"""The values of all quantities of a graph, given statistics of its variables and data, computed on demand."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Constants = Mapping[str, Any]  # arrays, and the families of variables whose par
 
 
 class Scope:
-    """`states` are known values of discrete variables that would otherwise be latent, as when data are simulated;
-    `gaps` says that some of the data may be missing."""
+    """`states` holds known values of discrete variables that would otherwise be latent, as in a simulation; `gaps` says
+    that some of the data may be missing."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Scope:
         return Value(self.axes(q), {"mean": mean, "second": mean[..., :, None] * mean[..., None, :] + own})
 
     def missing(self, q: Quantity) -> Table:
-        """Where an observed variable was not seen."""
+        """Where the values of an observed variable are missing."""
         x = jnp.isnan(self.x[q.name])
         event = tuple(range(len(q.plates), x.ndim))
         return Table(self.axes(q), jnp.any(x, axis=event) if event else x)
@@ -112,7 +112,7 @@ class Scope:
     # ---- factors --------------------------------------------------------------------------------------------
 
     def factor(self, name: str, own: Value | None = None) -> Table:
-        """E log p(name | parents): of a latent discrete variable for each of its values."""
+        """E log p(name | parents); for a latent discrete variable, one number for each value."""
         q = self.spec[name]
         if q.kind == "fixed":
             p = broadcast(self.constants[name], self.shape(q))
@@ -140,7 +140,7 @@ class Scope:
         )
 
     def averaged(self, table: Table) -> Table:
-        """A factor averaged over the discrete variables that have a block of their own."""
+        """A factor averaged over the discrete variables that have a block in the posterior."""
         for name in self.spec.factorised:
             axis = self.spec.state_axis(name)
             if axis in table.axes:
@@ -202,7 +202,7 @@ def _full(table: Table, axes: Axes) -> Array:
 
 
 def _neutral(q: Quantity) -> float:
-    """A value inside the support, to stand for one that was not seen."""
+    """A value inside the support, which stands for a missing one."""
     return 1.0 if q.value == "positive" else 0.5 if q.value == "probability" else 0.0
 
 
@@ -246,7 +246,7 @@ def quick_block(spec: Spec, q: Quantity) -> str | None:
 
 
 def packable(spec: Spec) -> tuple[str, ...]:
-    """The blocks that are used in no other way."""
+    """The `quick_block`s that the graph uses in no other way."""
     quick = {block: q for q in spec if q.kind == "normal" and (block := quick_block(spec, q)) is not None}
     found = []
     for block in quick:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def simulate(
     model: GraphModel, key: Key[Array, ""], draws: dict[str, Any], n: int, inputs: dict[str, Array] | None = None
 ) -> dict[str, Array]:
-    """n data given a draw of the global blocks (and of local ones, where it has them); inputs that are not given are
-    standard normal, or uniform categories: a graph does not describe its inputs."""
+    """n data given a draw of the global blocks (and of the local ones, if the draw has them). A graph does not describe
+    its inputs, so inputs that are not given are drawn as standard normal numbers or uniform categories."""
     spec = model.spec
     m: dict[str, Any] = dict(model.statistics({name: draws[name] for name in model.prior}))
     x: dict[str, Array] = {}

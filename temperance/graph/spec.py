@@ -6,7 +6,7 @@ Nothing here holds an array, so that a description can be compared and hashed: i
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 STOCHASTIC = (
     "fixed", "normal", "gamma", "categorical", "bernoulli", "poisson", "multinomial", "markov_chain",
@@ -19,7 +19,7 @@ DISCRETE = ("categorical", "bernoulli", "markov_chain")
 class Quantity:
     """One quantity: a random variable, a constant, an input, or a function of others.
 
-    `value` says what is known about it in expectation (see `values.py`); `size` is its dimension or its number of
+    `value` is the kind of expectation that stands for it (see `values.py`); `size` is its dimension or its number of
     categories; `family` the distribution of a variable whose parameters are all numbers.
     """
 
@@ -52,14 +52,14 @@ class Quantity:
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """All quantities in the order of their definition, the plates, and the sizes that are known."""
+    """All quantities in the order of their definition, the plates, and the known sizes."""
 
     quantities: tuple[Quantity, ...]
     plates: tuple[str, ...]  # the plate of the data is the first
     sizes: tuple[tuple[str, int], ...]
     factorised: tuple[str, ...] = ()  # discrete latents that are not summed out
-    elimination: tuple[tuple[str, ...], ...] = ()  # those that are, in this order; chains that meet, together
-    integrated: str = ""  # a Normal vector, or a chain of them, of each datum that is integrated out
+    elimination: tuple[tuple[str, ...], ...] = ()  # those that are, in this order; meeting chains together
+    integrated: str = ""  # the Normal vector (or chain of vectors) of each datum that is integrated out
 
     def __getitem__(self, name: str) -> Quantity:
         for quantity in self.quantities:
@@ -75,7 +75,7 @@ class Spec:
         return self.plates[0]
 
     def local(self, quantity: Quantity) -> bool:
-        """Whether it is repeated for each datum."""
+        """Whether the quantity is repeated for each datum."""
         return self.data_plate in quantity.plates
 
     @property
@@ -84,7 +84,7 @@ class Spec:
 
     @property
     def columns(self) -> tuple[Quantity, ...]:
-        """What comes with the data: inputs and observed variables."""
+        """The quantities whose values come with the data: inputs and observed variables."""
         return tuple(q for q in self if q.observed or q.kind == "input")
 
     @property
@@ -102,7 +102,7 @@ class Spec:
         return dict(self.sizes)[plate]
 
     def ancestors(self, name: str) -> frozenset[str]:
-        """The random latents that a quantity is a function of (itself, if it is one), gates left out."""
+        """The latents that a quantity is a function of (itself, if it is latent), without gates."""
         here = self[name]
         if here.random:
             return frozenset() if here.observed else frozenset({name})
@@ -138,3 +138,12 @@ class Spec:
         for _, parent in self[name].parents:
             found |= self.gates(parent)
         return found
+
+
+def told(quantities: Iterable[Quantity]) -> str:
+    """The variables with their plates: "mu, z [n], x [n] observed"."""
+    return ", ".join(
+        q.name + (f" [{', '.join(q.plates)}]" if q.plates else "") + (" observed" if q.observed else "")
+        for q in quantities
+        if q.random
+    )

@@ -1,8 +1,9 @@
 """Where inference in a graph starts: symmetries broken at random, then one pass of coordinate ascent.
 
-Exchangeable components and products of latents have a start at which nothing tells them apart and nothing ever will.
-So the values of each discrete latent that is summed out are drawn first: around k-means++ seeds of the data where it
-has one value per datum, else as random shares; and a Normal variable in a product of latents starts at a draw.
+Exchangeable components, and the factors of a product of latents, can start at a point where nothing tells them apart
+and nothing ever will. So the values of each discrete latent that is summed out are drawn first: around k-means++ seeds
+of the data where it has one value per datum, else as random shares; and a Normal variable in a product of latents
+starts at a draw.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ def start(model: GraphModel, key: Key[Array, ""], data: Data) -> Posterior:
 
 
 def _prior_blocks(model: GraphModel, key: Key[Array, ""]) -> dict[str, Family]:
-    """The prior, children at the means of their parents; what enters a product is moved to a draw."""
+    """The prior, with children at the means of their parents; Normal variables in a product are moved to a draw."""
     blocks: dict[str, Family] = {}
     moved = products(model.spec)
-    # In the order of definition: that of a dictionary is lost on the way through a compiled function.
+    # In the order of definition, because a compiled function does not keep the order of a dictionary.
     for number, name in enumerate(q.name for q in model.spec if q.name in model.prior):
         p, m = model.prior[name], means(blocks)
         family = p.family(p.natural(m)) if isinstance(p, Conditional) else p
@@ -74,7 +75,7 @@ def products(spec: Spec) -> frozenset[str]:
 
 
 def draw_shares(model: GraphModel, key: Key[Array, ""], data: Data) -> dict[str, Array]:
-    """For each discrete latent that is summed out, its shares: (rows, other plates, values)."""
+    """Random shares of each discrete latent that is summed out: (rows, other plates, values)."""
     spec = model.spec
     rows = data.weights.shape[0]
     shares: dict[str, Array] = {}
@@ -93,7 +94,7 @@ def draw_shares(model: GraphModel, key: Key[Array, ""], data: Data) -> dict[str,
 
 
 def _coordinates(spec: Spec, data: Data) -> Float[Array, "n c"]:
-    """All that is seen of each datum as one row of numbers."""
+    """All observed values of each datum as one row of numbers."""
     columns = []
     for q in spec.columns:
         x = data.values[q.name]
@@ -105,7 +106,7 @@ def _coordinates(spec: Spec, data: Data) -> Float[Array, "n c"]:
 
 
 def _messages(model: GraphModel, m: Means, data: Data, shares: dict[str, Array], local: dict[str, Family]) -> Means:
-    """The messages to the globals with the latents' values given."""
+    """The messages to the globals, given the values of the latents."""
 
     def block(part: Any, _: Array) -> tuple[Means, tuple[()]]:
         x, weights, here, q_local = part

@@ -28,7 +28,7 @@ def union(many: Iterable[Axes]) -> Axes:
 
 
 def spread(array: Array, axes: Axes, target: Axes) -> Array:
-    """With an axis of size one for each of `target` that is missing; trailing event axes stay."""
+    """The array with an axis of size one for each axis of `target` that it lacks; trailing event axes stay."""
     index = tuple(slice(None) if axis in axes else None for axis in target)
     return array[index]
 
@@ -76,7 +76,7 @@ def contract(*terms: tuple[Axes, Array, tuple[int, ...]], keep: tuple[int, ...] 
 def _without_ones(
     terms: tuple[tuple[Axes, Array, tuple[int, ...]], ...], keep: tuple[int, ...]
 ) -> tuple[tuple[Axes, Array, tuple[int, ...]], ...]:
-    """The same without event axes of size one."""
+    """The operands without event axes of size one."""
     sizes: dict[int, int] = {}
     for axes, array, event in terms:
         for name, size in zip(event, array.shape[len(axes) :], strict=True):
@@ -97,8 +97,8 @@ def weigh(table: Table, weights: Table, axis: int) -> Table:
 
 
 def reduce(table: Table, plates: Axes, keep: Axes, sizes: dict[int, int]) -> Table:
-    """The sum of a factor over those of its plates that are not kept; `plates` are all that it is repeated on, even
-    where its value is the same for every member."""
+    """The sum of a factor over the plates that are not kept. `plates` are all plates that it is repeated on, even if
+    its value is the same for every member."""
     gone = tuple(position for position, axis in enumerate(table.axes) if axis in plates and axis not in keep)
     array = jnp.sum(table.array, axis=gone) if gone else table.array
     for axis in plates:

@@ -36,14 +36,14 @@ class Value:
     axes: Axes
     fields: dict[str, Array]
     flat: bool = False  # a real quantity whose second moments are zero, without arrays of zeros: see integration.py
-    zero: bool = False  # a flat one that is zero itself: nothing is multiplied by it
+    zero: bool = False  # a flat quantity whose first moment is zero too: its products are skipped
 
     def table(self, field: str) -> Table:
         return Table(self.axes, self.fields[field])
 
     @property
     def known(self) -> bool:
-        """Whether a real quantity has no spread."""
+        """Whether a real quantity is known, without spread."""
         return "second" not in self.fields and not self.flat
 
 
@@ -70,7 +70,7 @@ def pick(value: Value, axis: int, index: Table) -> Value:
             taken = jnp.take(moved, index.array.astype(int), axis=0)
             out, fields[name] = arrange(taken, (*index.axes, *rest))
             continue
-        # A plate of both: member by member, by a sum over a one-hot axis.
+        # If both are on the plate, each member picks its own entry, by a sum over a one-hot axis.
         hot = (index.array[..., None] == jnp.arange(moved.shape[0]).reshape((1,) * index.array.ndim + (-1,))) * 1.0
         event = tuple(range(20_000, 20_000 + array.ndim - len(value.axes)))
         out = union([rest, index.axes])

@@ -1,7 +1,7 @@
 """The volume of a graph's tempered joint, for variational tempering: its observed variables summed out too.
 
-A Normal variable of known precision integrates to the same wherever its mean is; a discrete one is a sum over its
-values, each member of its plates with a draw of its own.
+The integral over a Normal variable of known precision does not depend on its mean. A discrete variable is summed over
+its values, with a separate draw for each member of its plates.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def log_volume(model: GraphModel, m: Means, x: dict[str, Array], power: Power, k
 
 
 def one_noise(spec: Spec) -> str | None:
-    """The precision of the only observed variable, where it is Normal and its precision depends on no latent of the
+    """The precision of the only observed variable, if it is Normal and its precision depends on no latent of the
     datum."""
     if len(spec.observed) != 1 or any(q.kind in ("markov_chain", "gaussian_chain") for q in spec):
         return None
@@ -61,7 +61,8 @@ def one_noise(spec: Spec) -> str | None:
 
 
 def log_peak(model: GraphModel, m: Means, width: int) -> Float[Array, ""]:
-    """E log of the highest density of a datum: the precision is the same for all numbers, or one for each plate's."""
+    """E log of the highest density of a datum, whose precision is the same for all its numbers or differs along a
+    plate."""
     name = one_noise(model.spec)
     assert name is not None
     (q,) = model.spec.observed
@@ -107,7 +108,7 @@ def _discrete(scope: Scope, q: Quantity, power: Power, key: MaybeKey) -> Table:
 
 
 def require_volume(spec: Spec) -> None:
-    """Refuse what has no volume, or an infinite one."""
+    """Refuse a graph whose volume does not exist or is infinite."""
     for q in spec.observed:
         if any(parent == q.name for other in spec for _, parent in other.parents):
             raise _none(f"{q.name!r} is observed, and others depend on it")

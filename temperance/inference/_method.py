@@ -111,6 +111,10 @@ class Method(ABC):
         """A chance to improve on the result, starting where the run ended."""
         return result
 
+    def foreseen(self, model: Model, data: Data) -> tuple[Method, ...]:
+        """What to try in place of this method, in this order, where a look ahead says that it has a long way to go."""
+        return ()
+
     def instead(self, model: Model, result: Result | None) -> tuple[Method, ...]:
         """What to run where this came to nothing (`result` is None where an estimate was not finite), in this order."""
         return ()

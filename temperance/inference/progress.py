@@ -58,7 +58,7 @@ class Progress:
 
 
 def words() -> str:
-    """What stands in the place of the bar while nothing moves."""
+    """What stands in place of the bar while nothing moves."""
     from ..programs import compiling
 
     return "compiling (first time for this shape)" if compiling() else ""

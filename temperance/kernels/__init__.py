@@ -1,8 +1,8 @@
 """Engines: the sums that autodiff of `log_evidence` gives, faster, for a stated case (Numba, or Pallas on a GPU).
 
 A module here registers its engine with `@engine("Model", ...)`. `_MODULES` says which modules to ask for a model, so
-that a module, and Numba with it, is imported only when its model is fitted. `Data.engine` is "auto", or "plain" where
-every sum is to be derived; tests hold each engine to `derived_walk`.
+that a module, and Numba with it, is imported only when its model is fitted. `Data.engine` is "auto", or "plain" if
+autodiff should make every sum; tests compare each engine with `derived_walk`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..models import Data, Model, Way
     from ..models._blocks import Walked
 
-# Exact class names: a subclass may say something else, and is derived until an engine claims it.
+# Exact class names: a subclass may compute something else, so autodiff serves it until an engine claims it.
 _MODULES = {
     "Mixture": ("gaussian_walk",),
     "GaussianMixture": ("gaussian_walk",),
@@ -37,7 +37,7 @@ class Engine(NamedTuple):
     when: Callable[[Any, Any, Any], bool]
     walk: Callable[..., Walked]
     by_euler: bool = True  # whether the energy may be read off the messages (`Model.log_base`)
-    always: bool = False  # also where sums are to be derived: there is no other way to these data
+    always: bool = False  # also used with "plain", because no other code can read these data
 
 
 _ENGINES: dict[str, list[Engine]] = {}
@@ -73,7 +73,7 @@ def walk_engine(model: Model, data: Data, way: Way) -> Engine:
 
 
 class RunEngine(NamedTuple):
-    """What takes the place of the compiled programs in the loop of `inference/run.py`."""
+    """A replacement for the compiled programs in the loop of `inference/run.py`."""
 
     name: str
     start: Callable[..., Any]  # (method, model, data, keys) → the states of all restarts
@@ -82,7 +82,7 @@ class RunEngine(NamedTuple):
 
 
 def run_engine(method: Any, model: Any, data: Any) -> RunEngine | None:
-    """What runs a whole fit without XLA, if anything does."""
+    """The engine that runs a whole fit without XLA, if there is one."""
     own = method.host_engine(model, data)
     if own is not None:
         return own
@@ -96,7 +96,7 @@ def run_engine(method: Any, model: Any, data: Any) -> RunEngine | None:
 
 
 class Minibatches(NamedTuple):
-    """Minibatch steps, one after the other; a rate of 0 is no step."""
+    """Minibatch steps, one after the other; a rate of 0 means no step."""
 
     numbers: Int[Array, " t"]
     rows: Int[Array, "t b"]
@@ -110,7 +110,7 @@ TakeSteps = Callable[..., tuple[dict[str, Any], Any]]
 
 
 def steps_engine(model: Model, data: Data) -> TakeSteps | None:
-    """What takes many minibatch steps of this model at once, if anything does."""
+    """The engine that takes many minibatch steps of this model at once, if there is one."""
     if type(model).__name__ != "LDA" or data.engine == "plain":
         return None
     from . import topics

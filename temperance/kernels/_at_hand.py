@@ -1,4 +1,4 @@
-"""Whether a Numba kernel can run without being compiled first; asked without importing Numba."""
+"""Whether a Numba kernel can run without being compiled first, found out without importing Numba."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def at_hand(module: str, function: str) -> bool:
 
 
 def _folders(source: Path) -> Iterable[Path]:
-    """Where Numba keeps what it compiles: in its own folder if it has one, else beside the source or with the user."""
+    """The folders in which Numba may keep compiled code: the one it is configured with, else beside the source or in
+    the user's cache."""
     if "NUMBA_CACHE_DIR" in os.environ:
         return Path(os.environ["NUMBA_CACHE_DIR"]).glob(f"{source.parent.name}_*")
     user = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "numba"

@@ -12,10 +12,10 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-# Without nnan and ninf: a NaN or an infinity must stay one.
+# Without nnan and ninf, because NaN and infinity must be kept.
 FAST = {"reassoc", "nsz", "arcp", "contract"}
 
-# Of kernels that several threads enter at a time.
+# Options for kernels that several threads run at a time.
 OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": FAST}
 EXACT: dict[str, Any] = {"forceinline": True, "error_model": "numpy", "fastmath": {"contract"}}
 _LOG2E = 1.4426950408889634
@@ -35,7 +35,7 @@ def _double(typing: Any, x: Any) -> Any:
 
 @njit(**EXACT)
 def exp(x: float) -> float:
-    """eˣ for x ≤ 700, to 2e-16 |x| (relative); below −700 it stays at e⁻⁷⁰⁰, which is zero to every use here."""
+    """eˣ for x ≤ 700, to 2e-16 |x| (relative); below −700 it stays at e⁻⁷⁰⁰, which every caller treats as zero."""
     x = max(x, -700.0)
     # Rounded by floor and not by adding 1.5·2⁵², which a caller's "reassoc" would cancel.
     n = np.floor(x * _LOG2E + 0.5)
@@ -64,8 +64,8 @@ def _scaled(x: float, n: int) -> float:
 
 @njit(**EXACT)
 def log(x: float) -> float:
-    """log x for positive x that is not subnormal, to 3e-16 |log x| and 2e-16: `math.log` would be called for one
-    number at a time, and so would all that is in the same loop."""
+    """log x for positive x that is not subnormal, to 3e-16 |log x| and 2e-16: a loop that calls `math.log` cannot be
+    vectorised."""
     n = _exponent(x)
     m = _scaled(x, n)
     # For √½ ≤ m < √2, log m = 2 artanh s, of which |s| < 0.172.

@@ -1,5 +1,5 @@
-"""exp, log, digamma and exp ∘ digamma for Numba kernels that are written once for both precisions: each takes the
-version of its argument's precision (`_host.py` for double, `_host_single.py` for single).
+"""exp, log, digamma and exp ∘ digamma for Numba kernels that are written once for both precisions: the precision of the
+argument selects the version (`_host.py` for double, `_host_single.py` for single).
 
 Import this module only from a kernel: it imports Numba.
 """
@@ -46,7 +46,8 @@ exp_digamma = _either(double.exp_digamma, _single_exp_digamma)
 
 @njit(**INNER | {"fastmath": FAST | {"nnan"}})
 def largest(values, width):  # type: ignore[no-untyped-def]
-    """The largest of the first `width` values; several are compared at a time only with a promise about NaN."""
+    """The largest of the first `width` values. The compiler compares several at a time only if told that none is
+    NaN."""
     top = values[0]
     for j in range(width):
         top = max(top, values[j])

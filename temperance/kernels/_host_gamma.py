@@ -46,7 +46,7 @@ def _series(s: float) -> tuple[float, float]:
 
 @njit(**_OPTIONS)
 def _head(x: float) -> tuple[float, float]:
-    """Σ 1/(x+i) and Σ 1/(x+i)² over i < 8, in pairs of i and 7 − i."""
+    """Σ 1/(x+i) and Σ 1/(x+i)² over i < 8, added in pairs of i and 7 − i."""
     u, middle = x * (x + 7.0), 2.0 * x + 7.0
     a, b, c, d = 1.0 / u, 1.0 / (u + 6.0), 1.0 / (u + 10.0), 1.0 / (u + 12.0)
     square = middle * middle

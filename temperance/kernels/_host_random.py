@@ -17,7 +17,7 @@ _5, _7, _9, _11, _17, _19, _45, _57 = (np.uint64(n) for n in (5, 7, 9, 11, 17, 1
 
 @njit(**_OPTIONS)
 def next_bits(state: np.ndarray) -> np.uint64:
-    """64 bits; `state` holds four words and moves on."""
+    """The next 64 bits; advances `state`, which holds four words."""
     scrambled = state[1] * _5
     result = ((scrambled << _7) | (scrambled >> _57)) * _9
     shifted = state[1] << _17

@@ -1,6 +1,6 @@
-"""exp, log and digamma of single precision for Numba kernels, twice as many at a time as `host.py` has.
+"""exp, log and digamma in single precision for Numba kernels, which fit twice as many in a vector as `_host.py`.
 
-All constants are of single precision: one double among them, and the compiler would widen the whole loop.
+All constants are in single precision: a single double would make the compiler widen the whole loop.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def log(x: np.float32) -> np.float32:
 @njit(**EXACT)
 def digamma(x: np.float32) -> np.float32:
     """ψ(x) for x ≥ 1e-12, to 1e-6 (relative, and absolute about its zero): the asymptotic series at x + 4, and
-    Σ_{i<4} 1/(x + i), whose terms have in pairs the denominators u and u + 2."""
+    Σ_{i<4} 1/(x + i), whose terms in pairs have the denominators u and u + 2."""
     x = min(x, _LARGE)
     u = x * (x + _THREE)
     y = x + _FOUR

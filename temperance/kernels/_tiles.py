@@ -54,7 +54,7 @@ def add_outer(
             right = [_load(builder, second, builder.add(at, _I64(b * vector.count)), vector) for b in range(WIDE)]
             at, fresh = builder.mul(p, _I64(TALL)), []
             for a in range(TALL):
-                # One at a time: all of them together would push sums out of the registers.
+                # One at a time, because all of them together would push sums out of the registers.
                 left = _splat(builder, builder.load(builder.gep(first, [builder.add(at, _I64(a))])), vector)
                 fresh += [fma(left, right[b], sums[a * WIDE + b]) for b in range(WIDE)]
             return fresh

@@ -50,7 +50,7 @@ def host_expect(
 def host_filter(
     initial: np.ndarray, transition: np.ndarray, likelihood: np.ndarray, starts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The engine of `filter_states`: in logarithms, which a probability has even where it underflows."""
+    """The engine of `filter_states`, in logarithms, because probabilities may underflow."""
     forward, norms = np.empty(likelihood.shape), np.empty(len(starts))
     _forward(initial, transition, likelihood, starts, forward, norms, True)
     return norms, forward

@@ -26,8 +26,8 @@ _WORTH = 1000  # fewest rows for which the kernel is compiled for a single fit
 
 
 def when(model: Any, data: Any) -> bool:
-    """Whether passes over these data are worth the kernel: it saves some four milliseconds a datum in a fit, and takes
-    several seconds to compile where no earlier run has."""
+    """Whether the kernel pays for these data: it saves some four milliseconds per datum in a fit, and takes several
+    seconds to compile if no earlier run has compiled it."""
     return (
         type(model.pair) is Gaussian
         and data.engine != "plain"
@@ -60,7 +60,7 @@ def host_pass(
 ) -> tuple[Natural, Natural, Float[Array, " n"], Int[Array, ""]]:
     """(natural parameters of q, of the sites, log scales, factors skipped) after one pass.
 
-    `limits` of the fixed point of one factor: tolerance, most steps, least step length.
+    `limits` are for the fixed point of one factor: tolerance, most steps, least step length.
     """
     x, terms = factors.each.statistics.first, factors.terms
     name = weights_name(natural)
@@ -80,8 +80,8 @@ _RANKS = (2, 1, 1, 1, 1, 2, 3, 1)  # of x, log_base, live, order, log_weights, q
 
 
 def _call(alpha: float, damping: float, limits: np.ndarray, dirichlet: bool, *given: Any) -> tuple[np.ndarray, ...]:
-    """Passes side by side: every array has the batch axes (restarts, or data sets), of length one where it is the same
-    for all."""
+    """Passes side by side: every array has the batch axes (restarts, or data sets), of length one if it is the same for
+    all."""
     from .gaussian_messages_kernel import refresh
 
     batch = np.broadcast_shapes(*(np.shape(a)[: np.ndim(a) - rank] for a, rank in zip(given, _RANKS, strict=True)))

@@ -1,8 +1,9 @@
 """Passes over the factors of a Gaussian mixture on the CPU: Numba behind `sweep.py`, imported only when used.
 
 A datum changes a Normal-Wishart of location m, scatter S = L Lᵀ, count v and ν degrees of freedom by a matrix of rank
-one, and so does matching the moments of the two. With u = x − m, w = L⁻¹u, power α, v′ = v + α, ν′ = ν + α and
-D = (αv/v′) |w|², let κ = (1−r)ν + rν′ and τ = (1−r)ν + rν′/(1+D). Then the mixture's moments are those of
+one, and so does matching the moments of the Normal-Wisharts with and without it. With u = x − m, w = L⁻¹u, power α, v′
+= v + α, ν′ = ν + α and D = (αv/v′) |w|², let κ = (1−r)ν + rν′ and τ = (1−r)ν + rν′/(1+D). Then the mixture's moments
+are those of
 
     location m + λu, λ = αrν′/(v′(1+D)τ);   E[Λ]⁻¹ = (S + (κ−τ)/(τ|w|²) uuᵀ)/κ;   log|E Λ| = d log κ + log τ/κ − log|S|,
 
@@ -116,7 +117,7 @@ def _project(
         change = _relative_change(len(x), fresh, target)
         if not change > tolerance:
             break
-        # A step that grows has overshot: damp more.
+        # A growing step has overshot, so damp more.
         if change > last:
             rate = max(0.5 * rate, least_rate)
         last = change
@@ -291,7 +292,7 @@ def _match(
     r: np.ndarray,
     out: np.ndarray,
 ) -> float:
-    """The member with the moments of the mixture that `_tilt` looked at, in `out`; returns its log normaliser."""
+    """Write the member with the moments of the mixture from `_tilt` to `out`; returns its log normaliser."""
     size, d = len(q), len(x)
     value = 0.0
     if dirichlet:

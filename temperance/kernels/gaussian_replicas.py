@@ -1,9 +1,9 @@
 """Sweeps of tempered replicas of a Gaussian mixture on a CPU, through the kernel of `gaussian_replicas_kernel.py`.
 
-`Path` serves every model; for a Gaussian mixture nearly all of its time goes into exponentials one by one, random bits
-and small array operations. A call from JAX to the host costs as much as a sweep of a thousand data, so one call makes
-many sweeps, and swaps between them the pairs that `ParallelTempering` has chosen beforehand. Everything else about
-the ladder is left to `ParallelTempering`.
+`Path` serves every model; but for a Gaussian mixture it spends nearly all of its time on exponentials one by one,
+random bits and small array operations. A call from JAX to the host costs as much as a sweep of a thousand data, so one
+call makes many sweeps, and swaps between them the pairs that `ParallelTempering` has chosen beforehand. Everything else
+about the ladder is left to `ParallelTempering`.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ._at_hand import at_hand
 if TYPE_CHECKING:
     from .gaussian_replicas_kernel import Ensemble, Problem, Record
 
-MOST_SWEEPS = 32  # in one call
-_EXPONENTIALS = 4 * 10**7  # per call: about a tenth of a second
+MOST_SWEEPS = 32  # sweeps in one call
+_EXPONENTIALS = 4 * 10**7  # exponentials per call: about a tenth of a second
 _COMPILATION = 4.0  # seconds: less than compilation takes, since later runs and processes reuse it
 _WORTH_SHARING = 5 * 10**4  # exponentials per sweep from which threads pay
 
 
 class Sweeps(NamedTuple):
-    """Measurements of the sweeps of one call, taken before swaps; leading axis: the sweeps."""
+    """Measurements of the sweeps of one call, taken before swaps; the leading axis is that of the sweeps."""
 
     targets: Float[Array, "s j w"]  # the last replica
     energies: Float[Array, "s k 4"]  # of each replica at the β below, its own and the one above; the slope
@@ -75,13 +75,14 @@ def exponentials(model: Mixture, data: Data, method: Any) -> int:
 
 
 def saving(model: Mixture, data: Data, method: Any) -> float:
-    """The seconds by which the kernel is faster than `Path.sweep`, roughly: as measured on one core."""
+    """Roughly the seconds by which the kernel is faster than `Path.sweep`, as measured on one core."""
     sweeps = method.warmup + method.draws
     return sweeps * (3e-4 * method.thin + 4e-9 * method.chains * exponentials(model, data, method))
 
 
 def sweeps_a_call(model: Mixture, data: Data, method: Any) -> int:
-    """Many where they are short; an interruption does not wait for long, and what they measure fits in memory."""
+    """The sweeps of a call: many if they are short, so that an interruption does not wait for long and the measurements
+    fit in memory."""
     room = 2**15 // method.replicas**2 if method.multistate else MOST_SWEEPS
     return int(np.clip(min(_EXPONENTIALS // exponentials(model, data, method), room), 1, MOST_SWEEPS))
 
@@ -106,12 +107,11 @@ class Sweeper(NamedTuple):
         offered: Bool[Array, "s k-1"],
         span: Int[Array, "2"],
     ) -> tuple[Standing, Sweeps]:
-        """The replicas after the rounds from `span[0]` to `span[1]`, and what was found, in the rows of those rounds.
-
-        After a round those pairs of neighbours swap that are `offered` to and accept.
+        """The replicas after the rounds from `span[0]` to `span[1]`, and the measurements, in the rows of those rounds.
+        After each round the pairs of neighbours that are `offered` a swap accept or refuse it.
         """
         sweeps, (k, size, width) = offered.shape[0], standing.rows.shape
-        # Few arguments: each costs a conversion for every call.
+        # Few arguments, because each costs a conversion in every call.
         whole = jnp.concatenate([standing.identity, span, offered.ravel().astype(span.dtype)])
         number = jnp.float64
         shapes = [
@@ -161,7 +161,7 @@ def _call(n: int, dirichlet: bool, thin: int, every: bool, *given: Any) -> list[
     shapes = (sweeps, size, width), (sweeps, k, 4), (sweeps if every else 0, k, k)
     record = *(np.empty((ensembles, *shape)) for shape in shapes), np.empty((ensembles, sweeps, k), whole.dtype)
     written = generators, rows, identity, *record
-    # A copy, because a read-only array is another type to Numba.
+    # A copy, because for Numba a read-only array has another type.
     same = given[0].size == given[0].shape[-1]
     fixed = np.array(given[0]).reshape((1, -1)) if same else own(given[0], 1)
     parts = [_take_apart(one, n, d, size) for one in fixed]
@@ -172,7 +172,7 @@ def _call(n: int, dirichlet: bool, thin: int, every: bool, *given: Any) -> list[
             problem = Problem(*parts[0 if same else i], dirichlet, thin, betas[i])
             _one(problem, Ensemble(*arrays[:3]), Record(*arrays[3:]), offered[i], span[i], ensembles == 1)
 
-    # Every replica has random bits of its own: how the work is shared between threads changes nothing.
+    # Every replica has its own random bits, so the result does not depend on how threads share the work.
     in_threads(sweep, ensembles, -(-ensembles // thread_count()))
     return [array.reshape((*batch, *array.shape[1:])) for array in written]
 
@@ -180,7 +180,8 @@ def _call(n: int, dirichlet: bool, thin: int, every: bool, *given: Any) -> list[
 def _one(
     problem: Problem, ensemble: Ensemble, record: Record, offered: np.ndarray, span: np.ndarray, only: bool
 ) -> None:
-    """One ensemble without a return to Python or, if it is the only one, each sweep shared between threads."""
+    """Run one ensemble without returning to Python or, if it is the only one, with each sweep shared between
+    threads."""
     from .gaussian_replicas_kernel import advance
 
     given = problem, ensemble, record, offered
@@ -200,7 +201,7 @@ def _one(
 
 
 def _take_apart(fixed: np.ndarray, n: int, d: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The data that are there, a column each, and the prior's rows."""
+    """The data without padding, one per column, and the rows of the prior."""
     head = size * (d * d + d + 3)
     prior, weights = fixed[:head].reshape((size, -1)), fixed[head : head + n]
     columns = fixed[head + n :].reshape((d, n))

@@ -24,7 +24,7 @@ def draw_parameters(
     state: np.ndarray,
     space: np.ndarray,
 ) -> None:
-    """As `Dirichlet.sample` and `NormalWishart.sample` draw them; `space` is (3d + 3, d)."""
+    """Draw parameters as `Dirichlet.sample` and `NormalWishart.sample` do; `space` is (3d + 3, d)."""
     d = space.shape[1]
     if dirichlet:
         _draw_weights(bits, prior, tallies, state)
@@ -43,7 +43,7 @@ def draw_parameters(
 
 @njit(**PLAIN)
 def _draw_weights(bits: np.ndarray, prior: np.ndarray, tallies: np.ndarray, state: np.ndarray) -> None:
-    """Gamma variables over their sum, by their logarithms: small ones would all vanish."""
+    """Gamma variables divided by their sum, in logarithms, because small ones would underflow."""
     size, last, highest, total = len(state), state.shape[1] - 1, -math.inf, 0.0
     for k in range(size):
         state[k, last] = log_gamma_variate(bits, prior[k, -1] + tallies[k, 0])
@@ -112,7 +112,7 @@ def _set_mean(
     root: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Rᵀμ = Rᵀm + ε/√v for μ = m + L B⁻ᵀε/√v: no product with a singular Λ. Uses up `noise`."""
+    """Rᵀμ = Rᵀm + ε/√v for μ = m + L B⁻ᵀε/√v: this needs no product with a singular Λ. Overwrites `noise`."""
     d = len(location)
     out[d] = 0.0
     for j in range(d):

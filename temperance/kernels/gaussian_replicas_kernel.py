@@ -19,7 +19,7 @@ from .gaussian_replicas_draws import draw_parameters
 
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": FAST}
 PLAIN: dict[str, Any] = {"error_model": "numpy"}
-BLOCK = 256  # data processed together, so that their intermediate results stay in the fastest cache
+BLOCK = 256  # data processed together, so that intermediate results stay in the fastest cache
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _SMALLEST = float(np.finfo(np.float64).tiny)
 
@@ -35,7 +35,7 @@ class Problem(NamedTuple):
 
 
 class Ensemble(NamedTuple):
-    """The replicas in the order of the ladder, overwritten by every sweep."""
+    """The replicas in the order of the ladder; every sweep overwrites them."""
 
     generators: np.ndarray  # (k + 1, 4): random bits of each replica, and those of the swaps
     states: np.ndarray  # (k, components, d² + 2d + 3)
@@ -43,16 +43,16 @@ class Ensemble(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What each sweep found before its swaps; leading axis: the sweeps."""
+    """The measurements of each sweep before its swaps; the leading axis is that of the sweeps."""
 
     targets: np.ndarray  # (s, components, d² + 2d + 3): the last replica
     energies: np.ndarray  # (s, k, 4): of each replica at the beta below, its own and the one above; the slope
-    tables: np.ndarray  # (s, k, k): of each replica at every beta; s = 0 where nobody asks for them
+    tables: np.ndarray  # (s, k, k): of each replica at every beta; s = 0 if nobody asks for them
     identity: np.ndarray  # (s, k)
 
 
 class Scratch(NamedTuple):
-    """Memory that the sweeps of one thread use again and again."""
+    """Memory that the sweeps of one thread reuse."""
 
     logs: np.ndarray  # (components, BLOCK)
     top: np.ndarray  # (BLOCK,)
@@ -71,10 +71,9 @@ def advance(
     replicas: tuple[int, int],
     swap: bool,
 ) -> None:
-    """The `sweeps` from the first number to the second, of the `replicas` from the first to the second.
-
-    After each sweep the pairs of neighbours that are `offered` (s, k − 1) a swap decide on it, unless `swap` is
-    False: threads that share a sweep leave the swaps to a call of their own.
+    """Make the `sweeps` from the first number to the second, of the `replicas` from the first to the second. After each
+    sweep the pairs of neighbours that are `offered` (s, k − 1) a swap decide on it, unless `swap` is False: threads
+    that share a sweep leave the swaps to a call of their own.
     """
     d, components = len(problem.x), ensemble.states.shape[1]
     scratch = Scratch(
@@ -95,7 +94,7 @@ def advance(
 
 @njit(**PLAIN)
 def _exchange(number: int, offered: np.ndarray, ensemble: Ensemble, record: Record) -> None:
-    """Note which replica is where, then swap states: the rule of `ParallelTempering._swap_order`."""
+    """Record which replica is where, then swap states by the rule of `ParallelTempering._swap_order`."""
     generator, states, identity = ensemble.generators[-1], ensemble.states, ensemble.identity
     energies, (size, rows, width) = record.energies[number], states.shape
     for k in range(size):
@@ -103,10 +102,10 @@ def _exchange(number: int, offered: np.ndarray, ensemble: Ensemble, record: Reco
     for i in range(rows):
         for j in range(width):
             record.targets[number, i, j] = states[size - 1, i, j]
-    uniform(generator)  # not used, but a seed goes on giving the draws that it always gave
+    uniform(generator)  # unused; drawn so that a seed keeps giving the same draws as before
     for k in range(size - 1):
         forward, backward = energies[k, 2] - energies[k, 1], energies[k + 1, 1] - energies[k + 1, 0]
-        # Pairs that are offered a swap have no replica in common: what was measured stays true.
+        # Pairs that are offered a swap share no replica, so the measurements stay valid.
         if offered[k] and uniform(generator) < math.exp(min(forward - backward, 0.0)):
             identity[k], identity[k + 1] = identity[k + 1], identity[k]
             for i in range(rows):
@@ -116,7 +115,7 @@ def _exchange(number: int, offered: np.ndarray, ensemble: Ensemble, record: Reco
 
 @njit(**PLAIN)
 def _sweep(bits: np.ndarray, beta: float, problem: Problem, state: np.ndarray, scratch: Scratch) -> None:
-    """Of one replica. At β = 0 the data say nothing: an exact draw from the prior."""
+    """Sweep one replica. At β = 0, where the data have no influence, it is an exact draw from the prior."""
     x, tallies = problem.x, scratch.tallies
     for _ in range(problem.thin if beta > 0.0 else 1):
         for k in range(tallies.shape[0]):
@@ -157,7 +156,7 @@ def _measure(replica: int, number: int, problem: Problem, state: np.ndarray, rec
 def _log_densities(x: np.ndarray, start: int, count: int, state: np.ndarray, logs: np.ndarray, top: np.ndarray) -> None:
     """log p(x | θ_k) of every component, and the largest of them."""
     d = len(x)
-    # Rows of their own: an index that might be negative, such as start + n, keeps a loop from being vectorised.
+    # Separate rows, because an index that might be negative, such as start + n, keeps a loop from being vectorised.
     first = x[0, start : start + count]
     for k in range(len(state)):
         row = logs[k]
@@ -186,14 +185,14 @@ def _log_densities(x: np.ndarray, start: int, count: int, state: np.ndarray, log
 def _draw_labels(
     bits: np.ndarray, beta: float, x: np.ndarray, start: int, count: int, state: np.ndarray, scratch: Scratch
 ) -> None:
-    """z_n from w_k p(x_n | θ_k)^β by inversion; adds its statistics to the tallies. Uses up `scratch.logs`."""
+    """z_n from w_k p(x_n | θ_k)^β by inversion; adds its statistics to the tallies. Overwrites `scratch.logs`."""
     logs, top, sums = scratch.logs, scratch.top, scratch.sums
     size, last = len(state), state.shape[1] - 1
     for k in range(size):
         weight, row = max(state[k, last], _SMALLEST), logs[k]
         for n in range(count):
             row[n] = weight * exp(beta * (row[n] - top[n]))
-        if k > 0:  # in a loop of its own: the compiler takes the first for one over the same memory
+        if k > 0:  # in a separate loop, because the compiler takes the first for one over the same memory
             before = logs[k - 1]
             for n in range(count):
                 row[n] += before[n]
@@ -217,7 +216,7 @@ def _draw_labels(
 
 @njit(**OPTIONS)
 def _add_tally(x: np.ndarray, start: int, count: int, mask: np.ndarray, tally: np.ndarray) -> None:
-    """How many data the mask picks, their sum and the lower triangle of their second moments."""
+    """Add the number of data that the mask picks, their sum and the lower triangle of their second moments."""
     d, total = len(x), 0.0
     for n in range(count):
         total += mask[n]

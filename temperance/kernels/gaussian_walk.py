@@ -1,7 +1,7 @@
 """Walks over many data of large mixtures of Gaussians on a CPU, through the kernel of `gaussian_walk_kernel.py`.
 
-The derived walk serves every mixture. Where components have thousands of coordinates it is bound by writing the
-products of all pairs of columns to memory; the kernel forms them in the cache.
+The derived walk serves every mixture. If components have thousands of coordinates, it is limited by writing the
+products of all pairs of columns to memory. The kernel forms them in the cache.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def when(model: Mixture, data: Data, way: Way) -> bool:
         and way.heat is None
         and not any(jnp.ndim(power) for power in way.powers)
         and jax.default_backend() == "cpu"
-        and not data.is_spread  # several devices share the work already
+        and not data.is_spread  # several devices already share the work
         and _machine_has_it()
     )
 
@@ -77,7 +77,7 @@ def _on_host(bias: Array, weights: Array, x: Array, row_weights: Array, blocks: 
     return jax.pure_callback(_call, shapes, x, row_weights, bias, weights, vmap_method="sequential")
 
 
-# As `gaussian_walk_kernel.host_statistics`. The kernel has no derivative: that of `on_device` stands in.
+# As `gaussian_walk_kernel.host_statistics`. The kernel has no derivative, so that of `on_device` is used.
 statistics = jax.custom_jvp(_on_host, nondiff_argnums=(4,))
 
 

@@ -1,7 +1,7 @@
 """One walk over data of a mixture of Gaussians with full covariance: the kernel behind `gaussian_walk.py`.
 
-Rows are taken in tiles that stay in the cache, and so do the products of their columns, which are formed a few at a
-time where they are needed, once for E log p(x, z) and once for the statistics: the memory sees only the data.
+Rows are taken in tiles that stay in the cache. So do the products of their columns, which are formed a few at a time
+when they are needed, once for E log p(x, z) and once for the statistics. Only the data are read from memory.
 """
 
 # mypy: disable-error-code="call-arg"
@@ -32,7 +32,7 @@ def host_statistics(
     n, d = x.shape
     k, size = weights.shape
     first, second = _pairs(d)
-    # Tiles are TALL × WIDE: filled up with components that nothing belongs to, and columns that nobody reads.
+    # Tiles are TALL × WIDE, padded with components without data and columns that are never read.
     tall, wide = -(-k // TALL) * TALL, len(first)
     padded = np.zeros((tall, wide), dtype=x.dtype)
     padded[:k, :size] = weights
@@ -56,7 +56,7 @@ def host_statistics(
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:
-    """As JAX gives it: arrays that may be written to would be compiled for again."""
+    """Read-only, as JAX gives it: writable arrays would be compiled for again."""
     array = np.ascontiguousarray(array).view()
     array.flags.writeable = False
     return array
@@ -77,7 +77,7 @@ def _walk(  # type: ignore[no-untyped-def]
     n, d = x.shape
     k, wide = len(bias), len(first)
     tall = len(weights) // wide
-    stride = rows + width  # hardly a power of two, where lines of the cache would push each other out
+    stride = rows + width  # rarely a power of two, at which lines of the cache would push each other out
     columns = np.ones((d + 1) * stride, dtype=x.dtype)
     products = np.empty(max(_DEPTH * width, _PRODUCTS * stride), dtype=x.dtype)
     logits, shares = np.zeros(tall * stride), np.zeros(tall * stride, dtype=x.dtype)

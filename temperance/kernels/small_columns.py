@@ -1,6 +1,6 @@
 """Small tables of mixed columns in NumPy: the families, statistics and base measures of `models/mixture/columns.py`.
 
-`small_mixture.py` sweeps over them as over Gaussians: all fields of all factors are one flat vector.
+`small_mixture.py` sweeps over them as over Gaussians, with all fields of all factors in one flat vector.
 """
 
 from __future__ import annotations

@@ -29,12 +29,12 @@ _COPIES = 1e8
 _RACE, _LONGEST, _KEPT = 60, 3000, 4  # steps of all starts, steps of the best ones, and the number of the best
 _AGAIN, _AT_ONCE = 200, 2**21  # steps of a bootstrap, and numbers held at a time
 _CLOSE = 1e-10  # relative change of the log likelihood at which a run ends
-_STILL = 1e-7  # change of a probability at which classes and regression stand still
-_NARROW = 1e-4  # share of a column's variance: towards narrower classes the likelihood has no maximum
+_STILL = 1e-7  # change of a probability at which classes and regression have converged
+_NARROW = 1e-4  # share of a column's variance: with narrower classes the likelihood has no maximum
 
 
 class Maximum(NamedTuple):
-    """The highest log likelihood that was found, and the probability of each component for each datum, (n, k)."""
+    """The highest log likelihood found, and the probability of each component for each datum, (n, k)."""
 
     log_likelihood: float
     shares: np.ndarray
@@ -48,8 +48,8 @@ def suits(model: Mixture, data: Data) -> bool:
 
 
 def maximum_likelihood(model: Mixture, data: Data, q: Posterior, restarts: int = 20, seed: int = 0) -> Maximum | None:
-    """EM from a posterior and from as many random starts; None where every run ends at a class without extent. Many
-    data need no random starts: the posterior is then where the likelihood is."""
+    """EM from a posterior and from random starts; None if every run ends at a class without extent. With many data
+    random starts are not needed, because the posterior is then close to the maximum of the likelihood."""
     problem = flat(model, data)
     _, mean = problem.value_and_mean(_pack([np.asarray(leaf)[None] for leaf in jax.tree.leaves(q.blocks)]))
     with np.errstate(all="ignore"):
@@ -110,7 +110,7 @@ def together(
 
 
 def _climb(problem: Flat, shares: np.ndarray, steps: int, close: float = _CLOSE) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted responsibilities (r, k, n) after so many steps of EM, or fewer, and the log likelihood of each run."""
+    """Weighted responsibilities (r, k, n) after at most this many steps of EM, and the log likelihood of each run."""
     before = np.full(len(shares), -np.inf)
     for _ in range(steps):
         eta = shares @ problem.features

@@ -125,7 +125,7 @@ class Form(NamedTuple):
         return x
 
 
-# The types of the pair and the prior, and of what is inside them.
+# The types of the pair and the prior, and of the parts of both.
 _FORMS = {
     (Gaussian, None, NormalWishart, None): Form(_normal_wishart, lambda x: (x, 1.0, x[:, :, None] * x[:, None], 1.0)),
     (SphericalGaussian, None, IsotropicNormalGamma, None): Form(
@@ -144,7 +144,7 @@ def _form(model: Mixture) -> Form | Columns | None:
     return _FORMS.get(tuple(kinds))  # type: ignore[arg-type]
 
 
-# ---- which mixtures, and how they become flat vectors ------------------------------------------------------------
+# ---- suitable mixtures as flat vectors ------------------------------------------------------------
 
 
 def suits(model: Mixture, data: Data, restarts: int = 1) -> bool:
@@ -182,7 +182,7 @@ class Flat(NamedTuple):
     prior: np.ndarray  # k f
     log_prior: np.ndarray  # A(η⁰)
     constant: np.ndarray  # k 1 (or n): of the logits
-    shapes: list[tuple[int, ...]]  # of the fields, for one component
+    shapes: list[tuple[int, ...]]  # shapes of the fields, for one component
     form: Form | Columns
     model: Mixture
 
@@ -248,7 +248,7 @@ def flat(model: Mixture, data: Data) -> Flat:
 
 
 def start(method: Any, model: Mixture, data: Data, keys: Any, kinds: tuple[str, ...] = ()) -> Posterior:
-    """`VB.init` of every restart; `kinds` says how each begins, where they differ."""
+    """`VB.init` of every restart; `kinds` says how each begins, if they differ."""
     problem = flat(model, data)
     own = hashes(np.asarray(jax.random.key_data(keys)), [0])[:, 0]
     shares = np.zeros((len(keys), model.n_components, len(problem.rows)))
@@ -314,7 +314,7 @@ def _starting_shares(problem: Flat, keys: np.ndarray, kind: str) -> np.ndarray:
         centres = (np.asarray(start.values) / deviation)[None]
     else:
         centres = _kmeans_plus_plus(keys, scaled, weights, size)
-    # Column by column: equal centres then have equal scores, and the first of them is taken.
+    # Column by column, so that equal centres have equal scores and the first of them is taken.
     scores = -0.5 * np.square(centres).sum(axis=2)[:, :, None]
     for column in range(rows.shape[1]):
         scores = scores + centres[:, :, None, column] * scaled[:, column]
@@ -333,7 +333,7 @@ def _kmeans_plus_plus(keys: np.ndarray, rows: np.ndarray, weights: np.ndarray, s
             chosen.append(rows[np.argmax(np.log(weight) - np.log(-np.log(draws)), axis=1)])
             distance = np.minimum(distance, np.square(rows - chosen[-1][:, None]).sum(axis=2))
             weight = weights * distance
-            # Where every point is a centre already (duplicates), any point will do.
+            # If every point is a centre already (duplicates), any point will do.
             weight = np.where((weight > 0).any(axis=1, keepdims=True), weight, weights)
     return np.stack(chosen, axis=1)
 

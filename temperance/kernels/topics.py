@@ -32,7 +32,7 @@ def on_device(model: LDA, data: Data, way: Way) -> bool:
 
 
 def is_hot(model: LDA, data: Data, way: Way) -> bool:
-    """Documents with individual temperatures can only be walked by this engine."""
+    """Whether documents have individual temperatures, which only this engine supports."""
     return way.heat is not None
 
 
@@ -42,7 +42,8 @@ engine(*_LDA, name="hot documents", when=is_hot, by_euler=False, always=True)(wa
 
 
 def takes_steps(model: Any) -> bool:
-    """Whether many steps run on the host: with fixed priors the topics stay in the kernel's layout between steps."""
+    """Whether the host takes many steps in a call. With fixed priors the topics stay in the kernel's layout between
+    steps."""
     return model.on_host and not model.learn
 
 

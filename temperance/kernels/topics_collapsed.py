@@ -10,8 +10,8 @@ word in a document share one φ.
 
 Documents and words are both divided into `GROUPS` groups. Concurrent threads work on pairs of groups that share neither
 a document nor a word (Yan, Xu and Qi, 2009), so counts are updated token by token and the result does not depend on
-the number of threads. Only the N_k lag slightly: a document's changes are added after it, and those of other groups
-after all pairs. Entries of a pair are next to each other in memory.
+the number of threads. Only the N_k lag slightly: a document's changes are added after the document, and those of other
+groups after all pairs. Entries of a pair are adjacent in memory.
 """
 
 from __future__ import annotations
@@ -58,10 +58,15 @@ def count(x: Entries, phi: np.ndarray, alpha: np.ndarray, eta: np.ndarray) -> Co
             _count(group, x, phi, documents, words)
 
     in_threads(groups, GROUPS, 1)
+    return Counts(documents, words, totals_of(words, alpha, eta))
+
+
+def totals_of(words: np.ndarray, alpha: np.ndarray, eta: np.ndarray) -> np.ndarray:
+    """N_k with Σ η of the topics, of which there are as many as α; 1 where the width is padding."""
     totals = words.sum(axis=0, dtype=np.float64)
     totals[: len(alpha)] += np.broadcast_to(eta.sum(axis=1), len(alpha))
     totals[len(alpha) :] = 1.0
-    return Counts(documents, words, totals)
+    return totals
 
 
 def collapsed_pass(x: Entries, phi: np.ndarray, counts: Counts, prior: np.ndarray, scored: bool = False) -> float:
@@ -74,7 +79,7 @@ def collapsed_pass(x: Entries, phi: np.ndarray, counts: Counts, prior: np.ndarra
 
 
 def over_pairs(counts: Counts, kind: Any, visit: Callable[[tuple[int, int], np.ndarray], float]) -> float:
-    """Visit all pairs of groups, with the N_k that a pair brings up to date; returns the sum of what visits give."""
+    """Visit all pairs of groups, each with N_k that it updates; returns the sum of the results."""
     scores = np.zeros((GROUPS, GROUPS))
     for shift in range(GROUPS):
         gained, before = np.zeros((GROUPS, len(counts.topics))), counts.topics.astype(kind)
@@ -92,7 +97,7 @@ def over_pairs(counts: Counts, kind: Any, visit: Callable[[tuple[int, int], np.n
 
 @njit(**OPTIONS)
 def _count(group, x, phi, of_documents, of_words):  # type: ignore[no-untyped-def]
-    """Words of one group, and every document whose number is in it."""
+    """Count the words of one group, and the documents whose number is in it."""
     width = phi.shape[1]
     for d in range(len(x.weights)):
         for i in range(x.bounds[d, group, 0], x.bounds[d, group, 1]):
@@ -110,7 +115,7 @@ def _count(group, x, phi, of_documents, of_words):  # type: ignore[no-untyped-de
 
 @njit(**OPTIONS)
 def _refresh(pair, x, phi, sums, totals, prior, scored):  # type: ignore[no-untyped-def]
-    """One pair of groups, of documents and words."""
+    """Refresh one pair of groups, one of documents and one of words."""
     width, kind = phi.shape[1], phi.dtype.type
     fresh, before = np.empty(width, phi.dtype), np.empty(width, phi.dtype)
     score = 0.0
@@ -130,11 +135,11 @@ def _refresh(pair, x, phi, sums, totals, prior, scored):  # type: ignore[no-unty
     return score
 
 
-@njit(**OPTIONS, inline="always")  # called as a function it takes half as long again
+@njit(**OPTIONS, inline="always")  # inlined: as a function call it takes half as long again
 def refresh_entry(row, here, there, totals, eta, tokens, fresh):  # type: ignore[no-untyped-def]
     """φ of the tokens (how many, how many of them are left out of the counts, and the weight of the document), then the
-    counts of document and word; returns the sum of what φ is in proportion to. Each loop uses few arrays: with many,
-    the compiler gives up on vectors."""
+    counts of document and word; returns the sum that normalises φ. Each loop uses few arrays, because with many the
+    compiler does not vectorise it."""
     n, out, weight = tokens
     width, kind = len(row), row.dtype.type
     norm, zero = kind(0.0), kind(0.0)
@@ -173,7 +178,7 @@ class Folded(NamedTuple):
 
     counts: np.ndarray  # (documents, topics), with α
     phi: np.ndarray  # (entries of all documents, topics)
-    first: np.ndarray  # where those of each document begin
+    first: np.ndarray  # where the entries of each document begin
 
 
 def fold_in(rows: Rows, by_word: np.ndarray, ascent: Ascent) -> Folded:
@@ -223,7 +228,7 @@ def _fold_in(start, stop, rows, by_word, ascent, found):  # type: ignore[no-unty
 
 
 class OnlineCollapsed:
-    """Counts with their prior (words × topics) on their way through minibatches (Foulds and others, 2013)."""
+    """Counts with their prior (words × topics), updated by minibatches (Foulds and others, 2013)."""
 
     def __init__(self, topics: np.ndarray, topic_prior: np.ndarray):
         """From (topics × words); the prior may be the same for all topics, (1 × words)."""
@@ -283,7 +288,8 @@ def _log_not(p):  # type: ignore[no-untyped-def]
 
 @njit(**OPTIONS)
 def _some_of_document(x, phi, some):  # type: ignore[no-untyped-def]
-    """The probability that a document has any token of a topic: 0.1 is mostly none (Teh and others, 2006)."""
+    """The probability that a document has any token of a topic: an expected count of 0.1 mostly means none (Teh and
+    others, 2006)."""
     for d in range(len(some)):
         none = some[d]
         for k in range(len(none)):

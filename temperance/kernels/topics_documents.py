@@ -1,4 +1,4 @@
-"""Coordinate ascent in each document of LDA: the Numba kernel that walks and minibatch steps are made of.
+"""Coordinate ascent in each document of LDA: the Numba kernel behind walks and minibatch steps.
 
 With B_vk = exp E log β_kv and e_k = exp ψ(γ_k), each to its power, an update is γ_k = α_k + power · Σ_v n_v φ_vk with
 φ_vk ∝ e_k B_vk; ψ(Σγ) cancels. A topic whose expected count in a document is about to be negligible is dropped for the
@@ -6,9 +6,9 @@ rest of that document. Threads write to rows of their own, so the result does no
 
 The kernel works in the precision of the table of topics. Cold documents (powers of 1) have a table in double precision,
 and need neither a logarithm nor a power. Hot ones may be in single precision: heat leaves documents more topics and
-takes a logarithm and an exponential for every power, but what is hot need not be known to more than six digits, and
-numbers of half the length go through a processor twice as fast. In single precision exponents end at −38 below the
-largest, so that the product of a topic's share and its word's value is never lost.
+needs a logarithm and an exponential for every power, but six digits are enough for hot documents, and numbers of half
+the length are processed twice as fast. In single precision exponents are cut at 38 below the largest, so that the
+product of a topic's share and its word's value never underflows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ._host_either import INNER, digamma, exp, exp_digamma, largest, log
 from .topics_entries import Ascent, Rows, own
 from .topics_products import TINY, explain_block, explain_full, explain_sparse, gather, gather_lists
 
-_FEW = 128  # topics are gathered once at most this many, or half of all, are left
+_FEW = 128  # topics are gathered when at most this many, or half of all, are left
 _FAINT = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-9}  # negligible expected counts, per token
 _LINE = 128  # vector width in bytes
 
@@ -80,7 +80,7 @@ def step_documents(
     def documents(start: int, stop: int) -> None:
         longest = int((rows.ends[start:stop] - rows.starts[start:stop]).max())
         longest += -longest % (_LINE // kind.itemsize)
-        # Without levels the kernel is compiled without the code that needs them.
+        # Without levels, the kernel is compiled without the code that uses them.
         levels = np.empty((gamma.shape[1], longest), kind) if table.own or observed else None
         _documents(start, stop, rows, table, ascent, (longest, _FAINT[kind]), levels, found)
 
@@ -171,10 +171,9 @@ def _raise(x, table, words, powers, levels):  # type: ignore[no-untyped-def]
 
 @njit(**INNER)
 def _ascend(x, table, words, powers, ascent, negligible, gamma):  # type: ignore[no-untyped-def]
-    """Returns how many topics are left, and the logarithm of what their shares are relative to.
-
-    At first topics are read in place. Once few of them are left, these are gathered in a block, topic by topic,
-    so that inner loops run along the words of the document.
+    """Returns the number of topics left, and the log of the scale of their shares. At first topics are read in place.
+    When few are left, they are gathered in a block, topic by topic, so that inner loops run along the words of the
+    document.
     """
     n_topics, zero = len(gamma), x.share.dtype.type(0.0)
     full = True
@@ -224,8 +223,8 @@ def _ascend(x, table, words, powers, ascent, negligible, gamma):  # type: ignore
 
 @njit(**INNER)
 def _set_shares(x, powers, width):  # type: ignore[no-untyped-def]
-    """exp{power · ψ(γ)} times the column's factor; unless powers are 1 relative to the largest, whose logarithm is
-    returned."""
+    """exp{power · ψ(γ)} times the column's factor. Unless powers are 1, it is relative to the largest, whose logarithm
+    is returned."""
     share, top = x.share, x.share.dtype.type(0.0)
     if powers.cold:
         for j in range(width):
@@ -241,7 +240,7 @@ def _set_shares(x, powers, width):  # type: ignore[no-untyped-def]
 
 @njit(**INNER)
 def _drop(x, negligible, width):  # type: ignore[no-untyped-def]
-    """Drop topics that the next update would bring to their prior; returns by how much that changes γ."""
+    """Drop topics that the next update would bring to their prior; returns the change of γ."""
     left, change = 0, negligible - negligible
     for j in range(width):
         if x.share[j] * x.total[j] >= negligible:
@@ -255,7 +254,7 @@ def _drop(x, negligible, width):  # type: ignore[no-untyped-def]
 
 @njit(**INNER)
 def _evidence(x, table, words, powers, gamma, top):  # type: ignore[no-untyped-def]
-    """Σ_v n_v log Σ_k exp{E log θ_k + E log β_kv}, each to its power; the ratios have the sums."""
+    """Σ_v n_v log Σ_k exp{E log θ_k + E log β_kv}, each to its power; the ratios contain the inner sums."""
     length, value, total = 0.0, 0.0, 0.0
     for i in range(len(words)):
         length += x.counts[i]
@@ -283,7 +282,7 @@ def _observed(x, table, words, levels, width):  # type: ignore[no-untyped-def]
 
 @njit(**INNER)
 def _lower(x, table, words, powers, levels, width):  # type: ignore[no-untyped-def]
-    """Set the levels of a document that has the common power."""
+    """Set the levels of a document with the common power."""
     if not table.own:
         for j in range(width):
             line, level = x.block[x.place[j]], levels[x.place[j]]
@@ -293,8 +292,8 @@ def _lower(x, table, words, powers, levels, width):  # type: ignore[no-untyped-d
 
 @njit(**INNER)
 def _write_shares(x, width, active, share):  # type: ignore[no-untyped-def]
-    """The topics left and their shares. Many are written as all of them, some with a share of 0: sums over topics in
-    their order are the quicker ones."""
+    """Write the topics left and their shares. If many are left, all topics are written, some with a share of 0, because
+    sums over topics in order are faster."""
     if 2 * width < len(share):
         for j in range(width):
             active[j], share[j] = x.topics[j], x.share[j]

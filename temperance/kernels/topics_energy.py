@@ -1,4 +1,5 @@
-"""The energy of mean parameters of LDA, document by document, on the host: what variational tempering cools by."""
+"""The energy of the mean parameters of LDA, document by document, on the host: it sets the temperature in variational
+tempering."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Documents as the host's engines take them: entries of words and counts, in rows or dealt into groups. NumPy alone."""
+"""Documents as input of the host's engines: entries of words and counts, in rows or dealt into groups. Uses NumPy
+only."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ import numpy as np
 from ..data import Corpus
 
 GROUPS = 8
-STAGES = ((16, 8), (4, 2), (1, 0))  # of a start: one part of the documents in so many, and how often it is gone over
+# The stages of a start: add one in this many documents, then revisit all so far this often.
+STAGES = ((16, 8), (4, 2), (1, 0))
 
 
 class Rows(NamedTuple):
@@ -32,21 +34,21 @@ def padded_rows(words: np.ndarray, counts: np.ndarray, *each: np.ndarray) -> Row
 
 
 def rows_of_corpus(corpus: Any, rows: np.ndarray, *each: np.ndarray) -> Rows:
-    """Documents where they are in memory, or read from disk."""
+    """Documents in memory, or read from disk."""
     if not isinstance(corpus, Corpus):
         corpus, rows = corpus.take(rows), np.arange(len(rows))
     return Rows(corpus.starts[rows], corpus.starts[rows + 1], corpus.words, corpus.counts, *own(*each))
 
 
 def own(*arrays: np.ndarray) -> list[np.ndarray]:
-    """Arrays that may be written to: for others Numba would compile the kernels a second time."""
+    """Writable copies, because Numba would compile the kernels a second time for read-only arrays."""
     return [array if array.flags.writeable else array.copy() for array in arrays]
 
 
 class Ascent(NamedTuple):
     """At most `steps` updates of each document's γ, until their mean change is below `tolerance`."""
 
-    prior: np.ndarray  # α, (topics,), or where it differs (documents, topics)
+    prior: np.ndarray  # α, (topics,), or (documents, topics) if it differs
     steps: int
     tolerance: float
 
@@ -69,7 +71,7 @@ class Counts(NamedTuple):
 
 
 def deal(starts: np.ndarray, ends: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where to find the entries sorted by groups of documents, then of words, then by document; and their bounds."""
+    """The order of the entries by group of documents, group of words and document, and the bounds of each run."""
     sizes = ends - starts
     first = np.concatenate([[0], np.cumsum(sizes)])
     document = np.repeat(np.arange(len(starts)), sizes)
@@ -83,7 +85,7 @@ def deal(starts: np.ndarray, ends: np.ndarray, words: np.ndarray) -> tuple[np.nd
 
 
 def _rank(document: np.ndarray, group: np.ndarray, n: int) -> np.ndarray:
-    """Which of the runs of entries it is that a document has of a group of words."""
+    """The place of a document's run of entries of one group of words, in the order of `deal`."""
     before = np.concatenate([[0], np.cumsum(-((np.arange(GROUPS) - n) // GROUPS))])[:-1]  # documents of groups before
     mine = -((document % GROUPS - n) // GROUPS)  # documents of its own group
     return GROUPS * before[document % GROUPS] + group * mine + document // GROUPS

@@ -1,10 +1,10 @@
-"""Minibatch steps of LDA on the CPU, many in a row with the topics laid out word by word all the while.
+"""Minibatch steps of LDA on the CPU, many in a row, with the topics laid out word by word throughout.
 
 The same steps as `SVI` derives from the model, without a change of layout, a logarithm or a copy of the topics for
 each. Cold steps are in double precision. Once most pairs of word and topic have been forgotten (λ close to a small
-prior), a word keeps a list of the others; what no statistics reach decays by itself, λ = scale · stored + drift, so
-that a step touches only lists. Hot steps have documents and topics in single precision (why: `topics_documents.py`),
-add them up to concentrations in double precision, and keep no lists, because nothing is forgotten.
+prior), a word keeps a list of the others. Pairs that no statistics reach decay by λ = scale · stored + drift, so a step
+touches only the lists. Hot steps have documents and topics in single precision (why: `topics_documents.py`), add them
+up to concentrations in double precision, and keep no lists, because nothing is forgotten.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .topics_entries import Ascent, Rows
 from .topics_words import ByWord, add_raised_word, add_word, by_word
 
 _GRAIN = 512  # words per task
-# exp ψ(λ) < 1e-10 below this: beside a word's likely topics that is nothing.
+# exp ψ(λ) < 1e-10 below this, which is negligible beside a word's likely topics.
 _FORGOTTEN = 0.045
 _SPARSE = 0.25  # lists are made when they hold at most this share of all pairs
 _RESCALE = 1e-100
@@ -90,7 +90,7 @@ class Online:
         seen, following = np.zeros(len(gained), dtype=np.int64), self._power
         topics, sums = (self.prior, self.stored, self.table), (gained, seen)
         self._in_words(lambda *words: _step_all(*words, x, powers, rate, following, topics, sums))
-        # With a prior of its own for each topic, what decays would not be the same for all of a word.
+        # If topics had different priors, the drift would differ between the topics of a word.
         if self.cold and self.prior.shape[1] == 1 and seen.sum() <= _SPARSE * self.stored.size:
             self.sparse = True
             self._in_words(lambda *words: _make_lists(*words, self.stored, self.table))
@@ -106,7 +106,7 @@ class Online:
 
     @property
     def _power(self) -> np.floating | None:
-        """None for cold steps, for which kernels are compiled without powers; 0 stands for powers of their own."""
+        """None for cold steps, for which kernels are compiled without powers; 0 if each document has its own power."""
         return None if self.cold else self.table.values.dtype.type(0.0 if self.power is None else self.power)
 
     def _in_words(self, work: Callable[[int, int], object]) -> None:
@@ -149,7 +149,7 @@ def _lay_out_word(lam, values, power):  # type: ignore[no-untyped-def]
 
 @njit(**INNER)
 def _spread_word(values, top):  # type: ignore[no-untyped-def]
-    """λ → exp ψ(λ), divided by a power of e where it would be too small for a number: cold topics need no shift."""
+    """λ → exp ψ(λ), divided by a power of e if it would underflow: cold topics need no shift."""
     if top > 0.005:
         for k in range(len(values)):
             values[k] = exp_digamma(values[k])
@@ -196,7 +196,7 @@ def _make_lists(start, stop, lam, table):  # type: ignore[no-untyped-def]
 
 @njit(**INNER)
 def _list_word(lam, values, topics):  # type: ignore[no-untyped-def]
-    """The topics of a word that are not forgotten, or all of them if none is left; returns how many these are."""
+    """List the topics of a word that are not forgotten, or all of them if none is left; returns their number."""
     width = 0
     for k in range(len(lam)):
         if lam[k] >= _FORGOTTEN:

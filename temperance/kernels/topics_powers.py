@@ -1,4 +1,4 @@
-"""What powers of topics cost, a sum over all words, for the kernels of LDA: temperatures of documents ask for it."""
+"""Sums over all words of functions of topics, for documents of LDA with their own temperatures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._host import OPTIONS, log
 
 def weighted_sums(values: np.ndarray, table: np.ndarray, least: float, step: float) -> np.ndarray:
     """Σ_v x_kv f_j(x_kv) of each row of values, for functions whose values (columns) are in a table at equal steps of
-    log x: each value is shared out between the two entries beside it, and the table comes in once."""
+    log x: each value is shared between the two entries beside it, and the table is used once, at the end."""
     shares = np.zeros((len(values), len(table)))
     in_threads(lambda *part: _share_out(*part, values, math.log(least), 1.0 / step, shares), len(values), 8)
     return shares @ table

@@ -1,5 +1,5 @@
 """The two products of an update of LDA's documents: a document's words × its topics, with the shares of topics and with
-the ratios of words. Topics are read where they are in the table, or gathered in a block first, topic by topic.
+the ratios of words. Topics are read in place, or first gathered in a block, topic by topic.
 
 `x` is the working memory of a document and `table` the topics word by word, both from `topics_documents.py`.
 """

@@ -19,7 +19,7 @@ _FEW = 12  # largest count for which logarithms are summed
 
 
 class Tokens(NamedTuple):
-    """Documents d with tokens starts[d] : starts[d + 1], and where each stands."""
+    """Documents d with tokens starts[d] : starts[d + 1], and the topic of each."""
 
     starts: np.ndarray
     words: np.ndarray

@@ -1,8 +1,8 @@
 """Collapsed updates of LDA (CVB0) for small corpora in NumPy: Numba would compile for longer than these fits run.
 
 The equation is that of `topics_collapsed.py`. A pass refreshes one group of words after the other, all documents at
-once, so that it takes other steps than the kernel but has the same fixed points; the start and documents with given
-topics are the kernel's, number by number.
+once, so its steps differ from those of the kernel, but the fixed points are the same; the start and documents with
+given topics are the kernel's, number by number.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .topics_entries import GROUPS, STAGES, Ascent, Counts, Entries, Rows
 from .topics_priors import document_prior, topic_prior
 
 _ENTRIES, _NUMBERS = 2**14, 2**18  # most entries, and entries × topics: beyond them the kernels are faster by seconds
-_WIDEST = 128  # distinct words of a document with given topics, which are gone through one by one
+_WIDEST = 128  # distinct words of a document with given topics, which are visited one by one
 _TINY = 1e-30  # keeps divisions finite
 
 
@@ -53,7 +53,7 @@ def _within(sizes: np.ndarray) -> np.ndarray:
 
 
 def blocks(x: Entries, n_words: int) -> list[Block]:
-    """One for each group of words that occurs."""
+    """A block for each group of words that occurs."""
     owner = owners(x)
     found = []
     for group in range(GROUPS):
@@ -184,6 +184,8 @@ def folds_in(rows: Rows, topics: int) -> bool:
 def fold_in(rows: Rows, by_word: np.ndarray, ascent: Ascent) -> np.ndarray:
     """Counts with α, (documents × topics): `topics_collapsed.fold_in`, the j-th word of all documents at a time."""
     sizes = rows.ends - rows.starts
+    if not sizes.any():
+        return np.tile(ascent.prior, (len(sizes), 1))
     width = int(sizes.max(initial=1))
     inside = np.arange(width) < sizes[:, None]
     places = np.where(inside, rows.starts[:, None] + np.arange(width), 0)

@@ -1,4 +1,4 @@
-"""Many minibatch steps of LDA on the host in one call, at temperatures that are given or found on the way."""
+"""Many minibatch steps of LDA on the host in one call, at given or learned temperatures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Own(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Minibatches, one after the other; a rate of 0 is no step."""
+    """Minibatches, one after the other; a rate of 0 means no step."""
 
     rows: Int[Array, "t b"]
     weights: Float[Array, "t b"]
@@ -97,7 +97,7 @@ def _respond(heat: Own, t: int, prior: np.ndarray, powers: np.ndarray, found: An
 
 
 def _cool(heat: Grid, rate: float, hot: bool, now: Any, documents: Any, found: Any) -> tuple[float, float]:
-    """q(T) moves like the topics; the power of this step's statistics, and that of the next step."""
+    """Update q(T) like the topics; returns the power of this step's statistics, and that of the next step."""
     energy = now.energy(documents, found)
     heat.logits[:] = (1.0 - rate) * heat.logits + rate * (energy * heat.powers + heat.log_prior)
     power = _power(heat)

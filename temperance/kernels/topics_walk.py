@@ -16,7 +16,7 @@ from .topics_words import add_raised_word, add_word, by_word
 
 _LANES = 16  # words transposed together: two cache lines
 _ROWS = 8192  # documents whose responsibilities are held in memory together
-# A topic this much (in nats) less likely than a word's likeliest is left out of the word's list.
+# A topic less likely than a word's likeliest by this many nats is left out of the word's list.
 _UNLIKELY = 40.0
 _SPARSE = 0.25  # a list of topics is kept only if it is this much shorter than the full row
 
@@ -32,12 +32,12 @@ def walk_documents(
     """(γ, messages to the topics, Σ_v n_v log Σ_k …): the same as `topics.walk.device_local_step`, but in single
     precision where the documents' powers differ.
 
-    `respond` makes new powers of documents for the messages, from where these are, Σ n E log β and γ.
+    `respond` makes the documents' powers for the messages, given which documents they are, their Σ n E log β and γ.
     """
     gamma, evidence = gamma.copy(), np.empty(len(gamma))
     messages = np.zeros(log_topics.shape)
-    # From equal shares a word's likeliest topic takes hold in its document, and the unlikely never return; but
-    # shares that were kept from before may lack it altogether.
+    # From equal shares a word's likeliest topic takes hold in its document, and unlikely ones never return; but
+    # shares kept from an earlier walk may lack it altogether.
     equal = bool(np.ptp(gamma - ascent.prior, axis=1).max() < 1e-9)
     table = _lay_out_topics(log_topics, powers, equal)
     for first in range(0, len(gamma), _ROWS):

@@ -24,8 +24,8 @@ class ByWord(NamedTuple):
 
 
 def by_word(rows: Rows, table: Table, found: Found, scale: np.ndarray) -> tuple[ByWord, np.ndarray | None]:
-    """And the power of each document, unless one for all is in the table's values already: then kernels are compiled
-    without powers."""
+    """The entries by word, and the power of each document (None if the table's values already contain a common power,
+    for which kernels are compiled without powers)."""
     entries, documents, ends = sort_by_word(rows.starts, rows.ends, rows.words, len(table.values))
     powers = rows.observation.astype(table.values.dtype) if table.own else None
     return ByWord(entries, documents, ends, found, scale), powers
@@ -60,7 +60,7 @@ def add_word(x, v, row):  # type: ignore[no-untyped-def]
         d = x.documents[at]
         factor = row.dtype.type(x.scale[d] * x.found.ratios[x.entries[at]])
         share, active, width = x.found.shares[d], x.found.active[d], x.found.n_active[d]
-        if width == len(row):  # then they are in their order
+        if width == len(row):  # then all topics are listed, in order
             for k in range(width):
                 row[k] += factor * share[k]
         else:

@@ -76,9 +76,9 @@ class Tempering(Module):
         return by_sampling(self, temperatures, data, seed)
 
     def log_volume(self, m: Means, x: Any, power: Float[Array, ""], key: Key[Array, ""] | None) -> Float[Array, " n"]:
-        """log Σ_z ∫ p(x, z | θ)^power dx of each row, in the place of those x that were seen: a missing entry is no
-        datum and has no volume. As in `log_evidence` a key makes of every sum a draw, so that derivatives are the
-        statistics of simulated latents and data."""
+        """log Σ_z ∫ p(x, z | θ)^power dx of each row, integrated over its observed entries: a missing entry has no
+        volume. As in `log_evidence`, with a key every sum is a draw, so that derivatives are the statistics of
+        simulated latents and data."""
         raise UnsupportedMethod(
             f"{type(self).__name__} has no tempered normaliser, which tp.VT needs; use tp.Annealed or tp.VB"
         )

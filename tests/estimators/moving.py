@@ -1,5 +1,5 @@
 """The same script with one changed line, for every class that stands in for another library's: the table of
-docs/moving.md, printed by `python -m tests.estimators.moving`."""
+docs/measurements/estimators.md, printed by `python -m tests.estimators.moving`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of docs/moving.md holds: one changed line, and the same answer to the tolerance that is printed."""
+"""The table of docs/measurements/estimators.md: one changed line, and the same answer to the printed tolerance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.estimators.moving import CASES, both, distance
 from tests.tiers import with_slow
 
 QUICK = ("BayesianGaussianMixture", "BayesianRidge", "ARDRegression", "LogisticRegression")
-PAGE = Path(__file__).parents[2] / "docs" / "moving.md"
+PAGE = Path(__file__).parents[2] / "docs" / "measurements" / "estimators.md"
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

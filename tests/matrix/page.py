@@ -20,10 +20,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
 RUNS, NEVER, NOT_YET = "✓", "✗", "–"
 HEAD = f"""# Which method runs on which model
 
-The usual set-ups of models against those of methods: {RUNS} it runs; {NEVER} it cannot, for a reason in the
-mathematics; {NOT_YET} it is not built. What does not run says so in one sentence; the sentences are quoted below the
-table. The tests compare what runs with an exact answer on a tiny problem wherever there is one, and hold this page to
-what the library does.
+Usual set-ups of models against those of methods: {RUNS} the pair runs; {NEVER} it cannot, for a mathematical reason;
+{NOT_YET} it is not built. A pair that does not run is refused in one sentence, which is quoted below the table. The
+tests compare pairs that run with the exact answer to a tiny problem wherever there is one, and check that this page is
+true.
 
 """
 ALL_MODELS, ALL_METHODS = MODELS | MORE_MODELS, METHODS | MORE_METHODS
@@ -94,15 +94,18 @@ def marks(text: str) -> dict[tuple[str, str], str]:
 
 def page() -> str:
     said = {(model, method): refusal(model, method) for model in ALL_MODELS for method in ALL_METHODS}
-    lines = ["| | " + " | ".join(f"`{method}`" for method in ALL_METHODS) + " |", "|---" * (len(ALL_METHODS) + 1) + "|"]
+    lines = [
+        "| model | " + " | ".join(f"`{method}`" for method in ALL_METHODS) + " |",
+        "|---" * (len(ALL_METHODS) + 1) + "|",
+    ]
     for model in ALL_MODELS:
         cells = (mark(model, method, said[model, method]) for method in ALL_METHODS)
         lines.append(f"| `{model}` | " + " | ".join(cells) + " |")
     runs = sum(not said[model, method] for model in MODELS for method in METHODS)
     more = sum(not sentence for sentence in said.values())
     tally = (
-        f"\n{more} of {len(said)} pairs run; of the first {len(MODELS)} set-ups and the first {len(METHODS)} methods "
-        f"{runs} of {len(MODELS) * len(METHODS)}.\n"
+        f"\n{more} of {len(said)} pairs run. Among the first {len(MODELS)} set-ups and the first {len(METHODS)} "
+        f"methods {runs} of {len(MODELS) * len(METHODS)} do.\n"
     )
     return HEAD + "\n".join(lines) + "\n" + tally + "".join(_refusals(said))
 

@@ -1,4 +1,4 @@
-"""α-divergence message passing: expectation propagation (α = 1), variational Bayes (α = 0) and all between.
+"""α-divergence message passing: expectation propagation (α = 1), variational Bayes (α = 0) and everything between.
 
 Every factor p(x_n | θ) is approximated by s̃_n exp⟨η̃_n, t(θ)⟩, the prior by itself; their product is s·q(θ), so that
 ln s approximates the log evidence. A pass refreshes every factor once against the product of the others.
@@ -185,7 +185,7 @@ class MessagePassing(Method):
     def corrected_log_evidence(
         self, model: Model, data: Data, q: Posterior, details: Mapping[str, Any], order: int = 2
     ) -> float:
-        """`Fit.corrected`."""
+        """The log evidence with a correction of this order: `Fit.corrected`."""
         if "sites" not in details:
             raise UnsupportedMethod("the correction needs the message of every datum, which a stream does not keep")
         if not isinstance(model, Factored) or not model.linear_factors:

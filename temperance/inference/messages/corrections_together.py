@@ -101,7 +101,8 @@ def _log_integrals(natural: Natural, blocks: Blocks, factor: LinearFactor) -> Fl
 
 
 def _onward(seen: Look, factors: Factors) -> tuple[Float[Array, "n k k"], Bool[Array, " n"]] | None:
-    """q(z_t | z_(t−1)) of every step, independent of z_(t−1) where a sequence begins; and where none begins."""
+    """q(z_t | z_(t−1)) of every step, independent of z_(t−1) where a sequence begins; and the steps at which none
+    begins."""
     if factors.starts is None:
         return None
     pairs, on = seen.chain.pairs, factors.starts == ON

@@ -1,4 +1,4 @@
-"""Expectation propagation by its own name."""
+"""Expectation propagation."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Draws(eqx.Module):
         return Draws(jax.tree.map(lambda leaf: leaf[:, every - 1 :: every], self.blocks))
 
     def resampled(self, key: Key[Array, ""], n: int) -> Draws:
-        """n draws of equal weight, in one chain; each is there about as often as its weight says."""
+        """n draws of equal weight, in one chain; each appears about in proportion to its weight."""
         blocks, log_weights = self.flat()
         return Draws(jax.tree.map(lambda leaf: leaf[None], _resample(jax.random.uniform(key), blocks, log_weights, n)))
 

@@ -23,17 +23,17 @@ from ...families import (
 from ...families._family import Family
 from ...numerics.linalg import cholesky, outer, solve
 
-# The scatter is a difference of second moments: below this share of them no digit of it is left to trust.
+# The scatter is a difference of second moments: below this share of them all its digits are rounding error.
 _TRUSTED = 1e-12
 
 
 def collapsed(block: Family) -> Bool[Array, "*b"]:
-    """Which members of the block have no finite mode, or one that rests on rounding error."""
+    """Which members of the block have no finite mode, or a mode that depends on rounding error."""
     return ~block.is_proper() | _singular(block.natural)
 
 
 def at_edge(block: Family) -> Bool[Array, ""]:
-    """Whether a probability or rate is as small as numbers go, and its density asks for less."""
+    """Whether a probability or rate is at the smallest number, and its density still increases towards zero."""
     lowest = np.log(np.finfo(np.float64).tiny) + 1.0
     pairs = zip(_logarithms(block.natural), _logarithms(block.mean()), strict=True)
     at = [jnp.any((eta < 0) & (log < lowest)) for eta, log in pairs]
@@ -41,7 +41,7 @@ def at_edge(block: Family) -> Bool[Array, ""]:
 
 
 def _logarithms(vector: Any) -> list[Array]:
-    """The statistics that are logarithms of a parameter that may vanish."""
+    """The statistics that are logarithms of parameters that can approach zero."""
     if isinstance(vector, IndependentVector):
         return _logarithms(vector.inner)
     if isinstance(vector, ProductVector):

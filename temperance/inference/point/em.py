@@ -1,7 +1,7 @@
 """Expectation–maximisation: coordinate ascent in which each global block is a point.
 
-With q(θ) at a point the bound is log p(x, θ): an E-step is the walk over the data, an M-step the mode of each
-block's conditional. With a flat prior it is log p(x | θ), and the same sweep is maximum likelihood.
+With q(θ) at a point the bound is log p(x, θ): the E-step is the walk over the data, and the M-step sets each block to
+the mode of its conditional. With a flat prior it is log p(x | θ), and the same sweep is maximum likelihood.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .._method import Info, Method, Result, Run, best_restart
 from ..variational.memoised import Parts, pass_over_parts, require_additive, require_whole_units, start_parts
 from .collapse import at_edge, collapsed
 
-# A density such as π^(δ − 1) with δ < 1 has no maximum: say so, because its value is then arbitrary.
+# A density such as π^(δ − 1) with δ < 1 has no maximum. A note says so, because the value is then arbitrary.
 _EDGE = (
     "the density of {!r} has no maximum (an exponent of its prior is negative), so some of it is at the edge and the "
     "value found is arbitrary; use a concentration or shape of at least 1"
@@ -37,9 +37,9 @@ class EM(Method):
     """The parameters of highest posterior density, or with `prior=False` of highest likelihood.
 
     `incremental` updates the parameters after each part of the data rather than after a whole pass (Neal &
-    Hinton, 1998): `batches` parts, or by default one datum (or sequence) at a time; where data have no latents that is
-    the same. A restart whose component collapses is
-    left out; if all do, that is an error. `tol` and `local_steps` are those of `VB`.
+    Hinton, 1998): `batches` parts, or by default one datum (or sequence) at a time; this changes nothing if the data
+    have no latents. A restart whose component collapses is left out; if all do, that is an error. `tol` and
+    `local_steps` are those of `VB`.
     """
 
     prior: bool = True
@@ -167,7 +167,7 @@ def as_point(block: Family) -> Point:
 
 
 def flatten_prior(model: Model) -> Model:
-    """The model with nothing said about its parameters: natural parameter zero, normaliser one."""
+    """The model with a flat prior: natural parameter zero, normaliser one."""
     flat: dict[str, Any] = {}
     for name, p in model.prior.items():
         assert isinstance(p, Family)

@@ -100,7 +100,7 @@ class Laplace(Method):
 
     def step(self, key: Key[Array, ""], model: Model, state: Search, data: Data) -> tuple[Search, Info]:
         density = log_density(model, data)
-        # Newton where the curvature is that of a maximum; elsewhere its size still tells how far to go.
+        # Newton's step at the curvature of a maximum; elsewhere the size of the curvature still says how far to go.
         unit, curvature = _scaled(state.curvature)
         spectrum, basis = jnp.linalg.eigh(curvature)
         size = jnp.maximum(jnp.abs(spectrum), 1e-10 * jnp.max(jnp.abs(spectrum)))
@@ -111,7 +111,7 @@ class Laplace(Method):
             return length, density(state.u + length * step) >= state.value
 
         def too_long(carry: tuple[Array, Array]) -> Bool[Array, ""]:
-            # The verdict is carried: computed anew, in another fusion, it might round differently and never end.
+            # Part of the state: recomputed in another fusion it might round differently, and the loop never end.
             return ~carry[1] & (carry[0] > _SHORTEST)
 
         length, rises = jax.lax.while_loop(too_long, shorter, (jnp.asarray(2.0), jnp.asarray(False)))
@@ -153,7 +153,7 @@ class Laplace(Method):
 
 
 class InCoordinates(Conditional):
-    """A prior as a density over u: the log Jacobian added to what it says of θ."""
+    """A prior as a density over u: its log density of θ plus the log Jacobian."""
 
     parents: tuple[str, ...] = eqx.field(static=True)
     inner: Family | Conditional
@@ -199,7 +199,7 @@ def families(model: Model) -> dict[str, Family]:
 
 
 def to_line(draws: dict[str, Any], known: dict[str, Family]) -> Float[Array, " d"]:
-    """All blocks as one row, in the order of their names."""
+    """All blocks as one vector, in the order of their names."""
     return jnp.concatenate([chart(known[name]).to_line(draws[name]).reshape(-1) for name in sorted(known)])
 
 
@@ -230,8 +230,8 @@ def derivatives(density: Any, u: Float[Array, " d"]) -> tuple[Array, Float[Array
 
 
 def _scaled(curvature: Float[Array, "d d"]) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
-    """Units of the coordinates, and the curvature in them: neither a step nor a verdict on flatness depends on whose
-    units the data have."""
+    """Units for the coordinates, and the curvature in them, so that neither a step nor the test for a maximum depends
+    on the units of the data."""
     unit = jnp.sqrt(jnp.abs(jnp.diagonal(curvature)))
     unit = jnp.where((unit > 0.0) & jnp.isfinite(unit), unit, 1.0)
     return unit, curvature / unit[:, None] / unit[None, :]

@@ -1,7 +1,7 @@
 """Annealed variational inference: the same updates at falling temperatures, and at T = 1 to the end.
 
 At temperature T the local step and the statistics that reach the globals are divided by T; the prior is not
-(Mandt et al., 2016, eq. 4 and 8). Where the schedule has ended, what runs is the plain method.
+(Mandt et al., 2016, eq. 4 and 8). After the schedule the plain method runs.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from .coordinate import VB
 from .hot import SHARE, SWEEPS, Hot, steps_of_pass
 from .stochastic import SVI
 
-_START = 10.0  # start of schedules that do not find their own
+_START = 10.0  # first temperature of the linear and geometric schedules
 _KINDS = ("critical", "linear", "geometric")
 
 
 @dataclasses.dataclass(frozen=True)
 class Annealed(Hot):
-    """`method` (`tp.VB` or `tp.SVI`) begun at a high temperature and cooled to T = 1, where it runs as usual.
+    """Run `method` (`tp.VB` or `tp.SVI`) from a high temperature down to T = 1, where it continues as usual.
 
     `schedule` is "critical" (geometric, from just above the temperature at which the melted solution loses stability,
     which is found first), "linear" or "geometric" (from `start`), or a list of temperatures. `length` is the number of
@@ -77,7 +77,7 @@ class Annealed(Hot):
         return 0 if self.found is None else self.found.steps
 
     def complete(self, model: Model, data: Data | Streamed) -> Self:
-        """With the temperatures worked out."""
+        """The method with its temperatures computed."""
         from .pilot import Found, choose  # which runs pilots by this very class
 
         method = self.method.complete(model, data)

@@ -1,8 +1,8 @@
 """CVB0 for mixtures, chains and graphs with discrete latents: the shares of each label in turn, given all others'.
 
 With parameters integrated out, r_n ∝ exp of the log probability of datum n under each value of its label, given what
-the others are expected to add (`inference/collapsed.py`; Asuncion et al., 2009, for topics). The end is a posterior of
-the parameters, whose variational bound is the log evidence.
+the others are expected to add (`inference/collapsed.py`; Asuncion et al., 2009, for topics). The result is a posterior
+of the parameters, and its variational bound is the log evidence.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Standing(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class CollapsedShares(Method):
-    """What `tp.CVB0` becomes where the model is not one of topics."""
+    """The form of `tp.CVB0` for models other than topic models."""
 
     restarts: int = 1
     max_iter: int = 200
@@ -74,7 +74,7 @@ def soften(logits: Float[Array, " k"], key: Key[Array, ""]) -> Float[Array, " k"
 
 
 def _with_shares(model: Factored, blocks: dict[str, Family], shares: Shares) -> dict[str, Family]:
-    """The posterior given the shares, then that of hyperparameters given it."""
+    """The posterior given the shares, then the hyperparameters given that posterior."""
     blocks = dict(blocks)
     blocks |= {name: blocks[name].with_natural(natural) for name, natural in shares.natural.items()}
     for name in (name for name in model.apart if name in model.prior):

@@ -20,7 +20,7 @@ from ...models import Data, Model, Posterior, Powers, Way
 from ._rows import some_rows
 
 _HOT, _HOTTEST = 100.0, 1e6
-_ROWS = 2000  # rows from which the temperature is estimated
+_ROWS = 2000  # most rows from which the temperature is estimated
 _MELT = 30  # sweeps at each temperature
 _ITERATIONS = 80  # at most, of the power method
 _CLOSE = 0.01  # how near to 1 the eigenvalue must come
@@ -48,7 +48,7 @@ def critical_temperature(model: Model, data: Data, seed: int = 0) -> float | Non
         if not np.isfinite(rate):
             return None
         if rate > 1.0 + _CLOSE:
-            # A little too cold is still close to the melted solution; a start that never melted must begin above.
+            # A little below T_c the state is still close to the melted solution; a start that never melted is not.
             temperature, q = (temperature * rate, q) if melted else (temperature * max(rate, 2.0), start)
             if temperature > _HOTTEST:
                 return None
@@ -65,7 +65,7 @@ def critical_temperature(model: Model, data: Data, seed: int = 0) -> float | Non
 
 
 def _local_rate(model: Model, q: Posterior, data: Data, temperature: float, start: Posterior) -> float:
-    """The eigenvalue of the local step alone, with the globals as they are."""
+    """The eigenvalue of the local step alone, with fixed globals."""
     return float(_growth(model, q, data, jnp.asarray(1.0 / temperature), start, True).rate)
 
 

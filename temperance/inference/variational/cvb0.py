@@ -66,12 +66,13 @@ class Assignments(NamedTuple):
 class CVB0(Method):
     """At most `passes` (200) over the corpus, for topic models, mixtures, hidden Markov models and discrete graphs.
 
-    For topics all but the last ten passes (half, if priors are learned) are a collapsed Gibbs sampler's, whose last
-    draws are where the collapsed updates start from. Small corpora, fractional counts and fewer than 40 passes have
+    For topics all but the last ten passes (half, if priors are learned) are made by a collapsed Gibbs sampler, and the
+    collapsed updates start from its last draws. Small corpora, fractional counts and runs of fewer than 40 passes use
     updates alone, until a token's log probability given all the others gains less than `tol` nats on average from one
-    report (every `report` passes) to the next. For other models data stand for tokens, and every pass is a report.
+    report (every `report` passes) to the next. For other models the data take the role of tokens, and every pass is a
+    report.
 
-    With `batch_size` it is the stochastic form, which keeps nothing of a document: `step_size`, `local_steps`,
+    `batch_size` selects the stochastic form, which stores nothing for a document: `step_size`, `local_steps`,
     `held_out` and `patience` are those of `tp.SVI`, and the corpus may be a stream.
     """
 
@@ -158,7 +159,7 @@ class CVB0(Method):
         )
 
     def _plan(self, model: Collapsible, counts: np.ndarray) -> list[int]:
-        """Most of the passes are the sampler's, unless they are few, the corpus is small, or counts are fractional."""
+        """The sampler makes most of the passes, unless they are few, the corpus is small, or counts are fractional."""
         from ...kernels.topics_small import is_small
 
         passes, report = int(self.passes or 1), int(self.report or 1)
@@ -169,7 +170,7 @@ class CVB0(Method):
         return [last, min(report, last), passes - last]
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Assignments:
-        """Documents are added just before the first pass: large arrays are slow to go in and out."""
+        """Documents are added just before the first pass, because passing large arrays in and out is slow."""
         assert isinstance(model, Collapsible) and isinstance(data, Entries) and data.counts is not None
         eta = jnp.broadcast_to(model.eta, (1, model.n_words)) if model.eta.ndim < 2 else model.eta
         phi = jnp.zeros((data.counts.shape[0], model.n_topics), dtype=data.counts.dtype)
@@ -191,7 +192,7 @@ class CVB0(Method):
         return fresh, {"passes": fresh.passes, "log_predictive": score, "done": done}
 
     def host_engine(self, model: Model, data: Any) -> RunEngine | None:
-        """All of it runs on the host: compiled code would only carry φ in and out."""
+        """All work is done on the host: compiled code would only pass φ in and out."""
         from ...kernels.topics_small import is_small
 
         if not isinstance(model, Collapsible) or not isinstance(data, Entries) or data.words is None:
@@ -238,7 +239,7 @@ def _passes_of_one(
     sweeps: np.ndarray,
     *corpus: np.ndarray,
 ) -> tuple[np.ndarray, ...]:
-    """The last pass is scored, and followed by a look at the priors that are learned."""
+    """The last pass is scored, and followed by an update of the priors that are learned."""
     from ...kernels import topics_small as small
     from ...kernels.topics_entries import Entries
 
@@ -264,7 +265,7 @@ def _passes_by_kernel(
     sweeps: int | None,
     generator: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Where nothing is known yet documents are added one by one, and so many sweeps of the sampler come first."""
+    """The first call adds the documents one by one and makes the sweeps of the sampler."""
     from ...kernels import topics_collapsed as kernel
     from ...kernels.topics_start import add_documents, sample_topics
 
@@ -302,7 +303,7 @@ def _start_on_host(
 def _chunk_on_host(
     method: CVB0, model: Collapsible, data: Entries, keys: Any, carry: Any, limit: Any, tol: Any, hold: Any
 ) -> tuple[Any, dict[str, np.ndarray]]:
-    """The passes until so many reports, by NumPy or by the kernels, without copies of φ into compiled code and out."""
+    """The passes up to the given report, by NumPy or by the kernels, without copying φ into compiled code and out."""
     assert data.plan is not None and data.tol is not None
     total, every, sweeps = (int(number) for number in np.asarray(data.plan))
     corpus = [np.asarray(part) for part in (data.bounds, data.words, data.counts)]
@@ -354,14 +355,14 @@ def _posterior(model: Collapsible, data: Entries, state: Assignments) -> tuple[d
 
 
 def _documents(data: Entries) -> Data:
-    """The documents alone: what is compiled for them does not depend on the number of entries."""
+    """The documents alone, so that programs compiled for them do not depend on the number of entries."""
     fields = {field.name: getattr(data, field.name) for field in dataclasses.fields(Data)}
     return Data(**fields).uncounted()
 
 
 @program
 def _bound(model: Collapsible, blocks: dict[str, Any], data: Data, gamma: Float[Array, "n k"]) -> Float[Array, ""]:
-    """The variational bound, documents beginning where collapsed updates left them."""
+    """The variational bound, with documents that start where the collapsed updates left them."""
     local = {"proportions": Dirichlet.from_natural(DirichletVector(gamma - 1.0))}
     walked = model.walk(means(blocks), data, Way(local_steps=_FINAL_LOCAL_STEPS), local)
     return global_terms(model, blocks) + walked.value
@@ -369,7 +370,7 @@ def _bound(model: Collapsible, blocks: dict[str, Any], data: Data, gamma: Float[
 
 @dataclasses.dataclass(frozen=True)
 class StochasticCVB0(SVI):
-    """The steps of SVI, all of them by the model's own way of taking many at once."""
+    """The steps of SVI, all taken by the model's engine for many steps at once."""
 
     name: ClassVar[str] = "CVB0"
 

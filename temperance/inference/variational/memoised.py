@@ -1,13 +1,13 @@
 """Coordinate ascent one part of the data at a time, with the exact bound of all of them.
 
-Each part p keeps what the latents' posterior it was last given says about the globals: its messages S_p, and
-what is left of its value, c_p (Neal & Hinton, 1998; Hughes & Sudderth, 2013). Then
+Each part p stores what its latents' latest posterior says about the globals: its messages S_p, and the rest of its
+value, c_p (Neal & Hinton, 1998; Hughes & Sudderth, 2013). Then
 
     bound = log_prior(m) + Σ_p [⟨S_p, m⟩ + c_p] + Σ_i entropy(q_i)
 
-is exact, for these latents, whatever m has become since; refreshing a part at the current m, and then the
-globals, never lowers it. All this holds where a datum's term is *jointly* affine in the statistics given its
-latents: no two blocks meet in it. With globals that are points it is incremental EM.
+is exact for these latents even if m has changed since; refreshing a part at the current m, and then the globals, never
+lowers it. All this holds where a datum's term is *jointly* affine in the statistics given its latents: no two blocks
+meet in it. With globals that are points it is incremental EM.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def require_additive(model: Model, method: str, instead: str) -> None:
     """Refuse a model in which two blocks meet in one datum's term."""
     if any(model.unconjugate.values()):
         raise UnsupportedMethod(
-            f"{method} keeps what each part of the data last said, which is no bound on the likelihood of "
+            f"{method} keeps old messages from each part of the data, which give no bound on the likelihood of "
             f"{type(model).__name__}; use {instead}"
         )
     walks = [group for group in model.groups if isinstance(group, Each) or not set(group) <= set(model.apart)]
@@ -51,7 +51,7 @@ def require_additive(model: Model, method: str, instead: str) -> None:
 
 
 def require_whole_units(model: Model, data: Data, method: str, instead: str) -> None:
-    """Refuse sequences that are cut into windows: what a window says of its edges is no bound."""
+    """Refuse sequences that are cut into windows, because windows give no bound."""
     if not model.whole_units(data):
         raise UnsupportedMethod(
             f"{method} takes whole sequences, and one here is longer than the window of this {type(model).__name__}; "
@@ -72,9 +72,8 @@ def start_parts(model: Model, posterior: Posterior, data: Data, parts: int | Non
 
 
 def pass_over_parts(model: Model, state: Parts, data: Data, local_steps: int = 1) -> tuple[Parts, Float[Array, ""]]:
-    """Refresh every part once, and the globals after each; returns the bound at the start.
-
-    Local blocks that are not kept start afresh and may end worse than before; then the earlier ones count.
+    """Refresh every part once, and the globals after each; returns the bound at the start. Local blocks that are not
+    kept start afresh. If they end in a worse place than before, the part keeps its earlier messages.
     """
     total = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), state.messages)
     m = means(state.posterior.blocks)
@@ -102,7 +101,7 @@ def pass_over_parts(model: Model, state: Parts, data: Data, local_steps: int = 1
 def refresh(
     model: Model, m: Means, data: Data, index: Int[Array, " n"], local: Locals, local_steps: int = 1
 ) -> tuple[Means, Float[Array, ""], Locals]:
-    """The messages of some rows (or sequences) at m, what is left of their value, and their local blocks if any are
+    """The messages of some rows (or sequences) at m, the rest of their value, and their local blocks if any are
     kept."""
     if not model.independent_rows:
         walked = model.walk(m, _sequences(model, data, index), Way(local_steps=local_steps))
@@ -121,7 +120,7 @@ def refresh(
 
 
 def _sequences(model: Model, data: Data, index: Int[Array, " n"]) -> Data:
-    """Whole sequences with their own weights; those past the end weigh nothing."""
+    """Whole sequences with their weights; those past the end have weight zero."""
     units, count = model.units(data), index.shape[0]
     inside = index < units
     part = model.minibatch(data, jnp.where(inside, index, 0), jnp.asarray(data.size * count / units), index)

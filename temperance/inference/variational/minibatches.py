@@ -19,7 +19,7 @@ class Plan(eqx.Module):
     step_size: StepSize
     round: Int[Array, ""]  # steps from one report to the next
     steps: Int[Array, ""]  # steps in all
-    patience: Int[Array, ""]  # reports without progress on the held-out data before the end
+    patience: Int[Array, ""]  # reports without progress on the held-out data after which a run ends
     tol: Float[Array, ""]  # the least progress that counts, in nats per datum
 
 
@@ -35,8 +35,8 @@ class Batches(Data):
 def rows_of_step(key: Key[Array, ""], step: Int[Array, ""], size: int, n: int, replacement: bool) -> Int[Array, " b"]:
     """The rows of one minibatch out of n.
 
-    Without replacement every pass is a new permutation cut into minibatches; what does not fill one is left
-    out of that pass, so each row is as likely as any other.
+    Without replacement every pass is a new permutation cut into minibatches. Rows that do not fill one are left out of
+    that pass, so all rows are equally likely.
     """
     if replacement:
         return jax.random.randint(jax.random.fold_in(key, step), (size,), 0, n)

@@ -28,7 +28,7 @@ KINDS = ("delete", "merge", "split")
 
 _SWEEPS = 20  # sweeps after a proposal, before it is judged
 _TRIES = 5  # proposals of each kind in a round, the most promising first
-_ROUNDS = 100  # most accepted moves: far more than any mixture should need
+_ROUNDS = 100  # limit of accepted moves, far more than any mixture should need
 _HELD = 0.5  # a component with fewer data than this is free
 
 
@@ -51,7 +51,8 @@ class Study(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Which moves are tried, what share of the bound one must gain, for how many sweeps, how many side by side."""
+    """Which moves are tried, the share of the bound that one must gain, the number of sweeps, and how many run side by
+    side."""
 
     kinds: tuple[str, ...]
     threshold: float
@@ -243,7 +244,7 @@ def _study(key: Key[Array, ""], model: Movable, q: Posterior, data: Data) -> Stu
         size = jnp.linalg.norm(longer, axis=1, keepdims=True)
         return jnp.where(size > 0, longer / jnp.where(size > 0, size, 1.0), axis)
 
-    # From a random direction and not to the end: another round may try another cut.
+    # One iteration from a random direction, so that another round may try another cut.
     axis = jax.lax.fori_loop(0, 4, stretch, jax.random.normal(key, centre.shape)) / unit
     norm = jnp.sqrt(jnp.maximum(jnp.diagonal(products), 1e-300))
     return Study(held, products / (norm[:, None] * norm[None, :]), axis, jnp.sum(centre * axis, axis=1))

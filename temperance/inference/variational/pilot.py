@@ -1,4 +1,4 @@
-"""Which temperatures to begin with: the critical one, or where there is none what does best on a sample."""
+"""The choice of temperatures: from the critical one, or without one the schedule that does best on a sample."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _ABOVE = 1.1  # times the critical temperature: where a schedule begins
 _ROWS = 2000  # rows of the sample: a quarter of a small corpus shows none of the gain that the whole would
 _FEW = 20  # steps of SVI: over 7 to 14 of them heat cost topics 0.02 to 0.07 nats per token, from 35 it gained
 _RESTARTS = 3  # at most
-_CLEAR = {2: 4.0, 3: 2.0}  # standard errors by which so many starts gain by chance in one pilot of twelve (Student's t)
+_CLEAR = {2: 4.0, 3: 2.0}  # standard errors that this many starts gain by chance in one pilot of twelve (Student's t)
 _BEATEN = 0.25  # share of the best schedule's gain below which another is dropped
 _ROUNDING = 1e-6  # relative gain of a score that counts as none
 _SWEEPS = 60  # of VB
 _PASSES, _BATCHES = 10, 5  # the most of SVI, and the least batches of a pass: half the passes would show half the gain
-_WATCHED = 0.2  # of the rows of the sample, that SVI is judged by
+_WATCHED = 0.2  # share of the sample's rows by which SVI is judged
 
 
 Score = Callable[[str, int], float]  # (schedule, start) → score
@@ -97,9 +97,8 @@ def choose(model: Model, data: Data | Streamed, method: VB | SVI, steps: int, un
 
 
 def race(score: Score) -> dict[str, np.ndarray]:
-    """The scores of runs from one start after the other, until it is clear whether the best schedule beats T = 1.
-
-    A schedule that gains nothing, or far less than the best one, is left out from then on.
+    """Score runs from one start after the other, until it is clear whether the best schedule beats T = 1. A schedule
+    that gains nothing, or far less than the best one, is dropped.
     """
     scores = {name: np.zeros(0) for name in (_COLD, *_SCHEDULES)}
     left = list(_SCHEDULES)
@@ -117,7 +116,7 @@ def race(score: Score) -> dict[str, np.ndarray]:
 def _leader(scores: dict[str, np.ndarray]) -> tuple[str, np.ndarray]:
     """The best schedule of those still in the race, and what it gained from each start.
 
-    All share starts and rows, because differences vary less than scores do.
+    All schedules share starts and rows, because differences vary less than scores.
     """
     cold = scores[_COLD]
     gains = {name: scores[name] - cold for name in _SCHEDULES if len(scores[name]) == len(cold)}
@@ -127,7 +126,7 @@ def _leader(scores: dict[str, np.ndarray]) -> tuple[str, np.ndarray]:
 
 
 def _worth_it(gains: np.ndarray) -> bool | None:
-    """Whether these are more than chance, or None as long as another start may tell."""
+    """Whether these gains are more than chance, or None if another start may decide."""
     if len(gains) < 2:
         return None
     mean, error = gains.mean(), np.std(gains, ddof=1) / np.sqrt(len(gains))
@@ -137,10 +136,9 @@ def _worth_it(gains: np.ndarray) -> bool | None:
 
 
 def _pilot(model: Model, data: Data, method: VB | SVI) -> Score:
-    """What scores a short run of a schedule, on the same rows from the same starts, all by the same compiled steps.
-
-    Of VB the bound at T = 1, which it is there to raise. Of SVI the predictive density of rows left out: by the bound
-    of rows it was fitted to, cold runs of topic models win by far, and predict worse.
+    """A function that scores a short run of a schedule, always on the same rows, from the same starts and by the same
+    compiled steps. VB is scored by the bound at T = 1, its objective. SVI is scored by the predictive density of rows
+    left out: by the bound for the fitted rows, cold runs of topic models win by far, and predict worse.
     """
     from .annealed import Annealed
 
@@ -156,7 +154,7 @@ def _pilot(model: Model, data: Data, method: VB | SVI) -> Score:
         named: dict[str, Any] = {
             "steps": steps,
             "passes": None,
-            "report": steps,  # one evaluation of the held-out rows: at every pass it took longer than the steps
+            "report": steps,  # the held-out rows are evaluated once: at every pass that took longer than the steps
             "patience": steps + 1,
             "elbo": False,
             "restarts": _RESTARTS,

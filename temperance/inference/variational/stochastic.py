@@ -60,7 +60,7 @@ class SVI(Method):
     the predictive density is watched: the best posterior is kept, and the run ends when it has not gained `tol` nats
     per datum for `patience` reports. A report (an entry of the history) is made every `report` steps, by default once
     per pass; with `elbo` it holds the bound of all the data. `local_steps` is the number of passes over the local
-    blocks of a minibatch, which start afresh. The model and the number of data choose what is not given.
+    blocks of a minibatch, which start afresh. Defaults depend on the model and the number of data.
     """
 
     batch_size: int | None = None
@@ -75,7 +75,7 @@ class SVI(Method):
     report: int | None = None
     local_steps: int | None = None
     restarts: int = 1
-    max_iter: int = dataclasses.field(default=1, repr=False)  # reports, worked out from the rest
+    max_iter: int = dataclasses.field(default=1, repr=False)  # reports, derived from the other fields
 
     streams: ClassVar[bool] = True
     counts_rows: ClassVar[bool] = True
@@ -194,7 +194,7 @@ class SVI(Method):
             on_device(self.tol, np.float64),
         )
         total = on_device(float(stands_for))
-        # Cold, by the same compiled steps as annealed runs, so that T = 1 throughout gives the same bits.
+        # Cold runs use the same compiled steps as annealed ones, so that T = 1 throughout gives the same bits.
         fields = {field.name: getattr(data, field.name) for field in dataclasses.fields(data)}
         return Batches(**fields, plan=plan, stands_for=total, held_out=held_out, thermostat=always_cold())
 
@@ -209,7 +209,7 @@ class SVI(Method):
         return Walk(blocks, zero, seed, blocks, worst, zero, heat)
 
     def step(self, key: Key[Array, ""], model: Model, state: Walk, data: Data) -> tuple[Walk, Info]:
-        """The minibatches from one report to the next, and the report."""
+        """Take the minibatches up to the next report, and make the report."""
         assert isinstance(data, Batches) and data.plan is not None and data.thermostat is not None
         plan, thermostat = data.plan, data.thermostat
         many = steps_engine(model, data)
@@ -223,7 +223,7 @@ class SVI(Method):
         def body(i: Array, carry: tuple[Blocks, Any, Array]) -> tuple[Blocks, Any, Array]:
             blocks, heat, total = carry
             t = state.steps + i
-            # The last report may come early; its remaining steps have length zero.
+            # The last report may come early, so its remaining steps have length zero.
             active = t < plan.steps
             rate = jnp.where(active, plan.step_size(t + 1), 0.0)
             batch = self._batch(model, state.seed, t, data)
@@ -296,7 +296,7 @@ class SVI(Method):
         return rows_of_step(jax.random.wrap_key_data(seed), step, min(self.batch_size, n), n, self.replacement)
 
     def finished(self, history: Float[Array, "3"], tol: Float[Array, ""]) -> Bool[Array, ""]:
-        """A noisy bound says little about convergence: only the budget and held-out data end a run."""
+        """A noisy bound says little about convergence, so only the budget and held-out data end a run."""
         return jnp.asarray(False)
 
     # ---- after it ---------------------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ def global_terms(model: Model, blocks: Blocks) -> Float[Array, ""]:
 
 
 def local_terms(model: Model, blocks: Blocks, data: Data) -> Float[Array, ""]:
-    """What the data add to the bound, their local blocks worked out afresh and not kept."""
+    """What the data add to the bound; their local blocks are inferred anew and not kept."""
     return model.walk(means(blocks), data, Way(local_steps=_FINAL_LOCAL_STEPS)).value
 
 

@@ -32,7 +32,7 @@ from .._data import Data, make_data
 from .._model import Conditional, Means, Posterior, Powers, add
 from .._normaliser import Normaliser, count, exact, gaussian_volumes, infinite
 from .answers import Prediction
-from .design import Designed, as_prior
+from .design import Designed, as_prior, quadratic_forms, rows_at_a_time
 
 VAGUE = 1e-3  # shape of the vague Gamma over the noise precision: a five-hundredth of an observation
 
@@ -100,7 +100,7 @@ class LinearRegression(Designed, Sited):
         w = m["weights"]
         # E(y − w·φ)²; `precision` of a Normal's statistics is −½ E[w wᵀ].
         cross = x.features @ w.linear
-        square = -2.0 * jnp.sum((x.features @ w.precision) * x.features, axis=1)
+        square = -2.0 * quadratic_forms(x.features, w.precision)
         residual = jnp.square(x.target) - 2.0 * x.target * cross + square
         beta = m["noise"] if "noise" in self.prior else self._known_noise()
         return powers.observation * 0.5 * (beta.log - LOG_2PI - beta.value * residual)
@@ -167,9 +167,8 @@ class LinearRegression(Designed, Sited):
         phi = self.checked_features(features, x)
         at = Standardised.of(phi, y, share, bool(self.intercept))
         model = self._with(prior=self._priors(at), features=features, coordinates=at, columns=x.shape[1])
-        rows = Rows(at.design(phi), y - np.asarray(at.target))
-        # Rows whose features and their products with the weights fit in the cache.
-        return model, make_data(rows, weights, max(256, 2**16 // rows.features.shape[1]))
+        rows = Rows(phi, y - np.asarray(at.target))
+        return model, make_data(rows, weights, rows_at_a_time(at), at.place)
 
     def _priors(self, at: Standardised) -> dict[str, Family | Conditional]:
         priors = self.weight_priors(at)

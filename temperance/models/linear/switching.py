@@ -75,7 +75,7 @@ class SwitchingStateSpace(Smoothing, Model):
     `tp.WeightsAndPrecision` of arrays (regimes, states, states). `observation` is the known matrix C, by default the
     identity; `noise` a `tp.Gamma` over the precision of one, or of each, column, or known variances. `concentration` is
     the Dirichlet parameter of the rows of A, a number or a matrix, `initial_concentration` that of π, and `start` the
-    variance of the first state. `missing="marginalise"` lets NaN stand for what was not seen.
+    variance of the first state. `missing="marginalise"` lets NaN stand for a missing value.
     """
 
     prior: dict[str, Family | Conditional]  # complete once there are data

@@ -32,7 +32,7 @@ _START = 1e6  # documents with equal shares that a search starts from
 
 
 class HDP(LDA, Mergeable):
-    """Topics that are as many as the documents need, up to `n_topics`.
+    """LDA that chooses its number of topics, up to `n_topics`.
 
     `concentration` is γ: with a large one many topics share the documents. `document_concentration` is c: with a large
     one documents are more alike. `topic_prior` is 0.1 unless given; the other arguments are those of `tp.LDA`.
