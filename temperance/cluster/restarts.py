@@ -54,7 +54,7 @@ def runner(engine: Any, model: Model, data: Any, weights: Any, method: Method, s
             for number, one in each_done(client, _some, (model, data, weights), calls):
                 found[number] = one
                 report(len(found), {})
-        # The structure is this process's own: what tells nodes of a tree apart need not survive a journey.
+        # Use this process's tree structure, because the identity of its nodes may not survive pickling.
         like = eqx.filter_eval_shape(_start, complete.compiled(), prepared, arrays, jax.random.split(key, count)).states
         whole = join_runs([found[number] for number in range(len(calls))])
         states = jax.tree.unflatten(jax.tree.structure(like), whole.states)

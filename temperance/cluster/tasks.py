@@ -41,7 +41,7 @@ def each_done(client: Any, function: Callable[..., Any], shared: Any, calls: lis
     """The number and the result of each call `function(shared, *arguments)`, in the order in which they end."""
     run = uuid.uuid4().hex[:8]
     with quiet():
-        # A task and not scattered: if the worker that has the data dies, Dask makes them again.
+        # A task, not scattered data, so that Dask can make the data again if the worker that holds them dies.
         held = client.submit(same, shared, key=f"temperance-data-{run}", pure=False)
         futures = {
             client.submit(function, held, *call.arguments, key=f"temperance-{call.key}-{run}", pure=False): number
@@ -51,7 +51,7 @@ def each_done(client: Any, function: Callable[..., Any], shared: Any, calls: lis
         for future in completed(client, list(futures)):
             yield futures[future], _result(future, calls[futures[future]].name)
     finally:
-        # What nobody waits for any more is not worked out.
+        # Cancel tasks that nobody waits for any more.
         client.cancel([*futures, held])
 
 

@@ -25,7 +25,7 @@ def require_dask() -> Any:
 
 
 def require_client(engine: Any) -> Any:
-    """A Dask client from what was given as `engine`."""
+    """`engine`, which must be a Dask client."""
     distributed = require_dask()
     if not isinstance(engine, distributed.Client):
         raise InvalidParameter(f"engine must be a dask.distributed.Client, got {engine!r}")

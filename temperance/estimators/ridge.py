@@ -9,7 +9,7 @@ and likewise for the noise. So the first, which takes fewer steps, gives the bou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -26,20 +26,25 @@ _FINER = 1e-5  # scikit-learn's tol is of the weights, ours relative to the boun
 _STEPS = 20  # sweeps of variational Bayes that go as far as a step of evidence maximisation
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _Ridge(RegressorMixin, Estimator):
     """Weights with a Gaussian prior, of rows and targets that are centred where there is an intercept."""
 
-    max_iter: int
-    tol: float
-    alpha_1: float
-    alpha_2: float
-    lambda_1: float
-    lambda_2: float
-    fit_intercept: bool
-    inference: Any
-    lambda_: Any
-    coef_: np.ndarray
-    sigma_: np.ndarray
+    max_iter: int = 300
+    tol: float = 1e-3
+    alpha_1: float = 1e-6
+    alpha_2: float = 1e-6
+    lambda_1: float = 1e-6
+    lambda_2: float = 1e-6
+    compute_score: bool = False
+    fit_intercept: bool = True
+    copy_X: bool = True
+    verbose: bool = False
+    inference: Any = "evidence"
+
+    lambda_: Any = field(init=False)
+    coef_: np.ndarray = field(init=False)
+    sigma_: np.ndarray = field(init=False)
     _ard = False
 
     def _regress(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -123,19 +128,8 @@ class BayesianRidge(_Ridge):
     computed; `copy_X` and `verbose` have no effect.
     """
 
-    max_iter: int = 300
-    tol: float = 1e-3
-    alpha_1: float = 1e-6
-    alpha_2: float = 1e-6
-    lambda_1: float = 1e-6
-    lambda_2: float = 1e-6
     alpha_init: float | None = None
     lambda_init: float | None = None
-    compute_score: bool = False
-    fit_intercept: bool = True
-    copy_X: bool = True
-    verbose: bool = False
-    inference: Any = "evidence"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the weights; `sample_weight` is one non-negative number per row."""
@@ -149,18 +143,7 @@ class ARDRegression(_Ridge):
 
     _ard = True
 
-    max_iter: int = 300
-    tol: float = 1e-3
-    alpha_1: float = 1e-6
-    alpha_2: float = 1e-6
-    lambda_1: float = 1e-6
-    lambda_2: float = 1e-6
-    compute_score: bool = False
     threshold_lambda: float = 1e4
-    fit_intercept: bool = True
-    copy_X: bool = True
-    verbose: bool = False
-    inference: Any = "evidence"
 
     def fit(self, X: Any, y: Any) -> Self:
         return self._regress(X, y)

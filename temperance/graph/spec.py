@@ -98,9 +98,6 @@ class Spec:
         """The axis over the values of a discrete variable, behind those of all plates."""
         return len(self.plates) + [q.name for q in self].index(name)
 
-    def size_of(self, plate: str) -> int:
-        return dict(self.sizes)[plate]
-
     def ancestors(self, name: str) -> frozenset[str]:
         """The latents that a quantity is a function of (itself, if it is latent), without gates."""
         here = self[name]

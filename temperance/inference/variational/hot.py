@@ -163,7 +163,7 @@ class Gridded(Hot):
     temperatures: Any = None
     method: VB | SVI = dataclasses.field(default_factory=VB)
     length: float | None = None
-    hot: int = dataclasses.field(default=0, repr=False, compare=False)  # steps, worked out from `length`
+    hot: int = dataclasses.field(default=0, repr=False, compare=False)  # steps, derived from `length`
 
     budget: ClassVar[tuple[str, ...]] = ("temperatures", "length", "hot")
     word: ClassVar[str]
@@ -188,7 +188,7 @@ class Gridded(Hot):
         return dataclasses.replace(self, method=method, hot=self._hot(model, data, method))
 
     def _hot(self, model: Model, data: Data, inner: VB | SVI) -> int:
-        """How many steps are hot; none where the only temperature is 1."""
+        """The number of hot steps; none if the only temperature of the grid is 1."""
         if len(self.grid()) == 1:
             return 0
         if isinstance(inner, VB):

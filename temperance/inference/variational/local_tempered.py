@@ -37,7 +37,7 @@ class LVT(Gridded):
     usual: ClassVar[tuple[float, ...]] = tuple(float(t) for t in 1.0 / np.linspace(1.0, 0.01, 100))  # equal powers
 
     def complete(self, model: Model, data: Data) -> Self:
-        model.heat(data, 1.0 / self.grid())  # refuses a model without such temperatures
+        model.heat(data, 1.0 / self.grid())  # raises for a model without such temperatures
         return super().complete(model, data)
 
     def thermostat(self, model: Model, data: Data) -> Thermostat:
