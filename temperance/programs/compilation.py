@@ -58,8 +58,8 @@ _AWAITED: ContextVar[Callable[[Any], None] | None] = ContextVar("awaited", defau
 
 
 @contextlib.contextmanager
-def awaiting(call: Callable[[Any], None]) -> Iterator[None]:
-    """Call `call` as soon as the shapes of what a new program returns are known, before it is compiled."""
+def awaiting(call: Callable[[Any], None] | None) -> Iterator[None]:
+    """Call `call`, if any, as soon as the shapes of what a new program returns are known, before it is compiled."""
     token = _AWAITED.set(call)
     try:
         yield

@@ -9,14 +9,14 @@ import inspect
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any, NamedTuple, overload
 
 import equinox as eqx
 import jax
 
 from . import store
-from .compilation import Executable, Promised, Traced, build, pack, unpack, unwrap
+from .compilation import Executable, Promised, Traced, awaiting, build, pack, unpack, unwrap
 from .environment import context, describe_context, describe_process
 from .fork import refuse_after_fork
 from .identity import NoIdentity, describe, name_of
@@ -95,10 +95,10 @@ class Program:
         key, cheap = self._key(call)
 
         def make() -> None:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception), awaiting(None):
                 _find(key, lambda: self._make(call, cheap))
 
-        threading.Thread(target=make, name=f"compile {self.fun.__name__}").start()
+        threading.Thread(target=copy_context().run, args=(make,), name=f"compile {self.fun.__name__}").start()
 
     def _key(self, call: _Call) -> tuple[Hashable, bool | None]:
         """What the executable of a call is found by, and whether it is cheap."""
