@@ -69,7 +69,7 @@ def main() -> None:
         print(f"one iteration of {n:,} × {d}: {per_iteration(lambda i: ours(table, i), few, many):.3f} s")
         return
     mine, theirs, ratios = alternate(
-        lambda: per_iteration(lambda i: ours(table, i), 2, 8),
+        lambda: per_iteration(lambda i: ours(table, i), 2, 42),
         lambda: per_iteration(lambda i: stepmix(columns, i), 1, 3),
         rounds=3,
     )

@@ -24,6 +24,18 @@ class Check(NamedTuple):
             raise InvalidParameter(f"{name} must be {self.accepted}, got {value!r}")
 
 
+def given(value: Any) -> str:
+    """What was given in the place of a model or a method, in one line."""
+    if isinstance(value, type):
+        return f"the class itself: write {value.__name__}(…)"
+    if hasattr(value, "shape"):
+        return f"an array of shape {tuple(value.shape)}"
+    if callable(getattr(value, "model", None)):
+        return f"a {type(value).__name__}: give its .model()"
+    text = repr(value)
+    return text if len(text) <= 60 and "\n" not in text else f"a {type(value).__name__}"
+
+
 Checks = Mapping[str, Check]  # one for each argument
 
 
@@ -57,6 +69,8 @@ def optional(check: Check) -> Check:
     return Check(check.accepted, lambda value: value is None or check.holds(value))
 
 
+NOT_NEGATIVE = number("a finite number of at least 0", lambda value: value >= 0.0)
+SHARE = number("between 0 and 1", lambda value: 0.0 < value < 1.0)
 FLAG = Check("True or False", lambda value: isinstance(value, bool))
 TEXT = optional(Check("text", lambda value: isinstance(value, str)))
 

@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ._arguments import choice, whole
 from .comparison.comparison import NOT_REACHED, Cell, Comparison
 from .comparison.names import Label, log_prior_of, named_methods, named_models, sized
 from .comparison.tasks import Task, firsts_first, fit_tasks, fitted, require_in_memory
-from .errors import InvalidParameter
 from .fitting import as_key
 from .inference._method import Method
 from .inference.progress import Grid
@@ -50,8 +50,7 @@ def compare(
     client whose workers make the fits, or a pool of processes (`concurrent.futures.ProcessPoolExecutor`). With
     `criterion="loo"` the best model is the one that predicts each datum best from all others (`fit.loo()`).
     """
-    if criterion not in CRITERIA:
-        raise InvalidParameter(f"criterion must be 'evidence' or 'loo', got {criterion!r}")
+    choice(*CRITERIA)("criterion", criterion)
     named, size_name = named_models(models)
     by = named_methods(methods)
     log_prior = log_prior_of(prior, len(named))
@@ -157,8 +156,7 @@ def _elsewhere(
 
 
 def _workers(workers: Any, tasks: list[Task]) -> int:
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise InvalidParameter(f"workers must be a whole number of at least 1, got {workers!r}")
+    whole(1)("workers", workers)
     return 1 if any(task.model.uses_all_cores for task in tasks) else min(workers, len(tasks))
 
 

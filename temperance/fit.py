@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from . import storage
+from ._arguments import given, whole
 from ._saved import check_fit
 from .cards import Card
 from .data.arrays import is_lazy
@@ -41,11 +42,11 @@ from .models._answers import (
     Topical,
     Transforming,
     require,
+    rowwise,
 )
-from .models._rows import rowwise
 from .numerics.keys import fold_in
 from .programs import refuse_after_fork
-from .summary import Summary, fit_card, summarise, with_names
+from .summary import Summary, fit_card, in_one_line, summarise, with_names
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -197,8 +198,7 @@ class Fit(Members, Card):
         """The next n steps of a sequence (the one that was fitted, unless another is given): mean, variance, and the
         `draws` that these summarise."""
         for name, value in (("n", n), ("draws", draws)):
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise InvalidParameter(f"{name} must be a whole number of at least 1, got {value!r}")
+            whole(1)(name, value)
         model = require(self.model, Sequential, "forecast")
         return model.forecast(self.state, as_key(seed), self._steps(x_new), int(n), int(draws), **options)
 
@@ -212,8 +212,7 @@ class Fit(Members, Card):
 
     def sample(self, key: Any, n: int) -> Any:
         """n new data from the posterior predictive."""
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise InvalidParameter(f"n must be a whole number of at least 1, got {n!r}")
+        whole(1)("n", n)
         if not isinstance(self.state, Posterior):
             return self.state.sample(as_key(key), self.model, n)
         rows = require(self.model, Predicting).sample_predictive(as_key(key), self.state, n)
@@ -262,6 +261,9 @@ class Fit(Members, Card):
     def summary(self) -> Summary:
         """What was fitted, how well, and the table: print it, or let a notebook show it."""
         return summarise(self)
+
+    def __repr__(self) -> str:
+        return in_one_line(self)
 
     def _card(self) -> str:
         return fit_card(self)
@@ -321,9 +323,9 @@ def fit(
     refuse_after_fork()
     method = VB() if method is None else method
     if not isinstance(method, Method):
-        raise UnsupportedMethod(f"method must be a method such as tp.VB(), got {method!r}")
+        raise UnsupportedMethod(f"method must be a method such as tp.VB(), got {given(method)}")
     if not isinstance(model, Model):
-        raise InvalidParameter(f"model must be a model such as tp.GaussianMixture(3), got {model!r}")
+        raise InvalidParameter(f"model must be a model such as tp.GaussianMixture(3), got {given(model)}")
     if isinstance(engine, str) and engine not in _ENGINES:
         raise InvalidParameter(f"engine must be a dask.distributed.Client, 'auto' or 'plain', got {engine!r}")
     if not isinstance(engine, str | None) or is_lazy(data):

@@ -58,16 +58,24 @@ def fit_arrays(
 
     started = time.perf_counter()
     complete, arrays = arrange(model, arrays, method, seed)
+    ahead = complete.foreseen(model, arrays) if checkpoint is None and run is here else ()
+    closer = _closer(ahead, model, arrays, seed, progress, needed=False)
+    if closer is not None:
+        note = (
+            f"the path from the prior is long, so in place of {method.name} this is {closer.method.name} from the "
+            "best fits of VB; reference='prior' insists on the path"
+        )
+        return _in_place(closer, method, note, started)
     keep = None if checkpoint is None else checkpoint(model, method, arrays, as_key(seed))
     done = run(complete, model, arrays, as_key(seed), as_progress(progress), checkpoint=keep)
     began = time.perf_counter()
     result, interrupted, failure = _concluded(complete, model, arrays, seed, done, alone=run is here)
     others = () if interrupted or run is not here else complete.instead(model, result)
+    others = tuple(other for other in others if other not in ahead)
     closer = _closer(others, model, arrays, seed, progress, needed=failure is not None)
     if closer is not None:
         note = f"{method.name} found no way from the prior, so this is by {closer.method.name} from the best fits of VB"
-        seconds = time.perf_counter() - started
-        return dataclasses.replace(closer, method=method, seconds=seconds, notes=(*closer.notes, note))
+        return _in_place(closer, method, note, started)
     if failure is not None:
         raise failure
     kept = arrays.sample if isinstance(arrays, Streamed) else arrays
@@ -133,6 +141,11 @@ def _closer(
         if found.converged:
             return found
     return found if needed else None
+
+
+def _in_place(fit: Fit, method: Method, note: str, started: float) -> Fit:
+    """A fit by another method than the one that was asked for."""
+    return dataclasses.replace(fit, method=method, seconds=time.perf_counter() - started, notes=(*fit.notes, note))
 
 
 def refit(fit: Fit, method: Method, seed: Any, model: Model | None = None) -> Fit:

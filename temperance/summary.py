@@ -48,6 +48,12 @@ def summarise(fit: Fit) -> Summary:
     return Summary("\n".join(lines))
 
 
+def in_one_line(fit: Fit) -> str:
+    """What consoles show of a fit."""
+    ended = "converged" if fit.converged else "not converged"
+    return f"<{type(fit.model).__name__} by {fit.method.name}: log evidence {_evidence(fit)}, {ended}; see .summary()>"
+
+
 def fit_card(fit: Fit) -> str:
     """The summary as a card for notebooks."""
     title, *lines = str(summarise(fit)).split("\n\n")[0].split("\n")

@@ -85,12 +85,23 @@ REFUSED = {
     "a column before the first": (lambda: tp.fit(tp.LDA(2), sparse_with(-5)), "in column -5, and"),
     "not a flag": (lambda: tp.fit(tp.Mixture(2, "bernoulli"), [[2.0]]), "0 to 1, found 2"),
     "method": (lambda: tp.fit(tp.GaussianMixture(2), X, "vb"), r"method must be a method such as tp.VB\(\)"),
+    "a method's class": (lambda: tp.fit(tp.GaussianMixture(2), X, tp.VB), r"the class itself: write VB\("),
     "model": (lambda: tp.fit("mixture", X), "model must be a model"),
+    "a graph": (lambda: tp.fit(tp.Graph(), X), r"got a Graph: give its .model\(\)"),
+    "data first": (lambda: tp.fit(X, tp.GaussianMixture(2)), r"got an array of shape \("),
+    "data as models": (lambda: tp.compare([X], X), r"got an array of shape \("),
+    "a column for numbers": (lambda: tp.fit(numbers(), [[1.0], [2.0]]), r"as in data\[:, 0\]"),
     "seed": (lambda: tp.fit(tp.GaussianMixture(2), X, seed="now"), "seed must be"),
     "restarts": (lambda: tp.VB(restarts=0), "restarts must be"),
     "tolerance": (lambda: tp.VB(tol=-1.0), "tol must be"),
     "iterations": (lambda: tp.VB(max_iter=0), "max_iter must be"),
 }
+
+
+def numbers():
+    g = tp.Graph()
+    g.normal("x", g.normal("mu", 0.0, 1.0), 1.0, plates="n", observed=True)
+    return g.model()
 
 
 @pytest.mark.parametrize("name", REFUSED)

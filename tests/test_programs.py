@@ -23,6 +23,7 @@ from temperance.inference import run
 from temperance.inference.progress import words
 from temperance.programs import (
     CASES,
+    awaiting,
     clear,
     compilation,
     environment,
@@ -93,6 +94,25 @@ def test_random_keys_and_modules_go_in_and_out():
     assert jax.random.key_data(keys).tolist() == jax.random.key_data(jax.random.split(key)).tolist()
     assert isinstance(family, tp.Dirichlet) and draw.shape == (2,)
     assert keys.dtype == key.dtype and not draw.committed
+
+
+def test_a_program_is_made_ahead_of_the_arrays_that_another_returns():
+    """By another thread, once; the call that comes meanwhile waits for it."""
+    start = program(lambda x: {"x": x + 1.0, "n": 3})
+    step, traced = counted(lambda state, rate: state["x"] * rate)
+    rate = jnp.asarray(2.0)
+    with awaiting(lambda state: step.ahead(state, rate)):
+        state = start(np.arange(3.0))
+    assert step(state, rate).tolist() == [2.0, 4.0, 6.0]
+    assert len(traced) == 1
+
+
+def test_what_fails_ahead_fails_where_it_is_called():
+    start, step = program(lambda x: x + 1.0), program(lambda x: x @ jnp.ones(7))
+    with awaiting(step.ahead):
+        x = start(np.arange(3.0))
+    with pytest.raises(TypeError):
+        step(x)
 
 
 def test_transformations_and_tracers_see_the_function():

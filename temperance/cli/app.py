@@ -96,7 +96,7 @@ def compare(
     output: Output,
     reading: Reading,
 ) -> None:
-    """Fit several sizes of a model by one or more methods, and choose by the evidence."""
+    """Fit several sizes by one or more methods; the evidence chooses."""
     chosen = chosen_methods(method, problem, budget)
     for name, entry in chosen.items():
         if entry.evidence == "none":
@@ -118,17 +118,20 @@ def groups(
     most: Annotated[
         int | None, typer.Option(min=1, help="The largest number of groups to try (6, and more while that wins).")
     ] = None,
+    covariance: Annotated[
+        str, typer.Option(help="diag: columns are independent within a group; full: numbers vary together.")
+    ] = "diag",
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
     out: Annotated[
         Path | None, typer.Option(help="The folder for groups.csv, sizes.csv, report.html and fit.tp (NAME-groups).")
     ] = None,
     format: Format = "auto",
 ) -> None:
-    """Find the groups among the rows of a table, say who they are, and which row is in which."""
+    """Find the groups in a table, and say which row is in which."""
     check_format(format)
     from .groups import find_groups
 
-    find_groups(source, reading, most, seed, out, format)
+    find_groups(source, reading, most, covariance, seed, out, format)
 
 
 @app.command(epilog="Example: temperance topics speeches.csv --text speech --topics 20 --out speeches")
@@ -157,7 +160,7 @@ def topics(
     ] = None,
     format: Format = "auto",
 ) -> None:
-    """Read texts, say what was left out of them, find their topics, and show them over time and by group."""
+    """Find the topics of texts, and show them over time and by group."""
     check_format(format)
     from .topics import Asked, find_topics
 
@@ -174,7 +177,7 @@ def predict(
     out: Annotated[Path | None, typer.Option(help="Write the rows as csv here.")] = None,
     format: Format = "auto",
 ) -> None:
-    """For each new row: its log density and the most probable component (or the predicted target)."""
+    """For each new row: its log density and component, or its target."""
     check_format(format)
     from .work import predict_rows
 
@@ -199,7 +202,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="The folder for the report and the picture.")] = Path("out"),
     quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes and starts, and no Monte Carlo.")] = False,
 ) -> None:
-    """How many groups of galaxies? Every method, the Ockham hill and a report, in a few minutes the first time."""
+    """How many groups of galaxies? Every method, and a report."""
     from .demo import run_demo
 
     run_demo(out, quick)

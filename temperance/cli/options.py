@@ -62,7 +62,10 @@ class Reading:
     )
     missing: Annotated[str, typer.Option(help="Empty cells: error, drop (those rows) or marginalise.")] = "error"
     na: Annotated[
-        str | None, typer.Option("--na", help="Cells that stand for a missing value besides the usual: -99,none.")
+        str | None,
+        typer.Option(
+            "--na", help="Cells that stand for a missing value besides the usual: -99,none; in one column: sex=9."
+        ),
     ] = None
     array: Annotated[str | None, typer.Option("--array", help="Which array of an npz file.")] = None
     text: Annotated[str | None, typer.Option("--text", help="The column of texts, for topics.")] = None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +34,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def wrapped(lines: Sequence[str], indent: int) -> str:
+    """Lines as wide as the terminal, what goes on indented; as they are where there is no terminal."""
+    width = shutil.get_terminal_size((100_000, 24)).columns
+    fill = functools.partial(textwrap.fill, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(fill(line, width, subsequent_indent=" " * indent) for line in lines)
 
 
 def numbered(table: dict[str, list[Any]]) -> dict[str, list[Any]]:

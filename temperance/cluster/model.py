@@ -8,7 +8,7 @@ and the local blocks of a row are those of a partition. They stay on the cluster
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -65,6 +65,7 @@ class Distributed(Wrapped):
     rows: Float[Array, " p"]  # of each partition with rows
     places: Int[Array, " p"]  # their numbers
     session: Int[Array, ""]
+    independent_rows: ClassVar[bool] = False
 
     def __init__(self, inner: Model, sample: Data, rows: Any, places: Any, session: int):
         self.inner, self.sample = inner, sample
@@ -108,10 +109,6 @@ class Distributed(Wrapped):
     def stochastic(self) -> Stochastic:
         """A minibatch is a partition."""
         return self.inner.stochastic._replace(batch_size=1)
-
-    @property
-    def independent_rows(self) -> bool:
-        return False
 
     def units(self, data: Data) -> int:
         return data.weights.shape[0]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +17,13 @@ import numpy as np
 
 from ..data.arrays import is_lazy
 from ..data.stream import Stream
-from ..errors import ClusterLost
 from ..inference._method import Method, Run
 from ..inference.progress import Progress
 from ..inference.run import _start, check, run
 from ..models import LDA, Model
 from ..numerics.devices import one_device
 from ..numerics.threads import kernels
-from ._dask import require_dask
-from .engine import quiet
-from .tasks import running, threads
-from .waiting import completed
+from .tasks import Call, each_done, running, threads
 
 
 def spreads_restarts(engine: Any, data: Any, method: Method, checkpoint: Any, refusal: Exception | None) -> bool:
@@ -50,27 +45,18 @@ def runner(engine: Any, model: Model, data: Any, weights: Any, method: Method, s
         began = time.perf_counter()
         count = getattr(complete, "restarts", 1)
         shares = np.array_split(np.arange(count), min(count, threads(client)))
-        name = uuid.uuid4().hex[:8]
-        with quiet():
-            # A task, not scattered data, so that Dask can make the data again if the worker that holds them dies.
-            shared = client.submit(tuple, (model, data, weights), key=f"temperance-data-{name}", pure=False)
-            futures = [
-                client.submit(
-                    _some, shared, method, seed, slice(int(share[0]), int(share[-1]) + 1),
-                    key=f"temperance-restarts-{share[0]}-{name}", pure=False,
-                )
-                for share in shares
-            ]  # fmt: skip
-        try:
-            with progress.task(complete.name, len(futures)) as report:
-                for done, _ in enumerate(completed(client, futures), 1):
-                    report(done, {})
-            runs = [_result(future) for future in futures]
-        finally:
-            client.cancel([*futures, shared])
+        calls = [
+            Call(f"restarts-{a}", (method, seed, slice(a, b + 1)), f"the task of restarts {a} to {b}")
+            for a, b in ((int(share[0]), int(share[-1])) for share in shares)
+        ]
+        found: dict[int, Run] = {}
+        with progress.task(complete.name, len(calls)) as report:
+            for number, one in each_done(client, _some, (model, data, weights), calls):
+                found[number] = one
+                report(len(found), {})
         # Use this process's tree structure, because the identity of its nodes may not survive pickling.
         like = eqx.filter_eval_shape(_start, complete.compiled(), prepared, arrays, jax.random.split(key, count)).states
-        whole = join_runs(runs)
+        whole = join_runs([found[number] for number in range(len(calls))])
         states = jax.tree.unflatten(jax.tree.structure(like), whole.states)
         whole = whole._replace(states=states, seconds=time.perf_counter() - began)
         check(complete, prepared, whole.history, None, 0)
@@ -97,18 +83,6 @@ def join_runs(runs: list[Run]) -> Run:
         any(run.interrupted for run in runs),
         runs[0].engine,
     )
-
-
-def _result(future: Any) -> Run:
-    distributed = require_dask()
-    try:
-        return future.result()
-    except distributed.KilledWorker:
-        raise ClusterLost(
-            f"{future.key} was on more workers that died than Dask allows: is it too large for a worker's memory?"
-        ) from None
-    except distributed.client.FutureCancelledError:
-        raise ClusterLost("the restarts were lost with the Dask scheduler") from None
 
 
 def _some(shared: tuple[Model, Any, Any], method: Method, seed: Any, which: slice) -> Run:

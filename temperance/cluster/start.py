@@ -26,10 +26,10 @@ from ..models import LDA, Data, FactorAnalysis, FactorialMixture, LinearRegressi
 from ..models._answers import Predicting, require
 from ..models._data import make_data
 from ..models.topics.lda import Vocabulary
-from ._dask import require_client, require_dask
 from .engine import Session
 from .model import Distributed, Numbers, block_rows, sessions
 from .partitions import as_partitions, join_rows
+from .waiting import require_client, require_dask
 from .worker import About, join_abouts
 
 if TYPE_CHECKING:

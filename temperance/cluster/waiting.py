@@ -15,6 +15,23 @@ _ALIVE = ("running", "connecting")
 _MOST = 120.0  # seconds without a worker, unless TEMPERANCE_PATIENCE says otherwise
 
 
+def require_dask() -> Any:
+    """The module `distributed`, an extra, or one sentence that says what to install."""
+    try:
+        import distributed
+    except ImportError as error:
+        raise InvalidParameter('engine needs Dask, which is not installed: pip install "temperance[dask]"') from error
+    return distributed
+
+
+def require_client(engine: Any) -> Any:
+    """`engine`, which must be a Dask client."""
+    distributed = require_dask()
+    if not isinstance(engine, distributed.Client):
+        raise InvalidParameter(f"engine must be a dask.distributed.Client, got {engine!r}")
+    return engine
+
+
 class Patience:
     """Ends a wait with a sentence if the scheduler is gone, or if there has been no worker for too long."""
 

@@ -18,7 +18,7 @@ import numpy as np
 from ..data import Corpus
 from ..errors import PartitionFailed, TemperanceError
 from ..models import LDA, Data, Model, Powers, Way
-from ..models._answers import Predicting, require
+from ..models._answers import Predicting, require, rowwise
 from ..models.topics.documents import as_documents
 from .partitions import FromFile, FromMemory, FromShard, as_rows, row_count, take_rows
 
@@ -239,8 +239,6 @@ def second(pair: tuple[Any, Any]) -> Any:
 
 def predict(source: Any, name: str, model: Any, state: Any, width: int | None) -> np.ndarray:
     """`fit.log_predictive` or `fit.responsibilities` of a block of new data."""
-    from ..models._rows import rowwise
-
     if row_count(source) == 0:
         return np.zeros(0 if width is None else (0, width))
     return rowwise(name, model, state, source)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._arguments import given as met
 from ..errors import InvalidParameter, UnsupportedMethod
 from ..inference._method import Method
 from ..inference.point.em import EM
@@ -20,7 +21,8 @@ Label = int | str  # of a model: its size where the models differ in size, else 
 def named_models(models: Sequence[Model] | Mapping[Label, Model]) -> tuple[dict[Label, Model], str]:
     given = list(models.values()) if isinstance(models, Mapping) else _listed(models, Model, "models")
     if not given or not all(isinstance(model, Model) for model in given):
-        raise InvalidParameter(f"models must be models such as tp.GaussianMixture(3), got {models!r}")
+        wrong = next((each for each in given if not isinstance(each, Model)), models)
+        raise InvalidParameter(f"models must be models such as tp.GaussianMixture(3), got {met(wrong)}")
     sizes = [size_of(model) for model in given]
     kinds = {type(model) for model in given}
     if isinstance(models, Mapping):

@@ -6,7 +6,7 @@ import csv
 import dataclasses
 import html
 import io
-from functools import singledispatch
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -182,52 +182,23 @@ def _free(fit: Fit) -> int:
     return k * each + (k - 1 if "weights" in model.prior else 0)
 
 
-@singledispatch
+_DIMENSIONS: dict[type, Callable[[Any], Any]] = {
+    Product: lambda prior: sum(map(_dimension, prior.factors.values())),
+    Independent: lambda prior: _dimension(prior.inner),
+    NormalGamma: lambda prior: 2 * np.size(prior.location),
+    IsotropicNormalGamma: lambda prior: np.size(prior.location) + np.size(prior.dof),
+    NormalWishart: lambda prior: np.size(prior.location) * (1 + (np.shape(prior.location)[-1] + 1) / 2),
+    Gamma: lambda prior: np.size(prior.shape),
+    Beta: lambda prior: np.size(prior.a),
+    Dirichlet: lambda prior: np.size(prior.concentration[..., 1:]),
+}
+
+
 def _dimension(prior: Any) -> int:
     """How many parameters all components together have."""
-    raise UnsupportedMethod(f"the parameters of components with a {type(prior).__name__} prior are not counted")
-
-
-@_dimension.register
-def _(prior: Product) -> int:
-    return sum(_dimension(factor) for factor in prior.factors.values())
-
-
-@_dimension.register
-def _(prior: Independent) -> int:
-    return _dimension(prior.inner)
-
-
-@_dimension.register
-def _(prior: NormalGamma) -> int:
-    return 2 * int(np.size(prior.location))
-
-
-@_dimension.register
-def _(prior: IsotropicNormalGamma) -> int:
-    return int(np.size(prior.location) + np.size(prior.dof))
-
-
-@_dimension.register
-def _(prior: NormalWishart) -> int:
-    d = np.shape(prior.location)[-1]
-    return int(np.size(prior.location) * (1 + (d + 1) / 2))
-
-
-@_dimension.register
-def _(prior: Gamma) -> int:
-    return int(np.size(prior.shape))
-
-
-@_dimension.register
-def _(prior: Beta) -> int:
-    return int(np.size(prior.a))
-
-
-@_dimension.register
-def _(prior: Dirichlet) -> int:
-    shape = np.shape(prior.concentration)
-    return int(np.prod(shape[:-1])) * (shape[-1] - 1)
+    if type(prior) not in _DIMENSIONS:
+        raise UnsupportedMethod(f"the parameters of components with a {type(prior).__name__} prior are not counted")
+    return int(_DIMENSIONS[type(prior)](prior))
 
 
 # ---- cells --------------------------------------------------------------------------------------------------------

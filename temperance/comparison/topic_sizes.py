@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._arguments import whole
 from ..errors import InvalidData, InvalidParameter
 from ..fit import fit
 from ..inference._method import Method
@@ -81,8 +82,7 @@ def topic_sizes(
     from ..models.topics.report import completion_scores
 
     corpus = LDA(1).new_corpus(documents)
-    if isinstance(folds, bool) or not isinstance(folds, int) or folds < 2:
-        raise InvalidParameter(f"folds must be a whole number of at least 2, got {folds!r}")
+    whole(2)("folds", folds)
     filled = np.flatnonzero(corpus.entries > 0)
     if len(filled) < max(_LEAST, folds):
         raise InvalidData(

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidData
+from .gate import LARGEST
 from .tables import Table
 
 _PIECE = 2**16  # rows
-LARGEST = 1e140  # sums of squares must stay finite
 
 
 def is_lazy(data: Any) -> bool:
@@ -35,6 +35,8 @@ def as_matrix(data: Any, *, missing: bool = False, empty_columns: bool = False, 
         raise InvalidData(f"{name} must be a matrix of rows and columns, got an array of shape {array.shape}")
     if array.shape[0] < 1 or array.shape[1] < 1:
         raise InvalidData(f"{name} must have at least one row and one column, got shape {array.shape}")
+    if within(array, LARGEST):
+        return array
     if np.isinf(array).any():
         row, column = np.argwhere(np.isinf(array))[0]
         raise InvalidData(f"{name} must be finite, but row {row}, column {label(column)} is infinite")
@@ -53,6 +55,11 @@ def as_matrix(data: Any, *, missing: bool = False, empty_columns: bool = False, 
         if holes.all(axis=0).any() and not empty_columns:
             raise InvalidData(f"column {label(np.argmax(holes.all(axis=0)))} of {name} has no value at all")
     return array
+
+
+def within(array: np.ndarray, limit: float) -> bool:
+    """Whether all numbers are there and at most `limit` in size: two passes and no copy."""
+    return bool(-limit <= array.min() and array.max() <= limit)
 
 
 def checked(check: Callable[[np.ndarray], np.ndarray], x: np.ndarray, data: Any) -> np.ndarray:
@@ -136,20 +143,24 @@ def _numbers(data: Any, name: str) -> np.ndarray:
     if data is None or isinstance(data, str | bytes | dict):
         shown = "a dictionary" if isinstance(data, dict) else repr(data)
         raise InvalidData(f"{name} must be an array or a frame, got {shown}")
-    if hasattr(data, "toarray") and hasattr(data, "nnz"):
-        raise InvalidData(f"{name} is a sparse matrix; this model needs a dense one (data.toarray())")
     if isinstance(data, Table):
         return data.matrix()
     if hasattr(data, "columns") and hasattr(data, "dtypes"):
         return _frame(data, name)
+    return _floats(as_array(data, name), name)
+
+
+def as_array(data: Any, name: str = "data") -> np.ndarray:
+    """Arrays and nested lists as an array of any type: NaN where masked; neither sparse nor ragged."""
+    if hasattr(data, "toarray") and hasattr(data, "nnz"):
+        raise InvalidData(f"{name} is a sparse matrix; this model needs a dense one (data.toarray())")
     if np.ma.isMaskedArray(data):
         # A masked entry still has a number beneath the mask: it must not be used.
-        return np.ma.filled(data.astype(np.float64), np.nan)
+        return np.ma.filled(np.ma.masked_array(_floats(data.data, name), data.mask), np.nan)
     try:
-        array = np.asarray(data)
+        return np.asarray(data)
     except ValueError as error:
         raise InvalidData(f"{name} cannot be read as an array: rows have different lengths") from error
-    return _floats(array, name)
 
 
 def _floats(array: np.ndarray, name: str) -> np.ndarray:

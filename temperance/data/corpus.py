@@ -333,17 +333,18 @@ def _from_lists(data: Sequence[Any], vocabulary: tuple[str, ...] | None, n_words
 
 def _as_texts(data: Any) -> Any:
     """The data, if they are texts to be read, or a matrix of counts with its words; else None."""
-    if isinstance(data, str | Path):
-        from .text_sources import TABLES, looks_like_texts
+    from .text_sources import TABLES, has_text, looks_like_texts
+    from .tokenise import is_missing
 
+    if isinstance(data, str | Path):
         path = Path(data)
         texts = path.is_dir() or path.name.lower().removesuffix(".gz").endswith((*TABLES, ".txt"))
         return path if texts and path.exists() and looks_like_texts(path) else None
     if isinstance(data, list | tuple):
         vectorised = isinstance(data, tuple) and len(data) == 2 and hasattr(data[0], "tocsr")
-        first = next((document for document in data if document is not None), None)
+        first = next((document for document in data if not is_missing(document)), None)
         return data if vectorised or isinstance(first, str) else None
-    if isinstance(data, Iterator):
+    if isinstance(data, Iterator) or has_text(data):
         return data
     column = getattr(data, "ndim", 1) == 1 and hasattr(data, "dtype") and not hasattr(data, "columns")
     if column and len(data) and str(data.dtype).lower().startswith(("o", "str", "<u", "categ", "large_str", "utf")):

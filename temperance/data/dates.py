@@ -1,4 +1,4 @@
-"""Dates as people write them, as days since the beginning of 1970."""
+"""Dates as people write them, as days since the beginning of 1970, and times of day as parts of a day."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 _LIKE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?|\d{1,2}[ -.]+[A-Za-z]{3,9}[ -.,]+\d{2,4}.*"
                    r"|[A-Za-z]{3,9} \d{1,2},? \d{4}.*")  # fmt: skip
+_TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
 _DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d.%m.%y", "%m/%d/%y",
          "%d %b %Y", "%d-%b-%Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y")  # fmt: skip
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", "T%H:%M:%S", "T%H:%M:%SZ")
@@ -17,8 +18,12 @@ _NAMES = {"%Y": "year", "%y": "year", "%m": "month", "%b": "month", "%B": "month
 
 
 def parse_dates(cells: Sequence[str | None]) -> tuple[np.ndarray, str] | None:
-    """Days since 1970 (NaN where a cell is None) and the order of their parts in words; None if they are no dates."""
+    """Days since 1970 (NaN where a cell is None) and what they are, in words; None if they are no dates."""
     distinct = {cell for cell in cells if cell is not None}
+    times = {cell: _TIME.fullmatch(cell) for cell in distinct}
+    if distinct and all(times.values()):
+        days = {cell: _part_of_a_day(*found.groups("0")) for cell, found in times.items() if found}
+        return np.array([np.nan if cell is None else days[cell] for cell in cells]), "times of day"
     if not distinct or not all(_LIKE.fullmatch(cell) for cell in distinct):
         return None
     for form in (day + time for day in _DAYS for time in _TIMES):
@@ -27,5 +32,9 @@ def parse_dates(cells: Sequence[str | None]) -> tuple[np.ndarray, str] | None:
         except ValueError:
             continue
         order = "/".join(_NAMES[part] for part in re.findall("%[a-zA-Z]", form)[:3])
-        return np.array([np.nan if cell is None else days[cell] for cell in cells]), order
+        return np.array([np.nan if cell is None else days[cell] for cell in cells]), f"dates ({order})"
     return None
+
+
+def _part_of_a_day(hour: str, minute: str, second: str) -> float:
+    return (3600 * int(hour) + 60 * int(minute) + int(second)) / 86400

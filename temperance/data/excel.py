@@ -1,4 +1,4 @@
-"""Excel files, by way of openpyxl where it is installed: the first sheet that holds anything, as csv."""
+"""Excel files, by way of openpyxl where it is installed: the sheet that holds most, as csv."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def is_excel(content: bytes) -> bool:
     return content[:4] == b"PK\x03\x04" and b"xl/workbook" in content
 
 
-def csv_of_excel(content: bytes, name: str) -> bytes:
-    """The first sheet with a filled cell as csv; rows and columns without any are left out."""
+def csv_of_excel(content: bytes, name: str) -> tuple[bytes, str]:
+    """The sheet with the most filled cells as csv, and what to call it; rows and columns without any are left out."""
     try:
         from openpyxl import load_workbook
     except ImportError as error:
@@ -28,19 +28,20 @@ def csv_of_excel(content: bytes, name: str) -> bytes:
     try:
         with warnings.catch_warnings(action="ignore"):  # of styles that it does not know
             book = load_workbook(io.BytesIO(content), read_only=True, data_only=True)
-            sheets = [[[_cell(value) for value in row] for row in sheet.values] for sheet in book.worksheets]
+            read = {sheet.title: [[_cell(value) for value in row] for row in sheet.values] for sheet in book.worksheets}
     except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
         raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
-    for sheet in sheets:
-        rows = [row for row in sheet if any(row)]
-        if rows:
-            width = max(map(len, rows))
-            filled = [row + [""] * (width - len(row)) for row in rows]
-            kept = [place for place in range(width) if any(row[place] for row in filled)]
-            file = io.StringIO()
-            csv.writer(file, lineterminator="\n").writerows([[row[place] for place in kept] for row in filled])
-            return file.getvalue().encode()
-    raise InvalidData(f"{name} has no sheet with data")
+    sheets = {title: [row for row in sheet if any(row)] for title, sheet in read.items()}
+    sheets = {title: rows for title, rows in sheets.items() if rows}
+    if not sheets:
+        raise InvalidData(f"{name} has no sheet with data")
+    title, rows = max(sheets.items(), key=lambda item: sum(bool(cell) for row in item[1] for cell in row))
+    width = max(map(len, rows))
+    filled = [row + [""] * (width - len(row)) for row in rows]
+    kept = [place for place in range(width) if any(row[place] for row in filled)]
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows([[row[place] for place in kept] for row in filled])
+    return file.getvalue().encode(), name if len(sheets) == 1 else f"{name}, sheet {title!r}"
 
 
 def _cell(value: Any) -> str:

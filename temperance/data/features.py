@@ -28,9 +28,11 @@ from ..errors import InvalidData, InvalidParameter
 from ..families.normal import NormalVector
 from ..numerics.place import on_device
 from . import as_matrix
+from .arrays import within
 
 BASES = ("orthonormal", "monomial", "scaled")
 LARGEST = 1e120  # the squares of the inputs must be finite
+_PIECE = 2**12  # rows at a time, so that what is made of them stays in the cache
 
 
 class Rows(NamedTuple):
@@ -48,12 +50,12 @@ class Rows(NamedTuple):
 def as_inputs(data: Any, name: str = "X") -> np.ndarray:
     """A finite matrix with one row for each datum."""
     array = as_matrix(data, missing=True, name=name)
+    if within(array, LARGEST):
+        return array
     if np.isnan(array).any():
         row, column = np.argwhere(np.isnan(array))[0]
         raise InvalidData(f"{name} has a missing value (row {row}, column {column}): drop or fill it")
-    if (np.abs(array) > LARGEST).any():
-        raise InvalidData(f"{name} must be at most {LARGEST:g} in size, got {np.abs(array).max():g}: rescale it")
-    return array
+    raise InvalidData(f"{name} must be at most {LARGEST:g} in size, got {np.abs(array).max():g}: rescale it")
 
 
 def as_inputs_and_targets(data: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -70,20 +72,28 @@ def as_inputs_and_targets(data: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_features(rows: np.ndarray) -> np.ndarray:
-    wrong = ~(np.abs(rows) <= LARGEST)
-    if wrong.any():
-        row, column = np.argwhere(wrong)[0]
-        found = rows[row, column]
-        raise InvalidData(
-            f"features must be finite and at most {LARGEST:g}, but feature {column} of row {row} is {found}"
-        )
-    return rows
+    if rows.size == 0 or within(rows, LARGEST):
+        return rows
+    row, column = np.argwhere(~(np.abs(rows) <= LARGEST))[0]
+    found = rows[row, column]
+    raise InvalidData(f"features must be finite and at most {LARGEST:g}, but feature {column} of row {row} is {found}")
 
 
 def condition_number(rows: np.ndarray) -> float:
     """The condition number of the features, up to the 10⁸ that can be told from their Gram matrix."""
     values = np.linalg.eigvalsh(rows.T @ rows)
     return float(np.sqrt(values[-1] / max(values[0], 1e-16 * values[-1], np.finfo(float).tiny)))
+
+
+def condition_at_most(rows: np.ndarray) -> float:
+    """An upper bound on the condition number that needs the Gram matrix of a few rows only.
+
+    More rows make the smallest eigenvalue larger, and the sum of all squares is the sum of the eigenvalues.
+    """
+    few = rows[: 8 * rows.shape[1]]
+    smallest = np.linalg.eigvalsh(few.T @ few)[0]
+    total = float(np.einsum("ij,ij->", rows, rows))
+    return float(np.sqrt(total / smallest)) if smallest > 1e-12 * total else np.inf
 
 
 # ---- features ---------------------------------------------------------------------------------------------
@@ -252,9 +262,16 @@ class Standardised(Module):
 
     def design(self, features: Float[np.ndarray, "n f"]) -> Float[np.ndarray, "n p"]:
         """The rows that the model works with, from rows of features."""
-        if self.intercept:
-            features = np.concatenate([np.ones((features.shape[0], 1)), features], axis=1)
-        return (features - np.asarray(self.centre)) / np.asarray(self.width)
+        first = int(self.intercept)
+        rows = np.empty((features.shape[0], first + features.shape[1]))
+        rows[:, :first] = 1.0
+        np.subtract(features, np.asarray(self.centre)[first:], out=rows[:, first:])
+        rows[:, first:] /= np.asarray(self.width)[first:]
+        return rows
+
+    def place(self, rows: Float[np.ndarray, "n *f"]) -> Float[np.ndarray, "n *p"]:
+        """`design` of features; targets and offsets, which are vectors, as they are."""
+        return self.design(rows) if rows.ndim == 2 else rows
 
     def to_user(self, natural: NormalVector) -> NormalVector:
         """The natural parameter of w's Normal, from that of z."""
@@ -278,10 +295,8 @@ class Standardised(Module):
         intercept: bool,
     ) -> Self:
         share = weights / weights.sum()
-        centre = share @ features if intercept else np.zeros(features.shape[1])
-        target = share @ targets if intercept else np.asarray(0.0)
-        width = _spread(features - centre, features, share)
-        target_width = _spread((targets - target)[:, None], targets[:, None], share)[0]
+        centre, width = _centre_and_width(features, share, intercept)
+        (target,), (target_width,) = _centre_and_width(targets[:, None], share, intercept)
         if intercept:
             centre, width = np.append(0.0, centre), np.append(1.0, width)
         matrix, inverse, offset = np.diag(1.0 / width), np.diag(width), np.zeros(len(width))
@@ -292,11 +307,21 @@ class Standardised(Module):
         return cls(*arrays, intercept=intercept)
 
 
-def _spread(
-    centred: Float[np.ndarray, "n p"], raw: Float[np.ndarray, "n p"], share: Float[np.ndarray, " n"]
-) -> Float[np.ndarray, " p"]:
-    """The root mean square of each centred column; for a constant column its absolute value, or 1 if that is zero."""
-    size = np.sqrt(share @ raw**2)
-    spread = np.sqrt(share @ centred**2)
-    constant = spread <= 1e-14 * size
-    return np.where(constant, np.where(size > 0, size, 1.0), spread)
+def _centre_and_width(
+    columns: Float[np.ndarray, "n p"], share: Float[np.ndarray, " n"], centred: bool
+) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
+    """The mean of each column (or 0) and the root mean square around it; where a column is constant, its absolute
+    value, or 1 if that is zero."""
+
+    def mean(of: Callable[[Any], Any]) -> Float[np.ndarray, " p"]:
+        pieces = [slice(start, start + _PIECE) for start in range(0, len(columns), _PIECE)]
+        return sum(np.einsum("n,nj->j", share[piece], of(columns[piece])) for piece in pieces)
+
+    centre = np.zeros(columns.shape[1])
+    if centred:
+        # Around the first row: sums of numbers far from zero lose digits, and a constant column is then exactly so.
+        centre = columns[0] + mean(lambda rows: rows - columns[0])
+    width = np.sqrt(mean(lambda rows: np.square(rows - centre)))
+    size = np.hypot(width, centre)
+    constant = width <= 1e-14 * size
+    return centre, np.where(constant, np.where(size > 0, size, 1.0), width)

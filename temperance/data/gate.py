@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import InvalidData
 
 MOST_WORDS = 2**31 - 1  # word numbers are 32-bit
+LARGEST = 1e140  # sums of squares must stay finite
 
 
 def check_sparse(matrix: Any, name: str = "the sparse matrix") -> None:

@@ -24,7 +24,7 @@ from .gate import check_sparse
 from .memory import require_memory
 from .npy import parse_npy
 from .npz import BROKEN_ARCHIVE, is_sparse, parse_npz, sparse_matrix
-from .recognise import Raw, from_cells, numbers_of, recognise
+from .recognise import Raw, from_cells, numbers_of, recognise, words_for
 from .text import DELIMITERS, LOOK, Dialect, decode, find_decimal, find_delimiter, rows, split_line
 from .text_sources import looks_like_texts, open_texts
 
@@ -196,7 +196,7 @@ def _content(source: str | Path) -> tuple[bytes, str]:
         content = _unpacked(content, name)
     if not content.strip():
         raise InvalidData(f"{name} is empty")
-    return (csv_of_excel(content, name) if is_excel(content) else content), name
+    return csv_of_excel(content, name) if is_excel(content) else (content, name)
 
 
 def _unpacked(content: bytes, name: str) -> bytes:
@@ -368,7 +368,7 @@ def _careful_csv(text: str, between: str, name: str, missing: frozenset[str]) ->
     numeric, values = [], []
     texts: list[Raw] = []
     for column, entries in zip(_names(first, named), zip(*cells, strict=True), strict=True):
-        numbers, _ = numbers_of(entries, dialect, missing)
+        numbers, _ = numbers_of(entries, dialect, words_for(column, missing))
         wrong = [index for index, number in enumerate(numbers) if number is None]
         if not wrong:
             numeric.append(column)

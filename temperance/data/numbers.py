@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import InvalidData
 from . import load
 from .recognise import Raw, recognise
-from .schema import Column, Schema, shortened
+from .schema import Column, Schema, nothing_used, shortened
 from .tables import Table
 
 
@@ -32,7 +32,7 @@ def with_schema(found: load.Table, columns: str | Sequence[str] | None = None) -
     if asked:
         each.sort(key=lambda item: asked.index(item[0].name) if item[0].name in asked else len(asked))
     if not any(column.used for column, _ in each):
-        raise InvalidData(f"{found.name} has no column that can be used: {each[0][0]}")
+        raise InvalidData(nothing_used(found.name, each[0][0]))
     return Table(Schema(tuple(column for column, _ in each)), {c.name: values for c, values in each}, found.name)
 
 

@@ -11,29 +11,25 @@ import numpy as np
 
 from ..errors import InvalidData, InvalidParameter
 from .dates import parse_dates
+from .gate import LARGEST
+from .levels import EMPTY, code, ordered_levels, same_words
 from .schema import LEFT_OUT, USED, Column
 from .text import MISSING, NO_ANSWER, Dialect, without_unit
 
 _ID = re.compile(
-    r"(.*[ _.-])?(id|ids|uuid|guid|key|index|idx|rownames?|row|nr|no|case|subject|respondent)", re.IGNORECASE
+    r"(.*[ _.-])?(ids?|uuid|guid|rownames?|subject|respondent)|index|idx|key|row|nr|no|case"
+    r"|(.*[ _.-])?(zip([ _-]?code)?|post(al)?[ _-]?code|plz|phone|telephone|mobile|fax)",
+    re.IGNORECASE,
 )
-_CAMEL_ID = re.compile(r".*[a-z](Id|ID|Nr|No)")
+_CAMEL_ID = re.compile(r".*[a-z](Id|ID)")
+_NUMBERING = re.compile(r"(?i:.*[ _.-](key|index|idx|row|nr|no|case))\.?|.*[a-z](Nr|No)")  # or a measurement
 _WEIGHT = re.compile(r"(.*[ _.-])?(weights?|wts?|wgt|pweight)", re.IGNORECASE)
 _TIME = re.compile(r".*(year|time|date|month|day|week|hour|minute|second|age).*|t", re.IGNORECASE)
 _CODES = (-9, -99, -999, -9999, -9.99, -99.9, 99, 999, 9999, 99999)  # that stand for a missing value
+_SCALE_CODES = (8, 9, 77, 88, 98, 99, 888, 999)  # and beside a scale from 1 to 7 at most
 _LARGEST_SCALE, _LARGEST_COUNT, _MOST_LEVELS, _MOST_IDS = 7, 1000, 1000, 12
+_SUMS = ("total", "totals", "sum", "grand total", "average", "mean", "summe", "gesamt", "total general")
 _DISPERSED = 10.0  # numbers whose variance is more than so many means are no counts, even of several groups
-_ORDERS = (
-    ("never", "rarely", "sometimes", "often", "always"),
-    ("strongly disagree", "disagree", "neutral", "agree", "strongly agree"),
-    ("very low", "low", "medium", "high", "very high"),
-    ("low", "moderate", "high"),
-    ("none", "mild", "moderate", "severe"),
-    ("poor", "fair", "good", "very good", "excellent"),
-    ("small", "medium", "large"),
-)
-_NO = ("no", "n", "false", "f", "0", "absent", "off")
-_NUMBERED = re.compile(r"[<>≤≥~ ]*(\d+(\.\d+)?)")
 
 
 class Raw(NamedTuple):
@@ -51,6 +47,7 @@ class Raw(NamedTuple):
 
 def from_cells(name: str, cells: Sequence[str], dialect: Dialect, words: frozenset[str], first: bool) -> Raw:
     """A column of a text file: numbers, if all its cells are; `words` stand for missing values besides the usual."""
+    words = words_for(name, words)
     numbers, said = numbers_of(cells, dialect, words)
     found = [number for number in numbers if number is not None and number == number]
     if None not in numbers and found:
@@ -73,6 +70,10 @@ def numbers_of(
     numbers, and so are `words`; a unit that all cells share is left out."""
     kept = ["" if cell.lower() in words else cell for cell in cells]
     numbers = dialect.numbers(kept)
+    codes = {dialect.number(word) for word in words} - {None}
+    if codes.intersection(numbers):  # -99.0 for -99
+        kept = ["" if number in codes else cell for cell, number in zip(kept, numbers, strict=True)]
+        numbers = dialect.numbers(kept)
     odd = {cell for cell, number in zip(kept, numbers, strict=True) if number is None}
     if not odd:
         return numbers, ""
@@ -90,6 +91,22 @@ def numbers_of(
     return numbers, "; ".join(said)
 
 
+def words_for(name: str, words: frozenset[str]) -> frozenset[str]:
+    """The words that stand for missing values in this column: "sex=9" says that of 9 in the column sex alone."""
+    start = f"{name.lower()}="
+    return words | {word.removeprefix(start) for word in words if word.startswith(start)}
+
+
+def without_gaps(raw: Raw, words: frozenset[str]) -> Raw:
+    """The column without the cells or numbers that stand for missing values."""
+    words = words_for(raw.name, words)
+    if raw.numbers is not None:
+        codes = [number for word in words if (number := Dialect(",").number(word)) is not None]
+        return raw._replace(numbers=np.where(np.isin(raw.numbers, codes), np.nan, raw.numbers)) if codes else raw
+    words = words if raw.levels is not None else words | MISSING
+    return raw._replace(cells=[None if cell is None or cell.lower() in words else cell for cell in raw.cells or ()])
+
+
 def _gap(word: str) -> str:
     """How to say that a word stands for a missing value, on the command line and in Python."""
     return f"--na {word!r} (missing=[{word!r}] in Python)"
@@ -104,11 +121,18 @@ def recognise(raw: Raw, kind: str | None = None) -> tuple[Column, np.ndarray]:
     """What a column is (or is to be, if `kind` says so), and its values: numbers, codes of levels, days, or texts."""
     if raw.numbers is not None and np.isinf(raw.numbers).any():
         raise InvalidData(f"column {raw.name!r} is infinite in row {int(np.argmax(np.isinf(raw.numbers))) + 1}")
+    if raw.numbers is not None and (np.abs(raw.numbers) > LARGEST).any():
+        row = int(np.argmax(np.abs(raw.numbers) > LARGEST))
+        raise InvalidData(
+            f"column {raw.name!r} has {raw.numbers[row]:g} in row {row + 1}; rescale what exceeds {LARGEST:g}"
+        )
+    if raw.cells is not None and raw.levels is None and kind in (None, "binary", "category", "ordered"):
+        raw = _with_same_words(raw)
     if kind is not None:
-        return _as_kind(raw, kind, "as asked")
+        return _as_kind(raw, kind, f"as asked; {raw.said}" if raw.said else "as asked")
     if raw.levels is not None:
         kind = "ordered" if raw.ordered else "binary" if len(raw.levels) == 2 else "category"
-        return _as_kind(raw, kind, "its levels were declared")
+        return _as_kind(raw, kind, "levels as declared")
     if raw.dated:
         return _as_kind(raw, "date", "dates")
     kind, reason, question = _of_numbers(raw) if raw.numbers is not None else _of_texts(raw)
@@ -119,7 +143,21 @@ def recognise(raw: Raw, kind: str | None = None) -> tuple[Column, np.ndarray]:
             raw, (kind, reason, question) = rest, _of_texts(rest)
             reason += f"; {', '.join(map(repr, silent))} is missing"
     column, values = _as_kind(raw, kind, reason + (f"; {raw.said}" if raw.said else ""))
-    return dataclasses.replace(column, question=question), values
+    return dataclasses.replace(column, question=question or _sum_below(raw)), values
+
+
+def _with_same_words(raw: Raw) -> Raw:
+    """The column with one spelling for each word."""
+    assert raw.cells is not None
+    stands_for = same_words(raw.cells)
+    if not stands_for:
+        return raw
+    spelt: dict[str, list[str]] = {}
+    for text, main in sorted(stands_for.items()):
+        spelt.setdefault(main, []).append(repr(text))
+    said = "; ".join(f"{', '.join(texts)} read as {main!r}" for main, texts in spelt.items())
+    cells = [None if cell is None else stands_for.get(cell, cell) for cell in raw.cells]
+    return raw._replace(cells=cells, said="; ".join(filter(None, (raw.said, said))))
 
 
 def parts_of_a_date(columns: Sequence[Column]) -> list[Column]:
@@ -141,30 +179,48 @@ def _is_id_name(name: str) -> bool:
     return bool(_ID.fullmatch(name) or _CAMEL_ID.fullmatch(name))
 
 
+def _may_be_id_name(name: str) -> bool:
+    return _is_id_name(name) or bool(_NUMBERING.fullmatch(name))
+
+
 def _of_numbers(raw: Raw) -> tuple[str, str, str]:
     """Kind, reason and question of a column of numbers."""
     assert raw.numbers is not None
     seen = raw.numbers[~np.isnan(raw.numbers)]
     distinct, name = np.unique(seen), raw.name
     if len(distinct) < 2:
-        return "constant", f"all its values are {_plain(distinct[0])}" if len(distinct) else "it has no value", ""
+        what = f"all values are {_plain(distinct[0])}" if len(distinct) else "no value at all"
+        return "constant", what, _tick(name, _texts_of(raw))
     whole = bool((seen == np.round(seen)).all())
     unique = whole and len(distinct) == len(seen) > 2
-    if unique and (_is_id_name(name) or name == "row"):
-        return "id", "its name is that of an id, and no two of its values are the same", ""
+    if unique and _may_be_id_name(name):
+        return "id", "named like an id, and all values differ", ""
     if unique and raw.first and (np.diff(seen) == 1).all() and not _TIME.fullmatch(name):
-        return "id", f"it counts the rows from {_plain(seen[0])}", ""
-    question = _odd_code(name, seen) or (
-        f"{name!r} has another whole number in every row: if it is an id, say so with {_kind(name, 'id')}"
-        if unique and len(seen) >= 20
-        else ""
+        return "id", f"counts the rows from {_plain(seen[0])}", ""
+    question = (
+        _odd_code(name, seen)
+        or _many_zeros(name, seen)
+        or (
+            f"{name!r} has another whole number in every row: if it is an id, say so with {_kind(name, 'id')}"
+            if unique and len(seen) >= 20
+            else ""
+        )
     )
     low, high = distinct[0], distinct[-1]
     if len(distinct) == 2 and (whole or len(seen) >= 20):
-        return "binary", "it has two values", question
+        return "binary", "two values", question
     if whole and _is_id_name(name) and len(distinct) <= len(seen) / 2:
         few = len(distinct) <= _MOST_IDS
-        return "category" if few else "id", "its name is that of an id, but its values repeat", question
+        return "category" if few else "id", "named like an id, though values repeat", question
+    steps = int((distinct == np.arange(1, len(distinct) + 1)).sum())  # 1, 2, … up to here
+    coded = 1 < steps < len(distinct) <= len(seen) / 3
+    if whole and coded and steps <= _LARGEST_SCALE and np.isin(distinct[steps:], _SCALE_CODES).all():
+        codes = " and ".join(_plain(value) for value in distinct[steps:])
+        return (
+            "ordered",
+            f"1 to {steps} and {codes}, as on a scale with codes for no answer",
+            _code_question(name, seen),
+        )
     if whole and low == 1 and high <= _LARGEST_SCALE and len(distinct) == high and len(seen) >= 3 * high:
         return "ordered", f"whole numbers from 1 to {_plain(high)}, as on a scale", question
     if whole and 0 <= low <= 1 and high <= _LARGEST_COUNT and seen.var() <= _DISPERSED * seen.mean():
@@ -173,10 +229,10 @@ def _of_numbers(raw: Raw) -> tuple[str, str, str]:
     if len(distinct) <= _LARGEST_SCALE and len(seen) >= 10 * len(distinct):
         return "ordered", f"only {len(distinct)} different numbers, {between}", question
     if low > 0 and high > 10 * low and len(seen) >= 20 and _is_lopsided(seen):
-        return "positive", f"numbers {between}, many small and few large: by their logarithm", question
+        return "positive", f"{between}, skewed: by the logarithm", question
     if _WEIGHT.fullmatch(name) and low > 0 and 0.5 < seen.mean() < 2:
         question = f"{name!r} may be survey weights: if so, say {_kind(name, 'weight')}"
-    return "real", f"numbers {between}", question
+    return "real", between, question
 
 
 def _is_lopsided(seen: np.ndarray) -> bool:
@@ -189,15 +245,37 @@ def _is_lopsided(seen: np.ndarray) -> bool:
 
 
 def _odd_code(name: str, seen: np.ndarray) -> str:
-    """Whether the largest or the least value lies far from the others and is one that stands for missing values."""
+    """Whether the largest or the least value lies apart from the others and is one that stands for missing values."""
     for value, others in ((seen.min(), seen[seen > seen.min()]), (seen.max(), seen[seen < seen.max()])):
-        span = np.ptp(others) if len(others) else 0.0
-        far = np.abs(value - others).min() > 2 * max(span, 1.0) if len(others) else False
-        if value in _CODES and len(np.unique(others)) > 1 and (far or value < 0 <= others.min()):
-            times = int((seen == value).sum())
-            said = _gap(_plain(value))
-            return f"{name!r} is {_plain(value)} in {times} rows: if that stands for a missing value, say {said}"
+        distinct, times = np.unique(others, return_counts=True)
+        if value not in _CODES or len(distinct) < 2:
+            continue
+        count, span, apart = int((seen == value).sum()), np.ptp(others), np.abs(value - others).min()
+        often = count >= 3 * times.max() and count >= 3 and apart > 0.1 * span
+        if often or apart > 2 * max(span, 1.0) or value < 0 <= others.min():
+            return _code_question(name, seen, value)
     return ""
+
+
+def _code_question(name: str, seen: np.ndarray, value: float | None = None) -> str:
+    """Whether this value (or the largest) stands for a missing one."""
+    value = float(seen.max() if value is None else value)
+    times = int((seen == value).sum())
+    rows = "1 row" if times == 1 else f"{times} rows"
+    said = _gap(f"{name}={_plain(value)}")
+    return f"{name!r} is {_plain(value)} in {rows}: if that stands for a missing value, say {said}"
+
+
+def _many_zeros(name: str, seen: np.ndarray) -> str:
+    """Whether a measurement is so often exactly 0 that its rows can look like a group."""
+    zeros, above = int((seen == 0).sum()), seen[seen > 0]
+    measured = len(np.unique(above)) > 20 and seen.var() > _DISPERSED * seen.mean()
+    if not measured or (seen < 0).any() or zeros < 0.05 * len(seen):
+        return ""
+    return (
+        f"{name!r} is 0 in {zeros} of {len(seen)} rows, which can make a group by that alone: if it should not, use "
+        "one column for whether it is above 0 and one for how much"
+    )
 
 
 def _of_texts(raw: Raw) -> tuple[str, str, str]:
@@ -205,36 +283,42 @@ def _of_texts(raw: Raw) -> tuple[str, str, str]:
     seen = [cell for cell in raw.cells or () if cell is not None]
     distinct = set(seen)
     if len(distinct) < 2:
-        return "constant", f"all its values are {seen[0]!r}" if seen else "it has no value", ""
+        return (
+            "constant",
+            f"all values are {seen[0]!r}" if seen else "no value at all",
+            _tick(raw.name, raw.cells or ()),
+        )
     if (dates := parse_dates(raw.cells or ())) is not None:
-        return "date", f"dates ({dates[1]})", ""
+        return "date", dates[1], ""
     if len(distinct) == len(seen) > 2:
         spaced = sum(" " in cell for cell in seen) > len(seen) / 2
         if _is_id_name(raw.name) or raw.first or not spaced:
-            return "id", "no two of its values are the same", ""
+            return "id", "all values differ", ""
     if len(distinct) == 2:
-        return "binary", "it has two values", ""
+        return "binary", "two values", ""
     if len(distinct) > min(_MOST_LEVELS, max(10, len(seen) / 5)) or len(distinct) == len(seen):
         return "text", f"{len(distinct)} different texts in {len(seen)} rows", ""
-    levels, ordered = _order(distinct)
+    levels, ordered = ordered_levels(distinct)
     if ordered:
-        return "ordered", f"its {len(levels)} values have an order", ""
-    return "category", f"it has {len(levels)} values", ""
+        return "ordered", f"{len(levels)} values in order", ""
+    return "category", f"{len(levels)} values", ""
 
 
-def _order(distinct: set[str]) -> tuple[tuple[str, ...], bool]:
-    """Levels in order, and whether it is one that they have by themselves."""
-    plain = {level.lower().strip(): level for level in distinct}
-    if len(plain) == len(distinct):
-        for order in _ORDERS:
-            if set(plain) <= set(order):
-                return tuple(plain[level] for level in order if level in plain), True
-    numbers = [_NUMBERED.match(level) for level in distinct]
-    if all(numbers) and len({float(found[1]) for found in numbers if found}) == len(distinct):
-        return tuple(sorted(distinct, key=lambda level: float(_NUMBERED.match(level)[1]))), True  # type: ignore[index]
-    if len(distinct) == 2:
-        return tuple(sorted(distinct, key=lambda level: (level.lower() not in _NO, level))), False
-    return tuple(sorted(distinct)), False
+def _sum_below(raw: Raw) -> str:
+    """Whether the last row looks like the sum of those above it."""
+    last = raw.cells[-1] if raw.cells else None
+    if last is None or last.lower().rstrip(":") not in _SUMS or raw.cells.count(last) > 1:  # type: ignore[union-attr]
+        return ""
+    return f"the last row says {last!r} in {raw.name!r}: if it sums up the others, delete it"
+
+
+def _tick(name: str, cells: Sequence[str | None]) -> str:
+    """Whether a column of one value and gaps may be one of ticks."""
+    seen = [cell for cell in cells if cell is not None]
+    if not 2 < len(seen) < len(cells) - 2:
+        return ""
+    said = f"if an empty cell means no, say {_kind(name, 'binary')}"
+    return f"{name!r} is {seen[0]!r} in {len(seen)} of {len(cells)} rows and empty in the others: {said}"
 
 
 def _as_kind(raw: Raw, kind: str, reason: str) -> tuple[Column, np.ndarray]:
@@ -247,6 +331,8 @@ def _as_kind(raw: Raw, kind: str, reason: str) -> tuple[Column, np.ndarray]:
     elif kind in ("binary", "category", "ordered"):
         texts = _texts_of(raw)
         levels = raw.levels or _levels_of(raw, texts)
+        if kind == "binary" and len(levels) == 1 and None in texts:
+            levels = (EMPTY, *levels)
         if kind == "binary" and len(levels) > 2:
             raise InvalidData(f"column {raw.name!r} is to be binary, but has the {len(levels)} values {levels[:4]}")
         values = code(raw.name, texts, levels)
@@ -262,22 +348,10 @@ def _as_kind(raw: Raw, kind: str, reason: str) -> tuple[Column, np.ndarray]:
     return Column(raw.name, kind, reason, levels, int(missing.sum())), values
 
 
-def code(name: str, texts: Sequence[str | None], levels: tuple[str, ...]) -> np.ndarray:
-    """Words as places in a list of levels, NaN for those that are missing."""
-    places = {level: float(place) for place, level in enumerate(levels)}
-    strange = next(((row, text) for row, text in enumerate(texts) if text is not None and text not in places), None)
-    if strange is not None:
-        shown = ", ".join(levels[:8]) + (", …" if len(levels) > 8 else "")
-        raise InvalidData(
-            f"column {name!r} has {strange[1][:40]!r} in row {strange[0] + 1}, and its levels are {shown}"
-        )
-    return np.array([np.nan if text is None else places[text] for text in texts])
-
-
 def _levels_of(raw: Raw, texts: Sequence[str | None]) -> tuple[str, ...]:
     if raw.numbers is not None:
         return tuple(_plain(value) for value in np.unique(raw.numbers[~np.isnan(raw.numbers)]))
-    return _order({text for text in texts if text is not None})[0]
+    return ordered_levels({text for text in texts if text is not None})[0]
 
 
 def _numbers_of(raw: Raw, kind: str) -> np.ndarray:

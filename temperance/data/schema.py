@@ -105,3 +105,8 @@ def _kinds(columns: list[Column]) -> str:
 def shortened(names: tuple[str, ...], most: int = 12) -> str:
     """A list of names for a sentence."""
     return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+
+
+def nothing_used(name: str, first: Column) -> str:
+    """Why a table has nothing to fit, by the first of the columns that are left out."""
+    return f"{name} has no column that can be used: {first.name!r} is left out as {first.kind} ({first.reason})"

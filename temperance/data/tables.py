@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import DamagedFile, InvalidData, InvalidParameter
-from .recognise import Raw, code, from_cells, parts_of_a_date, recognise
-from .schema import Column, Schema, shortened
-from .text import LOOK, MISSING, Dialect, decode, find_decimal, find_delimiter, rows
+from .levels import code
+from .recognise import Raw, from_cells, parts_of_a_date, recognise, without_gaps
+from .schema import Column, Schema, nothing_used, shortened
+from .text import LOOK, Dialect, decode, find_decimal, find_delimiter, rows, titles
 
 _ROWS = 1000  # that are looked at to find how numbers are written
-_NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "spaces"}
+_NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", " ": "spaces"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -93,7 +94,7 @@ class Table:
                 "columns"
             )
         if not self.columns:
-            raise InvalidData(f"{self.name} has no column that can be used: {self.schema.left_out[0]}")
+            raise InvalidData(nothing_used(self.name, self.schema.left_out[0]))
         return np.stack([self.values[name] for name in self.columns], axis=1)
 
 
@@ -108,8 +109,8 @@ def read_table(
     """A table from a file, a pandas, polars or pyarrow frame, or a dictionary of columns, with its schema.
 
     `kinds` says what a column is where that is not recognised ({"income": "positive"}), `missing` which cells stand for
-    a missing value besides the usual. `like` is the schema of a table read before: its columns are found by name, in
-    any order, with its kinds and levels.
+    a missing value besides the usual ("sex=9": only in that column). `like` is the schema of a table read before: its
+    columns are found by name, in any order, with its kinds and levels.
     """
     missing = (*((missing,) if isinstance(missing, str) else missing), *(like.missing if like else ()))
     words = frozenset(_text(word, "missing").lower() for word in missing)
@@ -123,16 +124,23 @@ def read_table(
         raise InvalidData(f"{name} has no rows")
     if like is not None:
         return _like(raws, like, name)
-    strange = tuple(set(kinds or ()) - {raw.name for raw in raws})
-    if strange:
-        names = shortened(tuple(raw.name for raw in raws))
-        raise InvalidParameter(
-            f"kinds names the column {strange[0]!r}, which {name} does not have; its columns are {names}"
-        )
+    _require_columns("kinds", list(kinds or ()), raws, name)
+    _require_columns("missing", [word.split("=")[0] for word in missing if "=" in word], raws, name)
     found = [recognise(raw, (kinds or {}).get(raw.name)) for raw in raws]
     columns = [column for column, _ in found]
     schema = Schema(tuple(columns if kinds else parts_of_a_date(columns)), tuple(notes), tuple(missing))
     return Table(schema, {column.name: values for column, values in found}, name)
+
+
+def _require_columns(argument: str, named: Sequence[str], raws: Sequence[Raw], name: str) -> None:
+    """Refuse an argument that names a column which is not there; cells are compared without regard to case."""
+    here = {raw.name.lower() if argument == "missing" else raw.name for raw in raws}
+    strange = [each for each in named if (each.lower() if argument == "missing" else each) not in here]
+    if strange:
+        names = shortened(tuple(raw.name for raw in raws))
+        raise InvalidParameter(
+            f"{argument} names the column {strange[0]!r}, which {name} does not have; its columns are {names}"
+        )
 
 
 def _like(raws: Sequence[Raw], schema: Schema, name: str) -> Table:
@@ -196,13 +204,15 @@ def _read_file(source: str | Path, words: frozenset[str], delimiter: str | None)
         raise InvalidData(f"{name} is not a text file: save a spreadsheet as csv; arrays are read with numpy.load")
     text = decode(content, name)
     lines = [line for line in text.split("\n") if line.strip()]
-    mark = delimiter or find_delimiter(lines[:LOOK])
+    above = titles(lines, delimiter or "")
+    mark = delimiter or find_delimiter(lines[above : above + LOOK])
     if len(mark) != 1:
         raise InvalidParameter(f"delimiter must be one character, got {delimiter!r}")
-    numbered = list(rows(text, mark, name))
+    numbered = list(rows(text, mark, name))[above:]
     names, cells, notes = _split_header(numbered, mark, name)
+    notes += [f"left out the line {line.strip(mark + ' ')!r} above the names" for line in lines[:above]]
     dialect = Dialect(mark, find_decimal([cell for row in cells[:_ROWS] for cell in row], mark))
-    notes = [f"cells are separated by {_NAMES.get(mark, repr(mark))}", *notes]
+    notes = ([] if mark == "," else [f"cells are separated by {_NAMES.get(mark, repr(mark))}"]) + notes
     if dialect.decimal == ",":
         notes.append("numbers have a decimal comma")
     columns = zip(names, zip(*cells, strict=True), strict=True)
@@ -219,7 +229,9 @@ def _split_header(
         numbered = [(numbered[0][0], first), *numbered[1:]]
     for line, row in numbered:
         if len(row) != len(first):
-            raise InvalidData(f"line {line} of {name} has {len(row)} cells where the first line has {len(first)}")
+            many = mark == "," and len(row) > len(first)
+            hint = "; a cell with a comma in it must stand in quotation marks" if many else ""
+            raise InvalidData(f"line {line} of {name} has {len(row)} cells where the first line has {len(first)}{hint}")
     if not _is_header(first, below, mark):
         return [f"column {i + 1}" for i in range(len(first))], [first, *below], ["there is no line of names"]
     if not below:
@@ -233,7 +245,8 @@ def _split_header(
             again += 1
             unique = f"{plain} ({again})"
         if unique != cell:
-            notes.append(f"column {place + 1}, {'called ' + repr(cell) if cell else 'without a name'}, is {unique!r}")
+            what = f"is another {cell!r}" if cell in names else f"is named {cell!r}" if cell else "has no name"
+            notes.append(f"column {place + 1} {what}: it is called {unique!r} here")
         names.append(unique)
     return names, below, notes
 
@@ -270,13 +283,14 @@ def _from_frame(source: Any, words: frozenset[str]) -> list[Raw]:
     if isinstance(source, Mapping):
         pairs = list(source.items())
     elif hasattr(source, "column_names") and hasattr(source, "schema"):  # pyarrow
-        pairs = [(name, source[name].to_pylist()) for name in source.column_names]
+        pairs = [(name, source[name]) for name in source.column_names]
     elif _is_frame(source):
         by_place = hasattr(source, "iloc")
         pairs = [(n, source.iloc[:, i] if by_place else source[n]) for i, n in enumerate(source.columns)]
     else:
         raise InvalidData(f"a table is a path, a frame or a dictionary of columns, got {type(source).__name__}")
-    raws = [_from_series(str(name), series, words, first=place == 0) for place, (name, series) in enumerate(pairs)]
+    raws = [_from_series(str(name), series, first=place == 0) for place, (name, series) in enumerate(pairs)]
+    raws = [without_gaps(raw, words) for raw in raws]
     lengths = {_length(raw) for raw in raws}
     if len(lengths) > 1:
         raise InvalidData(f"the columns must have as many values as each other, got {sorted(lengths)}")
@@ -286,12 +300,13 @@ def _from_frame(source: Any, words: frozenset[str]) -> list[Raw]:
     return raws
 
 
-def _from_series(name: str, series: Any, words: frozenset[str], first: bool) -> Raw:
-    if hasattr(series, "cat") and hasattr(getattr(series, "dtype", None), "categories"):
-        levels = tuple(str(level) for level in series.cat.categories)
-        places = np.asarray(series.cat.codes)
-        cells = [None if place < 0 else levels[place] for place in places]
-        return Raw(name, cells=cells, levels=levels, ordered=bool(series.cat.ordered), first=first)
+def _from_series(name: str, series: Any, first: bool) -> Raw:
+    declared = _declared(series)
+    if declared is not None:
+        levels = tuple(str(level) for level in declared[0])
+        cells = [None if place is None or place < 0 else levels[place] for place in declared[1]]
+        return Raw(name, cells=cells, levels=levels, ordered=declared[2], first=first)
+    series = series.to_pylist() if hasattr(series, "to_pylist") else series
     array = np.asarray(series.to_list() if hasattr(series, "to_list") and not hasattr(series, "iloc") else series)
     if array.ndim != 1:
         raise InvalidData(f"column {name!r} must be a list of values, got shape {array.shape}")
@@ -302,20 +317,32 @@ def _from_series(name: str, series: Any, words: frozenset[str], first: bool) -> 
         return Raw(name, numbers=array.astype(np.float64), first=first)
     if array.dtype.kind not in "bOUSTm":
         raise InvalidData(f"column {name!r} must hold numbers, words or dates, got {array.dtype}")
-    return _from_objects(name, array.tolist(), words, first)
+    return _from_objects(name, array.tolist(), first)
 
 
-def _from_objects(name: str, values: list[Any], words: frozenset[str], first: bool) -> Raw:
+def _declared(series: Any) -> tuple[Sequence[Any], Sequence[int | None], bool] | None:
+    """The levels of a categorical column, the place of each value among them, and whether they have an order."""
+    kind = getattr(series, "dtype", None)
+    if hasattr(series, "cat") and hasattr(kind, "categories") and hasattr(series.cat, "codes"):  # pandas
+        return series.cat.categories, np.asarray(series.cat.codes).tolist(), bool(series.cat.ordered)
+    if type(kind).__name__ == "Enum" and hasattr(series, "to_physical"):  # polars
+        return kind.categories.to_list(), series.to_physical().to_list(), True
+    if hasattr(series, "unify_dictionaries") and hasattr(series.type, "ordered"):  # pyarrow
+        whole = series.unify_dictionaries().combine_chunks()
+        return whole.dictionary.to_pylist(), whole.indices.to_pylist(), bool(series.type.ordered)
+    return None
+
+
+def _from_objects(name: str, values: list[Any], first: bool) -> Raw:
     """A column of Python objects: numbers, if all are, or else their texts."""
-    kept = [None if value is None or value != value or _is_na(value) else value for value in values]
+    kept = [None if value is None or _is_na(value) or value != value else value for value in values]
     seen = [value for value in kept if value is not None]
     if seen and all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in seen):
         return Raw(name, numbers=np.array([np.nan if v is None else float(v) for v in kept]), first=first)
     if seen and all(hasattr(value, "isoformat") for value in seen):
         stamps = np.array([np.datetime64("NaT") if v is None else np.datetime64(v) for v in kept])
-        return _from_series(name, stamps.astype("datetime64[us]"), words, first)
-    cells = ["" if value is None else str(value).strip() for value in kept]
-    return Raw(name, cells=[None if cell.lower() in MISSING | words else cell for cell in cells], first=first)
+        return _from_series(name, stamps.astype("datetime64[us]"), first)
+    return Raw(name, cells=[None if value is None else str(value).strip() for value in kept], first=first)
 
 
 def _is_na(value: Any) -> bool:

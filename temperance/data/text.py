@@ -29,7 +29,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)", re.IGNORECASE | re.ASCII)
 _MONEY = r"(?:[$€£¥₹]|EUR|USD|GBP|CHF)"
 _MARKED = re.compile(rf"([+-]?)\s?{_MONEY}?\s?([+-]?[\d.,'\u2019\u00a0\u202f ]*\d\.?)\s?(?:{_MONEY}|%)?", re.ASCII)
-_WITH_UNIT = re.compile(r"([+-]?[\d.,]*\d)\s?([^\W\d_][^\s\d]{0,7})")
+_WITH_UNIT = re.compile(r"([+-]?[\d.,]*\d)\s?([^\W\d_°‰][^\s\d]{0,7}|[°‰][^\s\d]{0,7})")
 _SPACED = re.compile(r'"((?:[^"]|"")*)"|(\S+)')
 _MARKS = " \u00a0\u202f'\u2019"  # between groups of three digits, besides the point and the comma
 _GROUPS = re.compile(rf"[+-]?\d{{1,3}}([{_MARKS}]\d{{3}})+([.,]\d*)?", re.ASCII)
@@ -132,6 +132,28 @@ def find_delimiter(lines: Sequence[str]) -> str:
         return " "
     first = {mark: found[0] for mark, found in sizes.items() if found and found[0] > 1}
     return max(first, key=lambda mark: first[mark]) if first else ","
+
+
+def titles(lines: Sequence[str], delimiter: str = "") -> int:
+    """How many of the first lines stand above the table: comments, and titles in a single cell."""
+    for count in range(min(LOOK, len(lines) - 2)):
+        below = lines[count : count + LOOK]
+        mark = delimiter or find_delimiter(below)
+        cells = [split_line(line, mark) for line in below]
+        if not below[0].startswith(("# ", "##")) and not _is_title(cells, below[0].startswith("#")):
+            return count if _is_even([len(row) for row in cells[:5]]) else 0
+    return 0
+
+
+def _is_title(cells: Sequence[Sequence[str]], comment: bool) -> bool:
+    """Whether the first of these rows is no row of the table: it holds one word, and the table has several columns."""
+    filled, width = [cell for cell in cells[0] if cell], len(cells[-1])
+    if comment and len(cells[0]) != width:
+        return True
+    if len(filled) != 1 or Dialect(",").number(filled[0]) is not None:
+        return False
+    named = all(Dialect(",").number(cell) is None for cell in cells[1])  # or the header lacks a name for row names
+    return len(cells[0]) != width - 1 or named
 
 
 def _is_even(sizes: Sequence[int]) -> bool:

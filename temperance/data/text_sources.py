@@ -24,6 +24,7 @@ _LOOK = 200  # rows that are looked at to find the column of texts
 _HEAD = 1 << 16  # bytes that are looked at to find the encoding
 _PROSE = 4  # words of a cell that looks like text
 _NONE = "\x1f"  # a delimiter that no text has
+_SUFFIXES = ((".txt",), (".md", ".html", ".htm"))  # of a folder's files: the first of these that there are
 
 
 class Texts(NamedTuple):
@@ -73,6 +74,13 @@ def _as_numbers(cells: list[Any]) -> list[Any]:
     return cells if None in numbers or all(number != number for number in numbers) else numbers
 
 
+def has_text(source: Any) -> bool:
+    """Whether a frame has a column of texts."""
+    if not (hasattr(source, "columns") and hasattr(source, "dtypes")):
+        return False
+    return any(_is_text(cells) for cells in _frame(source).sample.values())
+
+
 def looks_like_texts(path: Path) -> bool:
     """Whether a file or folder holds texts, and not counts of words; what holds neither is refused."""
     if path.is_dir():
@@ -117,10 +125,14 @@ def _kind(path: Path) -> str:
 
 
 def _folder(path: Path) -> Texts:
-    files = sorted(file for file in path.rglob("*.txt") if file.is_file())
-    if not files:
-        raise InvalidData(f"the folder {str(path)!r} has no .txt files")
-    return Texts(map(_whole, files), (f"{len(files):,} .txt files of {path.name}, in the order of their names",))
+    for suffixes in _SUFFIXES:
+        files = sorted(file for file in path.rglob("*") if file.suffix.lower() in suffixes and file.is_file())
+        if files:
+            kinds = " and ".join(dict.fromkeys(file.suffix.lower() for file in files))
+            return Texts(
+                map(_whole, files), (f"{len(files):,} {kinds} files of {path.name}, in the order of their names",)
+            )
+    raise InvalidData(f"the folder {str(path)!r} has no .txt files, and no .md or .html either")
 
 
 def _whole(path: Path) -> str:
@@ -170,6 +182,8 @@ def _is_text(cells: Sequence[Any]) -> bool:
 
 
 def _is_number(cell: Any) -> bool:
+    if isinstance(cell, list | dict):
+        return False
     return not isinstance(cell, str) or Dialect(",").number(cell) is not None
 
 
@@ -228,19 +242,19 @@ def _delimited(path: Path, kind: str) -> Columns:
 
 
 def _json(path: Path) -> Columns:
-    """A line a record (or a text), or a list of records."""
+    """A line a record (or a text), or a list of records; fields inside fields are columns such as "content.body"."""
 
     def records() -> Iterator[Any]:
         with _lines(path) as file:
             number = 1
             try:
-                first = next((line for line in file if line.strip()), "")
-                if first.lstrip().startswith("["):
-                    yield from json.loads(first + file.read())
+                first, second = (next((line for line in file if line.strip()), "") for _ in range(2))
+                if first and not (second and _is_json(first)):
+                    yield from map(_flat, _records_of(json.loads("".join([first, second, *file]))))
                     return
-                for number, line in enumerate(itertools.chain([first], file), 1):  # noqa: B007
+                for number, line in enumerate(itertools.chain([first, second], file), 1):  # noqa: B007
                     if line.strip():
-                        yield json.loads(line)
+                        yield _flat(json.loads(line))
             except json.JSONDecodeError as error:
                 raise DamagedFile(f"record {number} of {path.name} is damaged or no JSON: {error.msg}") from error
 
@@ -252,6 +266,33 @@ def _json(path: Path) -> Columns:
     names = dict.fromkeys(name for record in sample for name in record)
     cells = {name: [record.get(name) for record in sample] for name in names}
     return Columns(path.name, cells, lambda column: (record.get(column) for record in records()))
+
+
+def _records_of(value: Any) -> list[Any]:
+    """The records of a list, or of an object that holds one list of records among other things."""
+    if not isinstance(value, dict):
+        return value if isinstance(value, list) else [value]
+    lists = [each for each in value.values() if isinstance(each, list) and each and isinstance(each[0], dict)]
+    return lists[0] if len(lists) == 1 else [value]
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except json.JSONDecodeError:
+        return False
+    return True
+
+
+def _flat(record: Any) -> Any:
+    """A record with fields inside fields as one with names such as "content.body"."""
+    if not isinstance(record, dict) or not any(isinstance(value, dict) for value in record.values()):
+        return record
+    found: dict[str, Any] = {}
+    for name, value in record.items():
+        inner = _flat(value)
+        found |= {f"{name}.{key}": each for key, each in inner.items()} if isinstance(inner, dict) else {name: value}
+    return found
 
 
 def _parquet(path: Path) -> Columns:

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import InvalidData, InvalidParameter
+from .cleaning import Cleaner
 from .corpus import Corpus, as_corpus, make_corpus
 from .phrases import find_phrases, merge_phrases
-from .stop_words import stop_words_of
+from .stop_words import is_english, stop_words_of
 from .text_sources import open_texts
 from .tokenise import LETTER, NUMBER, STOP, Dictionary, Sequences, Tokeniser, number_tokens
 
 _FEW = 20  # below this many documents no word is rare or frequent
 _PHRASE = 10  # occurrences of a phrase
+_SURE, _LEAST_STOPPED = 500, 0.1  # tokens from which, and share of stop words up to which, the language is doubted
+_COPIES = 0.01  # share of copies from which they are told
+
+
+class Report(NamedTuple):
+    """What there is to say besides the numbers of words."""
+
+    source: tuple[str, ...]
+    words: tuple[str, ...]
+    copies: tuple[str, ...]
 
 
 def read_texts(
@@ -52,8 +63,8 @@ def read_texts(
         raise InvalidParameter(f"phrases must be True, False or a number of occurrences from 2, got {phrases!r}")
     dictionary = Dictionary(stop_words_of(language, stop_words), language, numbers, stem)
     opened = open_texts(source, column)
-    removed = np.zeros(4, dtype=np.int64)
-    pieces: Iterable[Sequences] = _watched(number_tokens(opened.texts, dictionary), removed)
+    removed, cleaner = np.zeros(4, dtype=np.int64), Cleaner()
+    pieces: Iterable[Sequences] = _watched(number_tokens(opened.texts, dictionary, cleaner), removed)
     pairs: dict[tuple[int, int], int] = {}
     if least:
         pieces = list(pieces)
@@ -61,7 +72,9 @@ def read_texts(
         pairs = {(a, b): dictionary.add(f"{dictionary.words[a]}_{dictionary.words[b]}") for a, b in found}
         pieces = (Sequences(*merge_phrases(*piece, pairs, width)) for piece in pieces)
     counted = [count_tokens(piece, len(dictionary.words)) for piece in pieces]
-    return _finished(counted, dictionary, pairs, limits, removed, (*opened.notes, language or ""))
+    told = (*cleaner.report(), *(_of_another_language(removed) if stop_words is None and is_english(language) else ()))
+    report = Report(opened.notes, told, tuple(_copies(counted, len(dictionary.words))))
+    return _finished(counted, dictionary, pairs, limits, removed, language, report)
 
 
 def count_texts(texts: Iterable[Any], vocabulary: Sequence[str], tokeniser: Tokeniser | None = None) -> Corpus:
@@ -114,7 +127,8 @@ def _finished(
     pairs: dict[tuple[int, int], int],
     limits: tuple[int | None, float | None],
     removed: np.ndarray,
-    notes: tuple[str, ...],
+    language: str | None,
+    told: Report,
 ) -> Corpus:
     """The pieces as one corpus over the words that are neither rare nor frequent, in alphabetical order."""
     words, n = dictionary.words, sum(len(piece) for piece in pieces)
@@ -132,12 +146,12 @@ def _finished(
     if not len(kept):
         raise InvalidData(_why_nothing(n, removed, int(rare.sum()), int(frequent.sum()), least, most))
     order = kept[np.argsort(np.array([words[number] for number in kept], dtype=object), kind="stable")]
-    *notes_of_source, language = notes
     report = (
-        *notes_of_source,
-        f"{n:,} documents, {int(removed.sum()):,} tokens; kept: {int(total[kept].sum()):,} tokens of "
+        *told.source,
+        f"{n:,} document{'s' * (n > 1)}, {int(removed.sum()):,} tokens; kept: {int(total[kept].sum()):,} tokens of "
         f"{len(kept):,} different words",
         *_left_out(removed, language),
+        *told.words,
         *(
             [f"phrases: {len(pairs):,} pairs of words, such as {_some(words, total, list(pairs.values()))}"]
             * bool(pairs)
@@ -149,14 +163,38 @@ def _finished(
     parts = {number for pair in pairs for number in pair}
     chosen = [number in parts or bool(keep) for number, keep in enumerate(met & ~rare & ~frequent)]
     forms = None if dictionary.stem is None else dictionary.forms(chosen)
-    tokeniser = Tokeniser(language or None, phrases, forms)
+    tokeniser = Tokeniser(language, phrases, forms)
     corpus = _joined(pieces, order, vocabulary=tuple(words[number] for number in order), tokeniser=tokeniser)
     verb = "document is" if corpus.n_empty == 1 else "documents are"
     empty = (f"{corpus.n_empty:,} {verb} empty: no word of theirs is kept",) if corpus.n_empty else ()
-    return dataclasses.replace(corpus, report=(*report, *empty))
+    return dataclasses.replace(corpus, report=(*report, *empty, *told.copies))
 
 
-def _left_out(removed: np.ndarray, language: str) -> Iterator[str]:
+def _of_another_language(removed: np.ndarray) -> Iterator[str]:
+    """Of the tokens of English texts some 40% are stop words."""
+    share = removed[-STOP] / max(int(removed.sum()), 1)
+    if removed.sum() >= _SURE and share < _LEAST_STOPPED:
+        yield (
+            f"only {share:.0%} of all tokens are English stop words: if the texts are in another language, name it "
+            "(language=… or --language)"
+        )
+
+
+def _copies(pieces: Sequence[Corpus], n_words: int) -> Iterator[str]:
+    """How many documents have the same words, as often, as one before them, if many do."""
+    marks = np.random.default_rng(0).integers(1, 2**63, max(n_words, 1), dtype=np.uint64)
+    sums = []
+    for piece in pieces:
+        added = np.cumsum(marks[piece.words] * piece.counts.astype(np.uint64), dtype=np.uint64)
+        sums.append(np.diff(np.concatenate([np.zeros(1, np.uint64), added])[piece.starts])[piece.entries > 0])
+    filled = np.concatenate(sums) if sums else np.zeros(0, np.uint64)
+    copies = len(filled) - len(np.unique(filled))
+    if copies > _COPIES * len(filled):
+        has = "has" if copies == 1 else "have"
+        yield f"{copies:,} document{'s' * (copies > 1)} {has} the same words, as often, as one before"
+
+
+def _left_out(removed: np.ndarray, language: str | None) -> Iterator[str]:
     kinds = ((STOP, f"stop words ({language})" if language else "stop words"), (NUMBER, "numbers"))
     for kind, name in (*kinds, (LETTER, "single letters")):
         if removed[-kind]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InvalidData
+from .cleaning import Cleaner
 from .phrases import merge_phrases
 from .stop_words import IsStopWord, is_english
 
@@ -32,12 +33,14 @@ class Sequences(NamedTuple):
     tokens: np.ndarray  # (tokens,) int32
 
 
-def split_words(text: str) -> list[str]:
+def split_words(text: str, cleaner: Cleaner | None = None) -> list[str]:
     """The words of a text in lower case: runs of letters, marks and digits; apostrophes only within."""
+    cleaner = Cleaner() if cleaner is None else cleaner
+    text = cleaner.clean(text)
     if text.isascii():
         return _ASCII.findall(text.lower())
     text = unicodedata.normalize("NFC", text.lower()).replace("\u2019", "'").replace("\u00ad", "")
-    return _unicode_words(bool(_BEYOND.search(text))).findall(text)
+    return cleaner.split(_unicode_words(bool(_BEYOND.search(text))).findall(text), text)
 
 
 @functools.cache
@@ -52,14 +55,17 @@ def _unicode_words(beyond: bool) -> re.Pattern[str]:
     return re.compile(rf"{run}(?:'{run})*+")
 
 
-def number_tokens(texts: Iterable[Any], numbers: dict[str, int]) -> Iterator[Sequences]:
+def number_tokens(texts: Iterable[Any], numbers: dict[str, int], cleaner: Cleaner | None = None) -> Iterator[Sequences]:
     """The tokens of texts by their numbers, in pieces of about four million characters; None and NaN are empty."""
     tokens: list[str] = []
     lengths: list[int] = []
     size = 0
+    cleaner = Cleaner() if cleaner is None else cleaner
     for place, text in enumerate(texts):
         if isinstance(text, str):
-            words = split_words(text)
+            words = split_words(text, cleaner)
+        elif isinstance(text, list | tuple) and all(isinstance(word, str) for word in text):
+            words = [word.strip().lower() for word in text if word.strip()]
         elif is_missing(text):
             words = []
         else:

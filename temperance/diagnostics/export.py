@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._arguments import whole
 from ..errors import InvalidParameter, UnsupportedMethod
 from ..families import Point
 from ..inference.monte_carlo.draws import Draws
@@ -50,8 +51,7 @@ def _independent(fit: Fit, draws: int) -> Draws:
     """Draws from a posterior that is families."""
     if not isinstance(fit.state, Posterior) or any(isinstance(block, Point) for block in fit.state.blocks.values()):
         raise UnsupportedMethod(f"{fit.method.name} gives points, of which there are no draws; use tp.VB or tp.Gibbs")
-    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < _CHAINS:
-        raise InvalidParameter(f"draws must be a whole number of at least {_CHAINS}, got {draws!r}")
+    whole(_CHAINS)("draws", draws)
     keys = jax.random.split(jax.random.key(0), (_CHAINS, int(draws) // _CHAINS))
     return Draws(_drawn(keys, fit.state))
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .._arguments import SHARE
+from ..data.schema import nothing_used
 from ..data.tables import Table, read_table
 from ..errors import InvalidData, InvalidParameter, NumericalFailure, UnsupportedMethod
 from ..models import Posterior
@@ -314,8 +316,7 @@ def _solve(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
 def _limits(estimate: np.ndarray, error: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
     from scipy.stats import norm
 
-    if not 0 < level < 1:
-        raise InvalidParameter(f"level must be between 0 and 1, got {level!r}")
+    SHARE("level", level)
     reach = norm.ppf((1.0 + level) / 2.0) * error
     return estimate - reach, estimate + reach
 
@@ -342,7 +343,7 @@ def _as_table(values: Any, name: str, n: int) -> Table:
     if len(table) != n:
         raise InvalidData(f"{name} must have one row for each of the {n} rows that were fitted, got {len(table)}")
     if not table.columns:
-        raise InvalidData(f"{name} has no column that can be used: {table.schema.left_out[0]}")
+        raise InvalidData(nothing_used(name, table.schema.left_out[0]))
     return table
 
 

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
+from sklearn.utils.validation import validate_data
 
 import temperance as tp
 
 from ..models import Model
 from ._inference import as_seed, steps_of, warn_if_cut_short
+
+
+class TakesGaps(BaseEstimator):
+    """An estimator for which NaN is an entry that was not seen."""
+
+    def _rows(self, X: Any, reset: bool = False) -> np.ndarray:
+        return validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan",
+                             ensure_min_samples=2 if reset else 1)  # fmt: skip
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
 
 class Estimator(BaseEstimator):

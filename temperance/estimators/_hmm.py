@@ -50,7 +50,7 @@ class HiddenMarkov(Estimator):
 
     startprob_: np.ndarray
     transmat_: np.ndarray
-    n_features: int
+    n_features: Any
     _all: str  # the letters of all parameters
 
     @abstractmethod

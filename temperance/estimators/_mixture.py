@@ -6,22 +6,24 @@ from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.base import DensityMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import temperance as tp
 
+from .._arguments import whole
 from ..data import as_weights, distinct_rows
-from ..errors import InvalidData, InvalidParameter
+from ..errors import InvalidData
 from ..models import Mixture
 from ..models._answers import Enumerable
+from ._base import TakesGaps
 from ._inference import as_method, as_seed, steps_of, warn_if_cut_short
 
 EXPECTING = (tp.VB, tp.EM, tp.Annealed, tp.VT, tp.LVT)  # methods that work with expected labels
 
 
-class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
+class MixtureEstimator(DensityMixin, TakesGaps, ABC):
     """Subclasses say what model their arguments stand for (`_model`) and what to show of a fit (`_show`)."""
 
     # The arguments that all subclasses have.
@@ -68,8 +70,7 @@ class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
     def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """New rows from the predictive distribution with their components, in the order of these."""
         check_is_fitted(self)
-        if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer) or n_samples < 1:
-            raise InvalidParameter(f"n_samples must be a whole number of at least 1, got {n_samples!r}")
+        whole(1)("n_samples", n_samples)
         rng = check_random_state(self.random_state)
         rows = np.asarray(self.fit_.sample(int(rng.randint(2**31 - 1)), n_samples))
         levels = np.cumsum(self.fit_.responsibilities(rows), axis=1)
@@ -144,11 +145,6 @@ class MixtureEstimator(DensityMixin, BaseEstimator, ABC):
         for name, value in vars(self).items():  # what came in single precision goes out so
             if name.endswith("_") and isinstance(value, np.ndarray) and value.dtype == np.float64:
                 setattr(self, name, value.astype(self._given))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 class BatchedMixture(MixtureEstimator):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import temperance as tp
 
+from .._arguments import whole
 from ..data import as_weights
 from ..data.schema import Schema
-from ..errors import InvalidData, InvalidParameter
+from ..errors import InvalidData
 from ..models import Mixture
 from ._mixture import EXPECTING, BatchedMixture
 
 
+@dataclass(eq=False, repr=False)
 class ClassMixture(BatchedMixture):
     """Latent classes of a table: `fit` takes a pandas or polars frame, a dictionary of columns, a path, or numbers.
 
@@ -28,37 +31,24 @@ class ClassMixture(BatchedMixture):
     `schema_` says what each column is, `weights_` and `profiles_` what the classes are like; gaps are integrated out.
     """
 
-    schema_: Schema
-    n_features_in_: int
+    schema_: Schema = field(init=False)
+    n_features_in_: int = field(init=False)
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        kinds: Mapping[str, str] | None = None,
-        covariance: str = "diag",
-        concentration: float = 1.0,
-        inference: Any = "vb",
-        n_init: int = 1,
-        max_iter: int = 1000,
-        tol: float = 1e-3,
-        random_state: Any = None,
-    ):
-        self.n_components = n_components
-        self.kinds = kinds
-        self.covariance = covariance
-        self.concentration = concentration
-        self.inference = inference
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    kinds: Mapping[str, str] | None = None
+    covariance: str = "diag"
+    concentration: float = 1.0
+    inference: Any = "vb"
+    n_init: int = 1
+    max_iter: int = 1000
+    tol: float = 1e-3
+    random_state: Any = None
 
     def sample(self, n_samples: int = 1) -> Any:
         """New rows from the predictive distribution, as a dictionary of columns, with their most probable classes."""
         check_is_fitted(self)
-        if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer) or n_samples < 1:
-            raise InvalidParameter(f"n_samples must be a whole number of at least 1, got {n_samples!r}")
+        whole(1)("n_samples", n_samples)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         columns = self.fit_.sample(seed, n_samples)
         return columns, self.fit_.responsibilities(columns).argmax(axis=1)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 import temperance as tp
 
+from .._arguments import check_choice
 from ..errors import InvalidParameter, UnsupportedMethod
-from ._base import Estimator
+from ._base import Estimator, TakesGaps
 from ._inference import as_method
-from .gaussian import choice
 
 
-class _Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
+class _Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesGaps, Estimator):
     """Rows as a few scores, mixed linearly, in noise. NaN is an entry that was not seen."""
 
     inference: Any
@@ -40,12 +40,6 @@ class _Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         self.mean_ = loadings[:, -1]
         return loadings[:, :-1].T, np.broadcast_to(1.0 / precision, self.mean_.shape)
 
-    def _rows(self, X: Any, reset: bool = False) -> np.ndarray:
-        least = 2 if reset else 1
-        return validate_data(
-            self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=least
-        )
-
     def get_covariance(self) -> np.ndarray:
         """The covariance of a row: what the components explain, and the noise."""
         raise NotImplementedError
@@ -65,12 +59,8 @@ class _Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
-
+@dataclass(eq=False, repr=False)
 class FactorAnalysis(_Factors):
     """scikit-learn's `FactorAnalysis`: by default (`inference="em"`) the parameters of highest likelihood.
 
@@ -78,36 +68,23 @@ class FactorAnalysis(_Factors):
     `copy`, `noise_variance_init`, `svd_method` and `iterated_power` are accepted and have no effect.
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        tol: float = 1e-2,
-        copy: bool = True,
-        max_iter: int = 1000,
-        noise_variance_init: Any = None,
-        svd_method: str = "randomized",
-        iterated_power: int = 3,
-        rotation: str | None = None,
-        random_state: Any = 0,
-        inference: Any = "em",
-    ):
-        self.n_components = n_components
-        self.tol = tol
-        self.copy = copy
-        self.max_iter = max_iter
-        self.noise_variance_init = noise_variance_init
-        self.svd_method = svd_method
-        self.iterated_power = iterated_power
-        self.rotation = rotation
-        self.random_state = random_state
-        self.inference = inference
+    n_components: int | None = None
+    _: KW_ONLY
+    tol: float = 1e-2
+    copy: bool = True
+    max_iter: int = 1000
+    noise_variance_init: Any = None
+    svd_method: str = "randomized"
+    iterated_power: int = 3
+    rotation: str | None = None
+    random_state: Any = 0
+    inference: Any = "em"
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the loadings, in scikit-learn's coordinates: WΨ⁻¹Wᵀ is diagonal and descends, unless rotated."""
         X = self._rows(X, reset=True)
         if self.rotation is not None:
-            choice("rotation", self.rotation, {"varimax": True, "quartimax": True})
+            check_choice("rotation", self.rotation, {"varimax": True, "quartimax": True})
         size = X.shape[1] if self.n_components is None else self.n_components
         # scikit-learn's tol is a gain of the log likelihood of all rows.
         loadings, noise = self._factorise(X, size, "diagonal", 1e-3 * self.tol / len(X))
@@ -132,6 +109,7 @@ class FactorAnalysis(_Factors):
         return self.components_.T @ self.components_ + np.diag(self.noise_variance_)
 
 
+@dataclass(eq=False, repr=False)
 class PCA(_Factors):
     """scikit-learn's `PCA` as a model with a posterior: probabilistic principal components by variational Bayes.
 
@@ -141,32 +119,18 @@ class PCA(_Factors):
     decompositions is accepted and has no effect.
     """
 
-    def __init__(
-        self,
-        n_components: int | float | str | None = None,
-        *,
-        copy: bool = True,
-        whiten: bool = False,
-        svd_solver: str = "auto",
-        tol: float = 0.0,
-        iterated_power: Any = "auto",
-        n_oversamples: int = 10,
-        power_iteration_normalizer: str = "auto",
-        random_state: Any = None,
-        inference: Any = "vb",
-        max_iter: int = 1000,
-    ):
-        self.n_components = n_components
-        self.copy = copy
-        self.whiten = whiten
-        self.svd_solver = svd_solver
-        self.tol = tol
-        self.iterated_power = iterated_power
-        self.n_oversamples = n_oversamples
-        self.power_iteration_normalizer = power_iteration_normalizer
-        self.random_state = random_state
-        self.inference = inference
-        self.max_iter = max_iter
+    n_components: int | float | str | None = None
+    _: KW_ONLY
+    copy: bool = True
+    whiten: bool = False
+    svd_solver: str = "auto"
+    tol: float = 0.0
+    iterated_power: Any = "auto"
+    n_oversamples: int = 10
+    power_iteration_normalizer: str = "auto"
+    random_state: Any = None
+    inference: Any = "vb"
+    max_iter: int = 1000
 
     def fit(self, X: Any, y: Any = None) -> Self:
         X = self._rows(X, reset=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import temperance as tp
 
+from .._arguments import NOT_NEGATIVE, check_choice, whole
 from ..errors import InvalidData, InvalidParameter, UnsupportedMethod
 from ..models import Mixture
 from ..models.mixture.gaussian import TiedMixture, TiedProcessMixture
@@ -17,6 +19,7 @@ FORMS = {"full": "gaussian", "tied": "gaussian", "diag": "diagonal", "spherical"
 _STARTS = {"kmeans": "kmeans++", "k-means++": "kmeans++", "random": "random", "random_from_data": "kmeans++"}
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BayesianGaussianMixture(BatchedMixture):
     """A Gaussian mixture with scikit-learn's arguments, priors and attributes.
 
@@ -27,55 +30,32 @@ class BayesianGaussianMixture(BatchedMixture):
     component, which makes every iteration scikit-learn's.
     """
 
-    def __init__(
-        self,
-        *,
-        n_components: int = 1,
-        covariance_type: str = "full",
-        tol: float = 1e-3,
-        reg_covar: float = 1e-6,
-        max_iter: int = 100,
-        n_init: int = 1,
-        init_params: str = "kmeans",
-        weight_concentration_prior_type: str = "dirichlet_process",
-        weight_concentration_prior: float | None = None,
-        mean_precision_prior: float | None = None,
-        mean_prior: Any = None,
-        degrees_of_freedom_prior: float | None = None,
-        covariance_prior: Any = None,
-        random_state: Any = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        verbose_interval: int = 10,
-        inference: Any = "vb",
-    ):
-        self.n_components = n_components
-        self.covariance_type = covariance_type
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.init_params = init_params
-        self.weight_concentration_prior_type = weight_concentration_prior_type
-        self.weight_concentration_prior = weight_concentration_prior
-        self.mean_precision_prior = mean_precision_prior
-        self.mean_prior = mean_prior
-        self.degrees_of_freedom_prior = degrees_of_freedom_prior
-        self.covariance_prior = covariance_prior
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.verbose_interval = verbose_interval
-        self.inference = inference
+    n_components: int = 1
+    covariance_type: str = "full"
+    tol: float = 1e-3
+    reg_covar: float = 1e-6
+    max_iter: int = 100
+    n_init: int = 1
+    init_params: str = "kmeans"
+    weight_concentration_prior_type: str = "dirichlet_process"
+    weight_concentration_prior: float | None = None
+    mean_precision_prior: float | None = None
+    mean_prior: Any = None
+    degrees_of_freedom_prior: float | None = None
+    covariance_prior: Any = None
+    random_state: Any = None
+    warm_start: bool = False
+    verbose: int = 0
+    verbose_interval: int = 10
+    inference: Any = "vb"
 
     def _init(self) -> Any:
-        return choice("init_params", self.init_params, _STARTS)
+        return check_choice("init_params", self.init_params, _STARTS)
 
     def _model(self, x: np.ndarray, weights: np.ndarray | None, init: Any) -> Mixture:
-        if not isinstance(self.n_components, int | np.integer) or self.n_components < 1:
-            raise InvalidParameter(f"n_components must be a whole number of at least 1, got {self.n_components!r}")
-        form = choice("covariance_type", self.covariance_type, FORMS)
-        sticks = choice(
+        whole(1)("n_components", self.n_components)
+        form = check_choice("covariance_type", self.covariance_type, FORMS)
+        sticks = check_choice(
             "weight_concentration_prior_type",
             self.weight_concentration_prior_type,
             {"dirichlet_process": True, "dirichlet_distribution": False},
@@ -118,8 +98,7 @@ class BayesianGaussianMixture(BatchedMixture):
             raise InvalidParameter(
                 f"The parameter 'degrees_of_freedom_prior' should be greater than {d - 1}, but got {dof:.3f}."
             )
-        if isinstance(self.reg_covar, bool) or not 0 <= self.reg_covar < np.inf:
-            raise InvalidParameter(f"reg_covar must be a finite number of at least 0, got {self.reg_covar!r}")
+        NOT_NEGATIVE("reg_covar", self.reg_covar)
         self.mean_precision_prior_, self.mean_prior_ = count, mean
         self.degrees_of_freedom_prior_, self.covariance_prior_ = dof, spread
         spread = spread + self.reg_covar * form
@@ -185,10 +164,3 @@ def _moments(x: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.
     if seen.all():
         return mean, (away.T * w) @ away / divisor[0]
     return mean, np.diag((w @ np.square(away)) / divisor)
-
-
-def choice(name: str, value: Any, options: dict[str, Any]) -> Any:
-    if not isinstance(value, str) or value not in options:
-        accepted = ", ".join(repr(option) for option in options)
-        raise InvalidParameter(f"{name} must be one of {accepted}, got {value!r}")
-    return options[value]

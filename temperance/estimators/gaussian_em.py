@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,18 +13,20 @@ from sklearn.utils.validation import check_is_fitted
 
 import temperance as tp
 
+from .._arguments import NOT_NEGATIVE, check_choice, whole
 from ..errors import InvalidData, InvalidParameter, NumericalFailure
 from ..models import Mixture
 from ..models.mixture.gaussian import TiedMixture
 from ..models.mixture.starts import Start
 from ._inference import as_seed
 from ._mixture import MixtureEstimator
-from .gaussian import FORMS, choice
+from .gaussian import FORMS
 
 _STARTS = ("kmeans", "k-means++", "random", "random_from_data")
 _FINER = 1e-2  # scikit-learn's tol is a gain of the log likelihood a row, ours relative to all of it
 
 
+@dataclass(eq=False, repr=False)
 class GaussianMixture(MixtureEstimator):
     """scikit-learn's `GaussianMixture`: the parameters of highest likelihood, from the same starts.
 
@@ -35,38 +38,21 @@ class GaussianMixture(MixtureEstimator):
 
     inference = "em"
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        covariance_type: str = "full",
-        tol: float = 1e-3,
-        reg_covar: float = 1e-6,
-        max_iter: int = 100,
-        n_init: int = 1,
-        init_params: str = "kmeans",
-        weights_init: Any = None,
-        means_init: Any = None,
-        precisions_init: Any = None,
-        random_state: Any = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        verbose_interval: int = 10,
-    ):
-        self.n_components = n_components
-        self.covariance_type = covariance_type
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.init_params = init_params
-        self.weights_init = weights_init
-        self.means_init = means_init
-        self.precisions_init = precisions_init
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.verbose_interval = verbose_interval
+    n_components: int = 1
+    _: KW_ONLY
+    covariance_type: str = "full"
+    tol: float = 1e-3
+    reg_covar: float = 1e-6
+    max_iter: int = 100
+    n_init: int = 1
+    init_params: str = "kmeans"
+    weights_init: Any = None
+    means_init: Any = None
+    precisions_init: Any = None
+    random_state: Any = None
+    warm_start: bool = False
+    verbose: int = 0
+    verbose_interval: int = 10
 
     def aic(self, X: Any) -> float:
         """Akaike's information criterion: the lower the better."""
@@ -160,11 +146,9 @@ class GaussianMixture(MixtureEstimator):
 
     def _model(self, x: np.ndarray, weights: np.ndarray | None, init: Any) -> Mixture:
         for name in ("n_components", "n_init"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise InvalidParameter(f"{name} must be a whole number of at least 1, got {value!r}")
-        choice("init_params", self.init_params, {name: name for name in _STARTS})
-        form = choice("covariance_type", self.covariance_type, FORMS)
+            whole(1)(name, getattr(self, name))
+        check_choice("init_params", self.init_params, {name: name for name in _STARTS})
+        form = check_choice("covariance_type", self.covariance_type, FORMS)
         missing = "marginalise" if np.isnan(x).any() else None
         if missing and self.covariance_type == "tied":
             raise InvalidData('covariance_type="tied" takes no missing values; "full" does')
@@ -174,8 +158,7 @@ class GaussianMixture(MixtureEstimator):
 
     def _prior(self, x: np.ndarray, total: float) -> tp.Family:
         """Nothing is known but that covariances are not singular: with these dof a mode is the maximum likelihood."""
-        if isinstance(self.reg_covar, bool) or not 0 <= self.reg_covar < np.inf:
-            raise InvalidParameter(f"reg_covar must be a finite number of at least 0, got {self.reg_covar!r}")
+        NOT_NEGATIVE("reg_covar", self.reg_covar)
         d = x.shape[1]
         spread = np.nanvar(x, axis=0).mean()
         least = 1e-12 * (spread if spread > 0 else 1.0)  # where there is no reg_covar, for the prior to be proper

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import jax.numpy as jnp
@@ -12,16 +13,17 @@ from sklearn.utils import check_random_state
 
 import temperance as tp
 
+from .._arguments import check_choice
 from ..errors import InvalidData, InvalidParameter
 from ..families import Point
 from ..families.normal_wishart import MeanAndPrecision
 from ._hmm import HiddenMarkov
-from .gaussian import choice
 
 _FORMS = {"full": "gaussian", "diag": "diagonal", "spherical": "spherical"}
 _NOTHING = 1e-12  # a pseudo-count that says nothing
 
 
+@dataclass(eq=False, repr=False)
 class GaussianHMM(HiddenMarkov):
     """hmmlearn's `GaussianHMM`: means and covariances ("full", "diag" or "spherical") of the states.
 
@@ -31,47 +33,26 @@ class GaussianHMM(HiddenMarkov):
     """
 
     _all = "stmc"
-    means_: np.ndarray
+    means_: np.ndarray = field(init=False)
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        covariance_type: str = "diag",
-        min_covar: float = 1e-3,
-        startprob_prior: Any = 1.0,
-        transmat_prior: Any = 1.0,
-        means_prior: Any = 0,
-        means_weight: float = 0,
-        covars_prior: Any = 0.01,
-        covars_weight: float = 1,
-        algorithm: str = "viterbi",
-        random_state: Any = None,
-        n_iter: int = 10,
-        tol: float = 1e-2,
-        verbose: bool = False,
-        params: str = "stmc",
-        init_params: str = "stmc",
-        implementation: str = "log",
-        inference: Any = "em",
-    ):
-        self.n_components = n_components
-        self.covariance_type = covariance_type
-        self.min_covar = min_covar
-        self.startprob_prior = startprob_prior
-        self.transmat_prior = transmat_prior
-        self.means_prior = means_prior
-        self.means_weight = means_weight
-        self.covars_prior = covars_prior
-        self.covars_weight = covars_weight
-        self.algorithm = algorithm
-        self.random_state = random_state
-        self.n_iter = n_iter
-        self.tol = tol
-        self.verbose = verbose
-        self.params = params
-        self.init_params = init_params
-        self.implementation = implementation
-        self.inference = inference
+    n_components: int = 1
+    covariance_type: str = "diag"
+    min_covar: float = 1e-3
+    startprob_prior: Any = 1.0
+    transmat_prior: Any = 1.0
+    means_prior: Any = 0
+    means_weight: float = 0
+    covars_prior: Any = 0.01
+    covars_weight: float = 1
+    algorithm: str = "viterbi"
+    random_state: Any = None
+    n_iter: int = 10
+    tol: float = 1e-2
+    verbose: bool = False
+    params: str = "stmc"
+    init_params: str = "stmc"
+    implementation: str = "log"
+    inference: Any = "em"
 
     @property
     def covars_(self) -> np.ndarray:
@@ -82,7 +63,7 @@ class GaussianHMM(HiddenMarkov):
     def covars_(self, covars: Any) -> None:
         k, given = self.n_components, np.array(covars, dtype=float)
         d = np.asarray(self.means_).shape[1] if hasattr(self, "means_") else given.shape[-1]
-        choice("covariance_type", self.covariance_type, _FORMS | {"tied": "gaussian"})
+        check_choice("covariance_type", self.covariance_type, _FORMS | {"tied": "gaussian"})
         shapes = {"full": (k, d, d), "diag": (k, d), "spherical": (k,), "tied": (d, d)}
         if self.covariance_type == "tied" and given.shape == (d, d):
             matrices = np.broadcast_to(given, (k, d, d))
@@ -99,7 +80,7 @@ class GaussianHMM(HiddenMarkov):
         self._covars = matrices
 
     def _model(self, X: np.ndarray, points: bool) -> dict[str, Any]:
-        form = choice("covariance_type", self.covariance_type, _FORMS)
+        form = check_choice("covariance_type", self.covariance_type, _FORMS)
         if not points:
             return {"emission": form}
         d = X.shape[1]
@@ -121,7 +102,7 @@ class GaussianHMM(HiddenMarkov):
         return {"emission": form, "prior": tp.IsotropicNormalGamma(mean, count, dof, by_column.sum())}
 
     def _begin(self, X: np.ndarray) -> Any:
-        choice("covariance_type", self.covariance_type, _FORMS)
+        check_choice("covariance_type", self.covariance_type, _FORMS)
         if self._starts("m", "means_"):
             clusters = KMeans(self.n_components, n_init=10, random_state=self.random_state).fit(X)
             self.means_ = clusters.cluster_centers_
@@ -170,43 +151,51 @@ class GaussianHMM(HiddenMarkov):
         return k * d + spread[self.covariance_type]
 
 
-class CategoricalHMM(HiddenMarkov):
-    """hmmlearn's `CategoricalHMM`: one column of codes 0, 1, 2, … with probabilities in each state."""
+class _Categories(HiddenMarkov):
+    """Probabilities of a few values in each state."""
 
     _all = "ste"
+    _levels: int
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        startprob_prior: Any = 1.0,
-        transmat_prior: Any = 1.0,
-        *,
-        emissionprob_prior: Any = 1.0,
-        n_features: int | None = None,
-        algorithm: str = "viterbi",
-        random_state: Any = None,
-        n_iter: int = 10,
-        tol: float = 1e-2,
-        verbose: bool = False,
-        params: str = "ste",
-        init_params: str = "ste",
-        implementation: str = "log",
-        inference: Any = "em",
-    ):
-        self.n_components = n_components
-        self.startprob_prior = startprob_prior
-        self.transmat_prior = transmat_prior
-        self.emissionprob_prior = emissionprob_prior
-        self.n_features = n_features  # type: ignore[assignment]
-        self.algorithm = algorithm
-        self.random_state = random_state
-        self.n_iter = n_iter
-        self.tol = tol
-        self.verbose = verbose
-        self.params = params
-        self.init_params = init_params
-        self.implementation = implementation
-        self.inference = inference
+    def _begin(self, X: np.ndarray) -> Any:
+        if self._starts("e", "emissionprob_"):
+            # hmmlearn's generator has been asked for the two other parameters before, where they are its own.
+            drawn = check_random_state(self.random_state).rand(self.n_components, self._levels)
+            self.emissionprob_ = drawn / drawn.sum(axis=1, keepdims=True)
+        return np.asarray(self.emissionprob_, dtype=float)
+
+    def _show(self, emissions: Any) -> None:
+        if isinstance(emissions, Point):
+            found = np.asarray(emissions.mode())
+        else:
+            delta = np.asarray(getattr(emissions, "inner", emissions).concentration)
+            found = delta / delta.sum(axis=-1, keepdims=True)
+        self.emissionprob_ = found.reshape((self.n_components, -1))
+
+    def _n_emission_parameters(self) -> int:
+        k, levels = np.asarray(self.emissionprob_).shape
+        return k * (levels - 1)
+
+
+@dataclass(eq=False, repr=False)
+class CategoricalHMM(_Categories):
+    """hmmlearn's `CategoricalHMM`: one column of codes 0, 1, 2, … with probabilities in each state."""
+
+    n_components: int = 1
+    startprob_prior: Any = 1.0
+    transmat_prior: Any = 1.0
+    _: KW_ONLY
+    emissionprob_prior: Any = 1.0
+    n_features: int | None = None
+    algorithm: str = "viterbi"
+    random_state: Any = None
+    n_iter: int = 10
+    tol: float = 1e-2
+    verbose: bool = False
+    params: str = "ste"
+    init_params: str = "ste"
+    implementation: str = "log"
+    inference: Any = "em"
 
     def _steps(self, X: Any, lengths: Any, fitted: bool = False) -> tuple[np.ndarray, np.ndarray]:
         levels, self.n_features = self.n_features, 1
@@ -235,18 +224,7 @@ class CategoricalHMM(HiddenMarkov):
         return {"emission": emission, "prior": tp.Independent(tp.Dirichlet(prior[:, None]))}
 
     def _begin(self, X: np.ndarray) -> Any:
-        if self._starts("e", "emissionprob_"):
-            # hmmlearn's generator has been asked for the two other parameters before, where they are its own.
-            drawn = check_random_state(self.random_state).rand(self.n_components, self._levels)
-            self.emissionprob_ = drawn / drawn.sum(axis=1, keepdims=True)
-        return np.asarray(self.emissionprob_, dtype=float)[:, None]
-
-    def _show(self, emissions: Any) -> None:
-        if isinstance(emissions, Point):
-            self.emissionprob_ = np.asarray(emissions.mode())[:, 0]
-        else:
-            delta = np.asarray(emissions.inner.concentration)[:, 0]
-            self.emissionprob_ = delta / delta.sum(axis=-1, keepdims=True)
+        return super()._begin(X)[:, None]
 
     def _log_likelihood(self, X: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
@@ -256,43 +234,30 @@ class CategoricalHMM(HiddenMarkov):
         levels = np.cumsum(np.asarray(self.emissionprob_), axis=1)[states]
         return (rng.uniform(size=(len(states), 1)) * levels[:, -1:] > levels).sum(axis=1)[:, None]
 
-    def _n_emission_parameters(self) -> int:
-        k, levels = np.asarray(self.emissionprob_).shape
-        return k * (levels - 1)
 
-
-class MultinomialHMM(CategoricalHMM):
+@dataclass(eq=False, repr=False)
+class MultinomialHMM(_Categories):
     """hmmlearn's `MultinomialHMM`: rows of counts of several kinds, with the probabilities of the kinds in each state.
 
     `n_trials` is the total of every row, needed only by `sample` (by default that of the rows that were fitted).
     """
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        n_trials: Any = None,
-        startprob_prior: Any = 1.0,
-        transmat_prior: Any = 1.0,
-        algorithm: str = "viterbi",
-        random_state: Any = None,
-        n_iter: int = 10,
-        tol: float = 1e-2,
-        verbose: bool = False,
-        params: str = "ste",
-        init_params: str = "ste",
-        implementation: str = "log",
-        inference: Any = "em",
-    ):
-        super().__init__(
-            n_components, startprob_prior, transmat_prior, algorithm=algorithm, random_state=random_state,
-            n_iter=n_iter, tol=tol, verbose=verbose, params=params, init_params=init_params,
-            implementation=implementation, inference=inference,
-        )  # fmt: skip
-        del self.n_features, self.emissionprob_prior  # of codes
-        self.n_trials = n_trials
+    n_components: int = 1
+    n_trials: Any = None
+    startprob_prior: Any = 1.0
+    transmat_prior: Any = 1.0
+    algorithm: str = "viterbi"
+    random_state: Any = None
+    n_iter: int = 10
+    tol: float = 1e-2
+    verbose: bool = False
+    params: str = "ste"
+    init_params: str = "ste"
+    implementation: str = "log"
+    inference: Any = "em"
 
     def _steps(self, X: Any, lengths: Any, fitted: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        X, lengths = HiddenMarkov._steps(self, X, lengths, fitted)
+        X, lengths = super()._steps(X, lengths, fitted)
         if (X < 0).any() or (X % 1 != 0).any():
             raise InvalidData("X must be counts, whole numbers of at least 0")
         if self.n_trials is not None and (X.sum(axis=1) != self.n_trials).any():
@@ -302,20 +267,10 @@ class MultinomialHMM(CategoricalHMM):
     def fit(self, X: Any, lengths: Any = None) -> Self:
         rows, _ = self._steps(X, lengths)
         self._levels, self._totals = rows.shape[1], rows.sum(axis=1)
-        return HiddenMarkov.fit(self, X, lengths)
+        return super().fit(X, lengths)
 
     def _model(self, X: np.ndarray, points: bool) -> dict[str, Any]:
         return {"emission": tp.Multinomial(), "prior": tp.Dirichlet(np.ones((self.n_components, self._levels)))}
-
-    def _begin(self, X: np.ndarray) -> Any:
-        return super()._begin(X)[:, 0]
-
-    def _show(self, emissions: Any) -> None:
-        if isinstance(emissions, Point):
-            self.emissionprob_ = np.asarray(emissions.mode())
-        else:
-            delta = np.asarray(emissions.concentration)
-            self.emissionprob_ = delta / delta.sum(axis=-1, keepdims=True)
 
     def _log_likelihood(self, X: np.ndarray) -> np.ndarray:
         base = gammaln(X.sum(axis=1) + 1.0) - gammaln(X + 1.0).sum(axis=1)
@@ -328,42 +283,26 @@ class MultinomialHMM(CategoricalHMM):
         return np.stack([rng.multinomial(int(totals[0]), np.asarray(self.emissionprob_)[state]) for state in states])
 
 
+@dataclass(eq=False, repr=False)
 class PoissonHMM(HiddenMarkov):
     """hmmlearn's `PoissonHMM`: columns of counts with rates `lambdas_` in each state."""
 
     _all = "stl"
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        startprob_prior: Any = 1.0,
-        transmat_prior: Any = 1.0,
-        lambdas_prior: float = 0.0,
-        lambdas_weight: float = 0.0,
-        algorithm: str = "viterbi",
-        random_state: Any = None,
-        n_iter: int = 10,
-        tol: float = 1e-2,
-        verbose: bool = False,
-        params: str = "stl",
-        init_params: str = "stl",
-        implementation: str = "log",
-        inference: Any = "em",
-    ):
-        self.n_components = n_components
-        self.startprob_prior = startprob_prior
-        self.transmat_prior = transmat_prior
-        self.lambdas_prior = lambdas_prior
-        self.lambdas_weight = lambdas_weight
-        self.algorithm = algorithm
-        self.random_state = random_state
-        self.n_iter = n_iter
-        self.tol = tol
-        self.verbose = verbose
-        self.params = params
-        self.init_params = init_params
-        self.implementation = implementation
-        self.inference = inference
+    n_components: int = 1
+    startprob_prior: Any = 1.0
+    transmat_prior: Any = 1.0
+    lambdas_prior: float = 0.0
+    lambdas_weight: float = 0.0
+    algorithm: str = "viterbi"
+    random_state: Any = None
+    n_iter: int = 10
+    tol: float = 1e-2
+    verbose: bool = False
+    params: str = "stl"
+    init_params: str = "stl"
+    implementation: str = "log"
+    inference: Any = "em"
 
     def _model(self, X: np.ndarray, points: bool) -> dict[str, Any]:
         if not points:

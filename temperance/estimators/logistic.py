@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ _STEPS = 100  # of EM, that go as far as a step of L-BFGS
 _FLAT, _WIDE = 1e-9, 1e-2  # precisions of the intercept, of centred columns: nothing known; a standard deviation of 10
 
 
+@dataclass(eq=False, repr=False)
 class LogisticRegression(ClassifierMixin, Estimator):
     """scikit-learn's `LogisticRegression` for two classes: by default (`inference="em"`) the weights of highest
     posterior density under a Normal prior of variance `C`, the intercept left free.
@@ -32,40 +34,22 @@ class LogisticRegression(ClassifierMixin, Estimator):
     `warm_start`, `verbose` and `n_jobs` are accepted and have no effect; `l1_ratio` must be 0.
     """
 
-    def __init__(
-        self,
-        penalty: Any = "deprecated",
-        *,
-        C: float = 1.0,
-        l1_ratio: float | None = 0.0,
-        dual: bool = False,
-        tol: float = 1e-4,
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1,
-        class_weight: Any = None,
-        random_state: Any = None,
-        solver: str = "lbfgs",
-        max_iter: int = 100,
-        verbose: int = 0,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        inference: Any = "em",
-    ):
-        self.penalty = penalty
-        self.C = C
-        self.l1_ratio = l1_ratio
-        self.dual = dual
-        self.tol = tol
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.solver = solver
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.inference = inference
+    penalty: Any = "deprecated"
+    _: KW_ONLY
+    C: float = 1.0
+    l1_ratio: float | None = 0.0
+    dual: bool = False
+    tol: float = 1e-4
+    fit_intercept: bool = True
+    intercept_scaling: float = 1
+    class_weight: Any = None
+    random_state: Any = None
+    solver: str = "lbfgs"
+    max_iter: int = 100
+    verbose: int = 0
+    warm_start: bool = False
+    n_jobs: int | None = None
+    inference: Any = "em"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the weights; `sample_weight` is one non-negative number per row."""

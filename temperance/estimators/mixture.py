@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 import temperance as tp
 
-from ..families.describe import describe
 from ..models import Mixture
 from ..models._answers import Clustering, require
 from ._mixture import BatchedMixture
 
 
+@dataclass(eq=False, repr=False)
 class BayesianMixture(BatchedMixture):
     """A mixture of `n_components` distributions: "gaussian", "diagonal", "spherical", "poisson", "bernoulli",
     "categorical" or "multinomial".
@@ -25,30 +26,17 @@ class BayesianMixture(BatchedMixture):
 
     _kind: ClassVar[type[Mixture]] = tp.Mixture
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        likelihood: Any = "gaussian",
-        *,
-        prior: Any = None,
-        concentration: float = 1.0,
-        inference: Any = "vb",
-        n_init: int = 1,
-        max_iter: int = 1000,
-        tol: float = 1e-3,
-        init: Any = "kmeans++",
-        random_state: Any = None,
-    ):
-        self.n_components = n_components
-        self.likelihood = likelihood
-        self.prior = prior
-        self.concentration = concentration
-        self.inference = inference
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.init = init
-        self.random_state = random_state
+    n_components: int = 1
+    likelihood: Any = "gaussian"
+    _: KW_ONLY
+    prior: Any = None
+    concentration: Any = 1.0
+    inference: Any = "vb"
+    n_init: int = 1
+    max_iter: int = 1000
+    tol: float = 1e-3
+    init: Any = "kmeans++"
+    random_state: Any = None
 
     def _init(self) -> Any:
         return self.init
@@ -66,40 +54,16 @@ class BayesianMixture(BatchedMixture):
 
     def _show(self, fit: tp.Fit, components: Any, weights: np.ndarray) -> None:
         self.weights_ = weights
-        self.components_ = {name: np.asarray(value) for name, value in describe(components).items()}
+        self.components_ = {name: np.asarray(value) for name, value in components.described().items()}
 
 
+@dataclass(eq=False, repr=False)
 class DirichletProcessMixture(BayesianMixture):
     """A mixture that uses as many of its `n_components` as the data support; `n_components_used_` says how many."""
 
     _kind = tp.DirichletProcessMixture
 
-    def __init__(
-        self,
-        n_components: int = 10,
-        likelihood: Any = "gaussian",
-        *,
-        prior: Any = None,
-        concentration: Any = 1.0,
-        inference: Any = "vb",
-        n_init: int = 1,
-        max_iter: int = 1000,
-        tol: float = 1e-3,
-        init: Any = "kmeans++",
-        random_state: Any = None,
-    ):
-        super().__init__(
-            n_components,
-            likelihood,
-            prior=prior,
-            concentration=concentration,
-            inference=inference,
-            n_init=n_init,
-            max_iter=max_iter,
-            tol=tol,
-            init=init,
-            random_state=random_state,
-        )
+    n_components: int = 10
 
     def _show(self, fit: tp.Fit, components: Any, weights: np.ndarray) -> None:
         super()._show(fit, components, weights)

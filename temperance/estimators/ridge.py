@@ -9,6 +9,7 @@ and likewise for the noise. So the first, which takes fewer steps, gives the bou
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -25,20 +26,25 @@ _FINER = 1e-5  # scikit-learn's tol is of the weights, ours relative to the boun
 _STEPS = 20  # sweeps of variational Bayes that go as far as a step of evidence maximisation
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _Ridge(RegressorMixin, Estimator):
     """Weights with a Gaussian prior, of rows and targets that are centred where there is an intercept."""
 
-    max_iter: int
-    tol: float
-    alpha_1: float
-    alpha_2: float
-    lambda_1: float
-    lambda_2: float
-    fit_intercept: bool
-    inference: Any
-    lambda_: Any
-    coef_: np.ndarray
-    sigma_: np.ndarray
+    max_iter: int = 300
+    tol: float = 1e-3
+    alpha_1: float = 1e-6
+    alpha_2: float = 1e-6
+    lambda_1: float = 1e-6
+    lambda_2: float = 1e-6
+    compute_score: bool = False
+    fit_intercept: bool = True
+    copy_X: bool = True
+    verbose: bool = False
+    inference: Any = "evidence"
+
+    lambda_: Any = field(init=False)
+    coef_: np.ndarray = field(init=False)
+    sigma_: np.ndarray = field(init=False)
     _ard = False
 
     def _regress(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -113,6 +119,7 @@ class _Ridge(RegressorMixin, Estimator):
         return mean, np.sqrt(variance).astype(X.dtype)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BayesianRidge(_Ridge):
     """scikit-learn's `BayesianRidge`: `alpha_` is the precision of the noise, `lambda_` that of the weights.
 
@@ -121,76 +128,22 @@ class BayesianRidge(_Ridge):
     computed; `copy_X` and `verbose` have no effect.
     """
 
-    def __init__(
-        self,
-        *,
-        max_iter: int = 300,
-        tol: float = 1e-3,
-        alpha_1: float = 1e-6,
-        alpha_2: float = 1e-6,
-        lambda_1: float = 1e-6,
-        lambda_2: float = 1e-6,
-        alpha_init: float | None = None,
-        lambda_init: float | None = None,
-        compute_score: bool = False,
-        fit_intercept: bool = True,
-        copy_X: bool = True,
-        verbose: bool = False,
-        inference: Any = "evidence",
-    ):
-        self.max_iter = max_iter
-        self.tol = tol
-        self.alpha_1 = alpha_1
-        self.alpha_2 = alpha_2
-        self.lambda_1 = lambda_1
-        self.lambda_2 = lambda_2
-        self.alpha_init = alpha_init
-        self.lambda_init = lambda_init
-        self.compute_score = compute_score
-        self.fit_intercept = fit_intercept
-        self.copy_X = copy_X
-        self.verbose = verbose
-        self.inference = inference
+    alpha_init: float | None = None
+    lambda_init: float | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the weights; `sample_weight` is one non-negative number per row."""
         return self._regress(X, y, sample_weight)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ARDRegression(_Ridge):
     """scikit-learn's `ARDRegression`: a precision for each weight, and weights whose precision is above
     `threshold_lambda` are zero. `log_evidence_` and `inference` are those of `BayesianRidge`."""
 
     _ard = True
 
-    def __init__(
-        self,
-        *,
-        max_iter: int = 300,
-        tol: float = 1e-3,
-        alpha_1: float = 1e-6,
-        alpha_2: float = 1e-6,
-        lambda_1: float = 1e-6,
-        lambda_2: float = 1e-6,
-        compute_score: bool = False,
-        threshold_lambda: float = 1e4,
-        fit_intercept: bool = True,
-        copy_X: bool = True,
-        verbose: bool = False,
-        inference: Any = "evidence",
-    ):
-        self.max_iter = max_iter
-        self.tol = tol
-        self.alpha_1 = alpha_1
-        self.alpha_2 = alpha_2
-        self.lambda_1 = lambda_1
-        self.lambda_2 = lambda_2
-        self.compute_score = compute_score
-        self.threshold_lambda = threshold_lambda
-        self.fit_intercept = fit_intercept
-        self.copy_X = copy_X
-        self.verbose = verbose
-        self.inference = inference
+    threshold_lambda: float = 1e4
 
     def fit(self, X: Any, y: Any) -> Self:
         return self._regress(X, y)

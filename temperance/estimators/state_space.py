@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 import temperance as tp
 
+from .._arguments import check_choice
 from ..errors import InvalidParameter
-from ._base import Estimator
+from ._base import Estimator, TakesGaps
 from ._inference import as_method
-from .gaussian import choice
 
 _KINDS = {"learned": None, "level": tp.StateSpace.local_level, "trend": tp.StateSpace.local_trend}
 
 
-class StateSpace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
+@dataclass(eq=False, repr=False)
+class StateSpace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesGaps, Estimator):
     """A series, whose steps are the rows of X, behind which are `n_components` hidden states that evolve linearly.
 
     `kind` is "learned" (all matrices are), "level" (a level that walks at random) or "trend" (with a slope); the last
@@ -27,27 +28,17 @@ class StateSpace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     after the series that was fitted, or after another; `transform` gives the expected states at each step.
     """
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        kind: str = "learned",
-        inference: Any = "vb",
-        n_init: int = 1,
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        random_state: Any = None,
-    ):
-        self.n_components = n_components
-        self.kind = kind
-        self.inference = inference
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    n_components: int = 1
+    _: KW_ONLY
+    kind: str = "learned"
+    inference: Any = "vb"
+    n_init: int = 1
+    max_iter: int = 1000
+    tol: float = 1e-6
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        make = choice("kind", self.kind, _KINDS)
+        make = check_choice("kind", self.kind, _KINDS)
         rows = self._rows(X, reset=True)
         if make is not None and rows.shape[1] != 1:
             raise InvalidParameter(f"kind={self.kind!r} is for one column, got {rows.shape[1]}: use kind='learned'")
@@ -72,12 +63,3 @@ class StateSpace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         check_is_fitted(self)
         rows = self._rows(X)
         return float(np.sum(self.fit_.log_predictive(rows))) / len(rows)
-
-    def _rows(self, X: Any, reset: bool = False) -> np.ndarray:
-        return validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan",
-                             ensure_min_samples=2 if reset else 1)  # fmt: skip
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags

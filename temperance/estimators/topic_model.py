@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import temperance as tp
 
+from ..data.text_sources import has_text
 from ..errors import InvalidData
-from ._inference import as_method, as_seed
+from ._base import Estimator
+from ._inference import as_method
 from .topics import LatentDirichletAllocation
 
 
-class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     """Topics of texts: `fit` takes strings, which are read as `tp.read_texts` reads them, or counts of words.
 
     `inference` is a method such as `tp.CVB0()`, or its name; `language` says whose stop words are left out.
@@ -25,34 +29,24 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     each call; `total_samples` is the number of documents expected in all.
     """
 
-    def __init__(
-        self,
-        n_topics: int = 10,
-        *,
-        inference: Any = "cvb0",
-        language: str | None = "english",
-        max_iter: int = 200,
-        total_samples: float = 1e6,
-        random_state: Any = None,
-    ):
-        self.n_topics = n_topics
-        self.inference = inference
-        self.language = language
-        self.max_iter = max_iter
-        self.total_samples = total_samples
-        self.random_state = random_state
+    n_topics: int = 10
+    _: KW_ONLY
+    inference: Any = "cvb0"
+    language: str | None = "english"
+    max_iter: int = 200
+    total_samples: float = 1e6
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the topics of the documents X."""
         method = as_method(self.inference, 1, self.max_iter, 1e-4)
-        self.fit_ = tp.fit(
-            tp.LDA(self.n_topics), self._read(X), method, seed=as_seed(self.random_state), progress=False
-        )
-        self._keep(self.fit_.model, self.fit_._families())
+        done = self._solve(tp.LDA(self.n_topics), self._read(X), method)
+        self._keep(done.model, done._families())
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """A step of online variational Bayes on these documents, over the words of the first ones."""
+        X = self._given(X)
         if not hasattr(self, "online_"):
             corpus = self._read(X)
             self._words = tp.LDA(self.n_topics).complete(corpus)
@@ -70,7 +64,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return np.asarray(self.model_.transform(self.state_, self._given(X)))
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        return self.fit(X).transform(X)
+        given = self._given(X)  # a generator is read once
+        return self.fit(given).transform(given)
 
     def topics(self, n_words: int = 10, relevance: float = 0.6) -> list[list[tuple[str | int, float]]]:
         """The most telling words of each topic with their probabilities."""
@@ -83,16 +78,21 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.vocabulary_ = None if model.vocabulary is None else np.array(model.vocabulary.words, dtype=object)
 
     def _given(self, X: Any) -> Any:
-        """Counts as they are, anything else as a list of strings."""
+        """Counts and frames as they are, anything else as a list of documents."""
         if isinstance(X, str):
             raise InvalidData("X must be several documents, got one string")
-        if sparse.issparse(X) or getattr(X, "ndim", 1) == 2 or isinstance(X, tp.Corpus):
+        if sparse.issparse(X) or isinstance(X, tp.Corpus) or hasattr(X, "columns") or not isinstance(X, Iterable):
             return X
-        return [str(text) for text in X] if isinstance(X, Iterable) else X
+        if getattr(X, "ndim", 1) == 2:  # of strings, a column
+            return X[:, 0].tolist() if X.shape[1] == 1 and X.dtype.kind in "OUT" else X
+        return list(X)
 
     def _read(self, X: Any) -> Any:
         given = self._given(X)
-        return tp.read_texts(given, language=self.language) if isinstance(given, list) else tp.LDA(1).new_corpus(given)
+        listed = isinstance(given, list) and not any(isinstance(document, list | tuple) for document in given)
+        return (
+            tp.read_texts(given, language=self.language) if listed or has_text(given) else tp.LDA(1).new_corpus(given)
+        )
 
     @property
     def _n_features_out(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import equinox as eqx
@@ -20,6 +21,7 @@ from ..models._data import make_data
 from ._inference import as_method, as_seed, steps_of
 
 
+@dataclass(eq=False, repr=False)
 class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Latent Dirichlet allocation with scikit-learn's arguments and attributes.
 
@@ -30,47 +32,27 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     and has no effect.
     """
 
-    model_: tp.LDA
-    state_: Posterior
+    model_: tp.LDA = field(init=False)
+    state_: Posterior = field(init=False)
 
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        doc_topic_prior: float | None = None,
-        topic_word_prior: float | None = None,
-        learning_method: str = "batch",
-        learning_decay: float = 0.7,
-        learning_offset: float = 10.0,
-        max_iter: int = 10,
-        batch_size: int = 128,
-        evaluate_every: int = -1,
-        total_samples: float = 1e6,
-        perp_tol: float = 0.1,
-        mean_change_tol: float = 1e-3,
-        max_doc_update_iter: int = 100,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        inference: Any = None,
-    ):
-        self.n_components = n_components
-        self.doc_topic_prior = doc_topic_prior
-        self.topic_word_prior = topic_word_prior
-        self.learning_method = learning_method
-        self.learning_decay = learning_decay
-        self.learning_offset = learning_offset
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.evaluate_every = evaluate_every
-        self.total_samples = total_samples
-        self.perp_tol = perp_tol
-        self.mean_change_tol = mean_change_tol
-        self.max_doc_update_iter = max_doc_update_iter
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
-        self.inference = inference
+    n_components: int = 10
+    _: KW_ONLY
+    doc_topic_prior: float | None = None
+    topic_word_prior: float | None = None
+    learning_method: str = "batch"
+    learning_decay: float = 0.7
+    learning_offset: float = 10.0
+    max_iter: int = 10
+    batch_size: int = 128
+    evaluate_every: int = -1
+    total_samples: float = 1e6
+    perp_tol: float = 0.1
+    mean_change_tol: float = 1e-3
+    max_doc_update_iter: int = 100
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: Any = None
+    inference: Any = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the topics of the documents X, counts of words; `sample_weight` is one number per document."""

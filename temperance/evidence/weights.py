@@ -27,20 +27,33 @@ def halves(log_weights: np.ndarray) -> tuple[Estimate, Estimate]:
     return upwards(log_weights[:middle]), upwards(log_weights[middle:])
 
 
-def downwards(log_weights: np.ndarray) -> Estimate:
+def downwards(log_weights: np.ndarray, families: np.ndarray | None = None) -> Estimate:
     """Minus the log of the average inverse weight."""
-    below = upwards(-np.asarray(log_weights))
-    return Estimate(-below.log_evidence, below.standard_error)
+    value = -float(logsumexp(-np.asarray(log_weights)) - np.log(len(log_weights)))
+    return Estimate(value, _error(np.exp(value - log_weights) - 1.0, families) / len(log_weights))
 
 
-def both_ways(forward: np.ndarray, backward: np.ndarray) -> Estimate:
-    """Bennett's estimate from independent weights of both directions."""
+def both_ways(
+    forward: np.ndarray, backward: np.ndarray, families: tuple[np.ndarray, np.ndarray] | None = None
+) -> Estimate:
+    """Bennett's estimate from weights of both directions.
+
+    They are independent, or come in independent `families`: a number for each weight of each direction. Draws of one
+    chain are a family, and so are a particle and those that go back from it.
+    """
     value = float(log_ratios(forward[:, None], backward[:, None])[0])
     shift = np.log(len(backward) / len(forward))
     above, below = expit(forward - value + shift), expit(value - backward - shift)
     curvature = np.sum(above * (1.0 - above)) + np.sum(below * (1.0 - below))
-    spread = len(above) * np.var(above, ddof=1) + len(below) * np.var(below, ddof=1)
-    return Estimate(value, float(np.sqrt(spread) / max(curvature, 1e-300)))
+    scores = np.concatenate([above - above.mean(), below.mean() - below])
+    error = _error(scores, None if families is None else np.concatenate(families))
+    return Estimate(value, error / max(float(curvature), 1e-300))
+
+
+def _error(terms: np.ndarray, families: np.ndarray | None) -> float:
+    """The standard error of a sum of terms of mean 0, independent or in independent families."""
+    sums = terms if families is None else np.bincount(np.unique(families, return_inverse=True)[1], weights=terms)
+    return float(np.sqrt(np.sum(np.square(sums)) * len(sums) / (len(sums) - 1))) if len(sums) > 1 else np.inf
 
 
 def effective_draws(log_weights: np.ndarray) -> float:

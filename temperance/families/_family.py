@@ -94,6 +94,15 @@ class Vector(Module):
         """Insert a batch axis of size one at the (non-negative) position `axis`."""
         return jax.tree.map(lambda leaf: jnp.expand_dims(leaf, axis), self)
 
+    @property
+    def width(self) -> int | None:
+        """The number of columns that a location has; None where the family is over no location."""
+        return None
+
+    def moved(self, shift: Any) -> Self:
+        """The natural parameter of θ + shift when this one is that of θ."""
+        raise TypeError(f"{type(self).__name__} has no location to move")
+
     def features(self) -> Float[Array, "*b f"]:
         """The vector flattened to one row per batch element, each distinct coordinate once."""
         return jnp.concatenate(
@@ -116,6 +125,11 @@ class Packed(Module):
 
     def weights(self) -> Float[Array, "*b f"]:
         return self.flat
+
+
+def along_last(shift: Array, target: Array) -> Array:
+    """A vector with leading axes of one, as many as the target has."""
+    return shift.reshape((1,) * (target.ndim - 1) + (-1,))
 
 
 def _right_pad(scale: Array, rank: int) -> Array:
@@ -155,9 +169,7 @@ class Family(Card, Module):
     """An exponential family with base measure 1, stored by its natural parameters."""
 
     def _card(self) -> str:
-        from .describe import describe
-
-        found = {name: np.asarray(values) for name, values in describe(self).items()}
+        found = {name: np.asarray(values) for name, values in self.described().items()}
         rank = len(self.batch_shape)
         size = int(np.prod(self.batch_shape, dtype=int))
         flat = {name: values.reshape((size, *values.shape[rank:])) for name, values in found.items()}
@@ -202,6 +214,10 @@ class Family(Card, Module):
     @abstractmethod
     def from_mean(cls, mean: Any, guess: Self | None = None) -> Self:
         """The member with E[t(θ)] = `mean`; an iterative family starts from `guess`."""
+
+    def described(self) -> dict[str, Any]:
+        """Parameters that people read, as columns with the batch axes; none where there are no such parameters."""
+        return {}
 
     @classmethod
     def from_natural(cls, natural: Any) -> Self:

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
-from ..numerics.special import log_gamma
-from ._family import Family, Vector
+from ..numerics.special import digamma, log_gamma
+from ._family import ClosedForm, Family, Vector, closed_form
 from ._pair import Pair, check_counts
 from ._parameters import as_arrays, parameters, require_finite_positive
 from .dirichlet import Dirichlet, DirichletVector
@@ -25,10 +25,17 @@ class BetaVector(Vector):
     kinds: ClassVar[tuple[str, ...]] = ("scalar", "scalar")
 
 
+def _value_and_mean(natural: BetaVector) -> tuple[Float[Array, "*b"], BetaVector]:
+    a, b = natural.log + 1.0, natural.log_complement + 1.0
+    psi = digamma(a + b)
+    return log_gamma(a) + log_gamma(b) - log_gamma(a + b), BetaVector(digamma(a) - psi, digamma(b) - psi)
+
+
 class Beta(Family):
     """p(p) ∝ p^(a − 1) (1 − p)^(b − 1)."""
 
     natural: BetaVector
+    closed: ClassVar[ClosedForm | None] = closed_form(_value_and_mean)
 
     def __init__(self, a: ArrayLike, b: ArrayLike):
         first, second = parameters(a=(a, 0), b=(b, 0))
@@ -42,9 +49,6 @@ class Beta(Family):
     @property
     def b(self) -> Float[Array, "*b"]:
         return self.natural.log_complement + 1.0
-
-    def log_normaliser(self) -> Float[Array, "*b"]:
-        return log_gamma(self.a) + log_gamma(self.b) - log_gamma(self.a + self.b)
 
     def is_proper(self) -> Bool[Array, "*b"]:
         return (self.natural.log > -1.0) & (self.natural.log_complement > -1.0)
@@ -62,6 +66,9 @@ class Beta(Family):
 
     def mode(self) -> Float[Array, "*b"]:
         return self._dirichlet().mode()[..., 0]
+
+    def described(self) -> dict[str, Any]:
+        return {"probability": self.a / (self.a + self.b)}
 
     @classmethod
     def from_mean(cls, mean: BetaVector, guess: Self | None = None) -> Self:

@@ -14,7 +14,7 @@ from ..errors import InvalidData
 from ..numerics.linalg import total
 from ..numerics.random import log_gamma_variate
 from ..numerics.special import digamma, inverse_digamma, log_gamma, safe_log, trigamma, trigamma_deficit
-from ._family import Family, Vector
+from ._family import ClosedForm, Family, Vector, closed_form
 from ._pair import Pair, check_counts, first_of
 from ._parameters import as_arrays, parameters, require, require_finite_positive
 
@@ -27,10 +27,17 @@ class DirichletVector(Vector):
     kinds: ClassVar[tuple[str, ...]] = ("vector",)
 
 
+def _value_and_mean(natural: DirichletVector) -> tuple[Float[Array, "*b"], DirichletVector]:
+    delta = natural.log + 1.0
+    whole = total(delta)
+    return total(log_gamma(delta)) - log_gamma(whole), DirichletVector(digamma(delta) - digamma(whole)[..., None])
+
+
 class Dirichlet(Family):
     """p(π) ∝ Π_k π_k^(δ_k − 1), with concentration δ (one per category, all positive)."""
 
     natural: DirichletVector
+    closed: ClassVar[ClosedForm | None] = closed_form(_value_and_mean)
 
     def __init__(self, concentration: ArrayLike):
         (delta,) = parameters(concentration=(concentration, 1))
@@ -41,10 +48,6 @@ class Dirichlet(Family):
     @property
     def concentration(self) -> Float[Array, "*b k"]:
         return self.natural.log + 1.0
-
-    def log_normaliser(self) -> Float[Array, "*b"]:
-        delta = self.concentration
-        return total(log_gamma(delta)) - log_gamma(total(delta))
 
     def is_proper(self) -> Bool[Array, "*b"]:
         return jnp.all(self.natural.log > -1.0, axis=-1)
@@ -67,6 +70,9 @@ class Dirichlet(Family):
         counts = jnp.maximum(self.natural.log, 0.0)
         total = jnp.sum(counts, axis=-1, keepdims=True)
         return jnp.where(total > 0, counts / jnp.where(total > 0, total, 1.0), 1.0 / counts.shape[-1])
+
+    def described(self) -> dict[str, Any]:
+        return {"probabilities": self.concentration / self.concentration.sum(axis=-1, keepdims=True)}
 
     @classmethod
     def from_mean(cls, mean: DirichletVector, guess: Self | None = None) -> Self:

@@ -10,10 +10,14 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..numerics.random import log_gamma_variate
-from ..numerics.special import inverse_wishart_gap, log_gamma, steady_log
-from ._family import Family, Vector
+from ..numerics.special import digamma, inverse_wishart_gap, log_gamma, steady_log
+from ._family import ClosedForm, Family, Vector, closed_form
 from ._pair import Pair, check_counts
 from ._parameters import as_arrays, is_traced, parameters, require, require_finite_positive
+
+# No draw is below this part of 1/rate: a vague prior has most of its mass there, and numbers whose precision such a
+# draw is would have squares that overflow.
+LEAST = 1e-80
 
 
 class GammaVector(Vector):
@@ -25,10 +29,17 @@ class GammaVector(Vector):
     kinds: ClassVar[tuple[str, ...]] = ("scalar", "scalar")
 
 
+def _value_and_mean(natural: GammaVector) -> tuple[Float[Array, "*b"], GammaVector]:
+    shape, rate = natural.log + 1.0, -natural.value
+    log_rate = jnp.log(rate)
+    return log_gamma(shape) - shape * log_rate, GammaVector(digamma(shape) - log_rate, shape / rate)
+
+
 class Gamma(Family):
     """p(λ) ∝ λ^(shape − 1) exp(−rate · λ)."""
 
     natural: GammaVector
+    closed: ClassVar[ClosedForm | None] = closed_form(_value_and_mean)
 
     def __init__(self, shape: ArrayLike, rate: ArrayLike):
         a, b = parameters(shape=(shape, 0), rate=(rate, 0))
@@ -46,14 +57,11 @@ class Gamma(Family):
     def rate(self) -> Float[Array, "*b"]:
         return -self.natural.value
 
-    def log_normaliser(self) -> Float[Array, "*b"]:
-        return log_gamma(self.shape) - self.shape * jnp.log(self.rate)
-
     def is_proper(self) -> Bool[Array, "*b"]:
         return (self.natural.log > -1.0) & (self.natural.value < 0.0)
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, "*b"]:
-        log = log_gamma_variate(key, self.shape) - jnp.log(self.rate)
+        log = jnp.maximum(log_gamma_variate(key, self.shape), np.log(LEAST)) - jnp.log(self.rate)
         return jnp.maximum(jnp.exp(log), jnp.finfo(log.dtype).tiny)
 
     def statistics(self, draw: Float[Array, "*b"]) -> GammaVector:
@@ -62,6 +70,9 @@ class Gamma(Family):
     def mode(self) -> Float[Array, "*b"]:
         # A quotient below the smallest normal number would be flushed to zero, whose logarithm is infinite.
         return jnp.maximum(self.natural.log / self.rate, jnp.finfo(self.natural.log.dtype).tiny)
+
+    def described(self) -> dict[str, Any]:
+        return {"mean": self.shape / self.rate}
 
     @classmethod
     def from_mean(cls, mean: GammaVector, guess: Self | None = None) -> Self:

@@ -12,6 +12,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Key
 from ..errors import InvalidParameter
 from ._family import Family, Vector
 from ._pair import Pair
+from .normal_gamma import NormalGammaVector
 
 
 class IndependentVector(Vector):
@@ -26,6 +27,13 @@ class IndependentVector(Vector):
     @property
     def ranks(self) -> tuple[int, ...]:
         return tuple(rank + 1 for rank in self.inner.ranks)
+
+    @property
+    def width(self) -> int | None:
+        return self.inner.batch_shape[-1] if isinstance(self.inner, NormalGammaVector) else None
+
+    def moved(self, shift: Float[Array, " d"]) -> Self:
+        return type(self)(self.inner.moved(shift))
 
     def features(self) -> Float[Array, "*b f"]:
         return _join(self.inner.features())
@@ -67,6 +75,9 @@ class Independent(Family):
 
     def mode(self) -> Any:
         return self.inner.mode()
+
+    def described(self) -> dict[str, Any]:
+        return self.inner.described()
 
     @classmethod
     def from_mean(cls, mean: IndependentVector, guess: Self | None = None) -> Self:

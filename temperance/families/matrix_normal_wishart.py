@@ -47,6 +47,17 @@ class MatrixNormalWishartVector(Vector):
 
     kinds: ClassVar[tuple[str, ...]] = ("matrix", "symmetric", "symmetric", "scalar")
 
+    @property
+    def width(self) -> int:
+        return self.cross.shape[-2]
+
+    def moved(self, shift: Float[Array, " d"]) -> Self:
+        """Every column of the weights is a location."""
+        location = _location(self) + shift[:, None]
+        cross = location @ self.inputs
+        outputs = _scatter(self) + symmetrise(cross @ transpose(location))
+        return type(self)(cross, self.inputs, outputs, self.dof)
+
 
 class WeightsAndPrecision(NamedTuple):
     """A draw of the regression weights W (d × p) and the noise precision Λ (d × d)."""

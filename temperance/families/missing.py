@@ -17,6 +17,7 @@ from ..numerics.latents import integrate_out
 from ..numerics.linalg import cholesky, log_det, outer, quadratic_form, symmetrise
 from ..numerics.special import log_gamma
 from ._family import LOG_2PI, Family, Vector
+from ._pair import Pair
 from .normal_gamma import IsotropicNormalGamma, IsotropicNormalGammaVector, SphericalGaussian
 from .normal_wishart import Gaussian, NormalWishart, NormalWishartVector
 
@@ -34,25 +35,27 @@ def _grid(power: Array) -> Array:
     return power[..., None] if power.ndim == 2 else power
 
 
-def _reference(x: np.ndarray) -> Array:
-    variance = np.nanvar(x, axis=0)
-    return jnp.asarray(np.where(variance > 0, variance, 1.0))
-
-
-class GaussianWithMissing(Gaussian):
-    """Full covariance, NaN allowed."""
+class _Missing(Pair):
+    """What both have in common."""
 
     has_latents: ClassVar[bool] = True
     reference: Float[Array, " d"] | None = None  # variances of the stand-in density of missing columns
 
     def complete(self, x: np.ndarray) -> Self:
-        return type(self)(_reference(x)) if self.reference is None else self
+        if self.reference is not None:
+            return self
+        variance = np.nanvar(x, axis=0)
+        return type(self)(jnp.asarray(np.where(variance > 0, variance, 1.0)))
 
     def coordinates(self, x: Rows) -> Rows:
         return _split(x)[1]
 
     def packed(self, m: Vector) -> Vector:
         return m  # conditioning on what was seen needs the matrices themselves
+
+
+class GaussianWithMissing(_Missing, Gaussian):
+    """Full covariance, NaN allowed."""
 
     def tempered_log_likelihood(
         self,
@@ -102,20 +105,8 @@ class GaussianWithMissing(Gaussian):
         return grown + _powered(power, 0.5 * (dof + power), count, distance, log_det(factor), columns)
 
 
-class SphericalWithMissing(SphericalGaussian):
+class SphericalWithMissing(_Missing, SphericalGaussian):
     """Spherical covariance, NaN allowed."""
-
-    has_latents: ClassVar[bool] = True
-    reference: Float[Array, " d"] | None = None
-
-    def complete(self, x: np.ndarray) -> Self:
-        return type(self)(_reference(x)) if self.reference is None else self
-
-    def coordinates(self, x: Rows) -> Rows:
-        return _split(x)[1]
-
-    def packed(self, m: Vector) -> Vector:
-        return m
 
     def tempered_log_likelihood(
         self,

@@ -27,7 +27,7 @@ from ..numerics.linalg import (
     transposed_solve_vector,
 )
 from ..numerics.random import normal
-from ._family import LOG_2PI, ClosedForm, Family, Vector, closed_form
+from ._family import LOG_2PI, ClosedForm, Family, Vector, along_last, closed_form
 from ._pair import Pair
 from ._parameters import as_arrays, as_float, parameters, positive_definite, require
 
@@ -39,6 +39,14 @@ class NormalVector(Vector):
     precision: Float[Array, "*b d d"]
 
     kinds: ClassVar[tuple[str, ...]] = ("vector", "symmetric")
+
+    @property
+    def width(self) -> int:
+        return self.linear.shape[-1]
+
+    def moved(self, shift: Float[Array, " d"]) -> Self:
+        step = (self.precision @ along_last(shift, self.linear)[..., None])[..., 0]
+        return type(self)(self.linear + step, self.precision)
 
 
 def _value_and_mean(natural: NormalVector) -> tuple[Float[Array, "*b"], NormalVector]:
@@ -95,6 +103,10 @@ class Normal(Family):
 
     def mode(self) -> Float[Array, "*b d"]:
         return self.location
+
+    def described(self) -> dict[str, Any]:
+        width = np.sqrt(np.diagonal(self.covariance, axis1=-2, axis2=-1))
+        return {"mean": self.location, "uncertainty": width}
 
     @classmethod
     def from_mean(cls, mean: NormalVector, guess: Self | None = None) -> Self:

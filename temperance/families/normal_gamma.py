@@ -16,7 +16,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..numerics.random import log_gamma_variate, normal
 from ..numerics.special import digamma, inverse_wishart_gap, log_gamma, steady_log
-from ._family import LOG_2PI, ClosedForm, Vector, closed_form
+from ._family import LOG_2PI, ClosedForm, Vector, along_last, closed_form
 from ._located import Located
 from ._pair import Pair
 from ._parameters import as_arrays, parameters, require_finite_positive
@@ -34,6 +34,9 @@ class NormalGammaVector(Vector):
 
     kinds: ClassVar[tuple[str, ...]] = ("scalar", "scalar", "scalar", "scalar")
 
+    def moved(self, shift: Array) -> Self:
+        return _moved(self, self.count * along_last(shift, self.first))
+
 
 class IsotropicNormalGammaVector(Vector):
     """η = (v m, v, s + v|m|², dof − 2 + d), t(μ, λ) = (λμ, −½ λ|μ|², −½ λ, ½ log λ),
@@ -45,6 +48,13 @@ class IsotropicNormalGammaVector(Vector):
     dof: Float[Array, "*b"]
 
     kinds: ClassVar[tuple[str, ...]] = ("vector", "scalar", "scalar", "scalar")
+
+    @property
+    def width(self) -> int:
+        return self.first.shape[-1]
+
+    def moved(self, shift: Float[Array, " d"]) -> Self:
+        return _moved(self, self.count[..., None] * along_last(shift, self.first))
 
 
 # ---- the one precision of all columns ---------------------------------------------------------------------------
@@ -88,6 +98,12 @@ def _square(first: Array, second: Array, vector: Any) -> Array:
 
 def _columns(mean: Array, vector: Any) -> int:
     return mean.shape[-1] if vector.kinds[0] == "vector" else 1
+
+
+def _moved(natural: Any, step: Array) -> Any:
+    first = natural.first + step
+    scatter = natural.second - _square(natural.first, natural.first, natural) / natural.count
+    return type(natural)(first, natural.count, scatter + _square(first, first, natural) / natural.count, natural.dof)
 
 
 def _value_and_mean(natural: Any) -> tuple[Float[Array, "*b"], Any]:
@@ -161,6 +177,9 @@ class _NormalGamma(Located):
 
     def mode(self) -> MeanAndPrecision:
         return MeanAndPrecision(self.location, jnp.maximum(self.natural.dof, TINY) / self.scatter)
+
+    def described(self) -> dict[str, Any]:
+        return {"mean": self.location, "sd": np.sqrt(self.scatter / self.dof)}
 
     @staticmethod
     def _moments(mean: Any) -> tuple[Array, Array, Array]:

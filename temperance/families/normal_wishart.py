@@ -23,7 +23,7 @@ from ..numerics.linalg import (
 )
 from ..numerics.random import normal
 from ..numerics.special import log_gamma
-from ._family import LOG_2PI, ClosedForm, Family, Vector, closed_form
+from ._family import LOG_2PI, ClosedForm, Family, Vector, along_last, closed_form
 from ._located import Located
 from ._pair import Pair
 from ._parameters import as_arrays, parameters, positive_definite, require_finite_positive
@@ -46,6 +46,16 @@ class NormalWishartVector(Vector):
     dof: Float[Array, "*b"]
 
     kinds: ClassVar[tuple[str, ...]] = ("vector", "scalar", "symmetric", "scalar")
+
+    @property
+    def width(self) -> int:
+        return self.first.shape[-1]
+
+    def moved(self, shift: Float[Array, " d"]) -> Self:
+        # S + v m mᵀ by way of the scatter: subtract the term of the old mean, add that of the new one.
+        first = self.first + self.count[..., None] * along_last(shift, self.first)
+        second = _scatter(self) + outer(first, first) / self.count[..., None, None]
+        return type(self)(first, self.count, second, self.dof)
 
 
 class BeforeRounding(NamedTuple):
@@ -168,6 +178,11 @@ class NormalWishart(Located):
     def mode(self) -> MeanAndPrecision:
         scale = jnp.maximum(self.natural.dof, TINY)[..., None, None]
         return MeanAndPrecision(self.location, scale * explicit_inverse(cholesky(self.scatter)))
+
+    def described(self) -> dict[str, Any]:
+        # The inverse of the mean precision: it exists for every proper member, the mean covariance does not.
+        width = np.diagonal(self.scatter, axis1=-2, axis2=-1) / self.dof[..., None]
+        return {"mean": self.location, "sd": np.sqrt(width)}
 
     @staticmethod
     def _moments(mean: NormalWishartVector) -> tuple[Array, Array, Array]:

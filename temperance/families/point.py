@@ -55,6 +55,12 @@ class Point(Family):
     def mode(self) -> Any:
         return self.inner.mode()
 
+    def described(self) -> dict[str, Any]:
+        mode = self.mode()
+        if not hasattr(mode, "_asdict"):
+            return {"mode": mode}
+        return {name: value for name, value in mode._asdict().items() if value is not None}
+
     @classmethod
     def from_mean(cls, mean: Any, guess: Self | None = None) -> Self:
         raise TypeError("a point mass has no unique natural parameter, so from_mean is not defined for it")

@@ -12,6 +12,8 @@ from ..errors import InvalidParameter
 from ._family import Family, Vector
 from ._pair import Pair
 
+REAL = "real"  # the factor whose locations are moved; the first columns are its own
+
 
 class ProductVector(Vector):
     """One vector per factor."""
@@ -25,6 +27,13 @@ class ProductVector(Vector):
     @property
     def ranks(self) -> tuple[int, ...]:
         return tuple(rank for name in sorted(self.factors) for rank in self.factors[name].ranks)
+
+    @property
+    def width(self) -> int | None:
+        return self.factors[REAL].width if REAL in self.factors else None
+
+    def moved(self, shift: Float[Array, " d"]) -> Self:
+        return type(self)(self.factors | {REAL: self.factors[REAL].moved(shift[: self.width])})
 
     def features(self) -> Float[Array, "*b f"]:
         return jnp.concatenate([self.factors[name].features() for name in sorted(self.factors)], axis=-1)
@@ -66,6 +75,13 @@ class Product(Family):
 
     def mode(self) -> dict[str, Any]:
         return {name: factor.mode() for name, factor in self.factors.items()}
+
+    def described(self) -> dict[str, Any]:
+        return {
+            f"{name} {column}": value
+            for name, factor in self.factors.items()
+            for column, value in factor.described().items()
+        }
 
     @classmethod
     def from_mean(cls, mean: ProductVector, guess: Self | None = None) -> Self:

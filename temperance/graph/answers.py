@@ -16,7 +16,6 @@ from jaxtyping import Array, Float, Key
 from ..errors import UnsupportedMethod
 from ..families import Point
 from ..families._family import Family
-from ..families.describe import describe
 from ..models._blocks import prior_terms
 from ..models._data import Data, over_blocks
 from ..models._model import Means, Posterior, Powers, means
@@ -337,7 +336,7 @@ def table(model: GraphModel, q: Posterior) -> dict[str, list[Any]]:
     rows: dict[str, list[Any]] = {"variable": [], "member": [], "posterior": []}
     for name, block in q.blocks.items():
         family = block.inner if isinstance(block, Point) else block
-        columns = {key: np.asarray(value) for key, value in describe(family).items()}
+        columns = {key: np.asarray(value) for key, value in family.described().items()}
         for index in np.ndindex(*family.batch_shape):
             rows["variable"].append(name)
             rows["member"].append(", ".join(map(str, index)))

@@ -65,7 +65,10 @@ def _column(spec: Spec, q: Quantity, value: Any) -> np.ndarray:
     event = event_rank(q)
     if x.ndim != len(q.plates) + event:
         wanted = [*q.plates, *(("dimension",) if event else ())]
-        raise InvalidData(f"{q.name} must have the axes ({', '.join(wanted)}), got an array of shape {x.shape}")
+        hint = (
+            ": leave out the last axis, as in data[:, 0]" if x.shape[-1:] == (1,) and x.ndim == len(wanted) + 1 else ""
+        )
+        raise InvalidData(f"{q.name} must have the axes ({', '.join(wanted)}), got an array of shape {x.shape}{hint}")
     if event and x.shape[-1] != q.size:
         raise InvalidData(f"{q.name} must have {q.size} entries on its last axis, got shape {x.shape}")
     axes = [spec.axis(plate) for plate in q.plates]

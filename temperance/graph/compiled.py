@@ -30,7 +30,7 @@ from .gaussian_chain import chain_evidence, chain_of
 from .integration import local_gaussian
 from .scope import Scope, broadcast, packable
 from .simulation import simulate
-from .spec import Quantity, Spec
+from .spec import Quantity, Spec, told
 from .start import start
 from .tables import Table, add, scale, spread, union
 
@@ -293,6 +293,9 @@ class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Movable, F
     def general(self) -> Self:
         """The same model, ready for data with gaps."""
         return self._with(masked=True)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {told(self.spec)}>"
 
     def drawing(self) -> str:
         from .drawing import draw

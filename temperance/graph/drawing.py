@@ -16,15 +16,16 @@ from pathlib import Path
 from .spec import Quantity, Spec
 
 _STEP_X, _STEP_Y, _RADIUS, _MARGIN = 118.0, 104.0, 25.0, 34.0
-# A style sheet inside an SVG applies to the whole page that shows it, so every rule names the class of this picture.
+# A style sheet inside an SVG applies to the whole page that shows it, so every rule names the class of this picture. It
+# sets no colours of its own, so the theme of the page applies, light or dark.
 _STYLE = (
-    ".tp-graph text{font-family:sans-serif;font-size:13px;fill:#1a1a1a;text-anchor:middle}"
-    ".tp-graph .plate{fill:none;stroke:#7a7a7a;stroke-width:1.2}"
-    ".tp-graph .label{font-size:11px;fill:#555;text-anchor:end}"
-    ".tp-graph .below{font-size:11.5px;paint-order:stroke;stroke:#fff;stroke-width:3px}"
-    ".tp-graph .latent{fill:#fff;stroke:#1a1a1a;stroke-width:1.4}"
-    ".tp-graph .seen{fill:#d5d9e0;stroke:#1a1a1a;stroke-width:1.4}"
-    ".tp-graph .edge{stroke:#1a1a1a;stroke-width:1.2;fill:none}.tp-graph .choice{stroke-dasharray:5 3}"
+    ".tp-graph text{font-family:sans-serif;font-size:13px;fill:currentColor;text-anchor:middle}"
+    ".tp-graph .plate{fill:none;stroke:currentColor;stroke-opacity:0.55;stroke-width:1.2}"
+    ".tp-graph .label{font-size:11px;fill-opacity:0.7;text-anchor:end}"
+    ".tp-graph .below{font-size:11.5px}"
+    ".tp-graph .latent{fill:none;stroke:currentColor;stroke-width:1.4}"
+    ".tp-graph .seen{fill:currentColor;fill-opacity:0.2;stroke:currentColor;stroke-width:1.4}"
+    ".tp-graph .edge{stroke:currentColor;stroke-width:1.2;fill:none}.tp-graph .choice{stroke-dasharray:5 3}"
 )
 
 
@@ -60,8 +61,7 @@ def draw(spec: Spec) -> Drawing:
         f"<title>{escape(', '.join(q.name for q in shown))}</title><style>{_STYLE}</style>",
         '<defs><marker id="tp-graph-tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" '
         'orient="auto">'
-        '<path d="M0,0 L8,4 L0,8 z" fill="#1a1a1a"/></marker></defs>',
-        f'<rect x="{left:.0f}" y="{top:.0f}" width="{right - left:.0f}" height="{bottom - top:.0f}" fill="#fff"/>',
+        '<path d="M0,0 L8,4 L0,8 z" fill="currentColor"/></marker></defs>',
     ]
     sizes = dict(spec.sizes)
     for plate, (x0, y0, x1, y1) in boxes.items():

@@ -26,7 +26,7 @@ from .errors import NotConjugate, PlateMismatch, drawn, users_line
 from .nodes import WORDS, Node
 from .parents import Plates, as_tuple, event_of
 from .remarks import symmetries
-from .spec import Quantity, Spec
+from .spec import Quantity, Spec, told
 
 FAMILIES = {
     "Dirichlet": "simplex",
@@ -241,6 +241,9 @@ class Graph(Chains):
         from .drawing import draw
 
         return draw(self._spec(None, check=False))
+
+    def __repr__(self) -> str:
+        return f"<Graph of {told(self.quantities.values()) or 'nothing yet'}>"
 
     def _repr_svg_(self) -> str:
         return str(self.draw())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -255,7 +254,3 @@ def packable(spec: Spec) -> tuple[str, ...]:
         if all(quick_block(spec, q) == block for q in users):
             found.append(block)
     return tuple(found)
-
-
-def log_size(spec: Spec, names: frozenset[str]) -> float:
-    return sum(math.log(spec[name].size) for name in names)

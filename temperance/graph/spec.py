@@ -6,7 +6,7 @@ Nothing here holds an array, so that a description can be compared and hashed: i
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 STOCHASTIC = (
     "fixed", "normal", "gamma", "categorical", "bernoulli", "poisson", "multinomial", "markov_chain",
@@ -98,9 +98,6 @@ class Spec:
         """The axis over the values of a discrete variable, behind those of all plates."""
         return len(self.plates) + [q.name for q in self].index(name)
 
-    def size_of(self, plate: str) -> int:
-        return dict(self.sizes)[plate]
-
     def ancestors(self, name: str) -> frozenset[str]:
         """The latents that a quantity is a function of (itself, if it is latent), without gates."""
         here = self[name]
@@ -138,3 +135,12 @@ class Spec:
         for _, parent in self[name].parents:
             found |= self.gates(parent)
         return found
+
+
+def told(quantities: Iterable[Quantity]) -> str:
+    """The variables with their plates: "mu, z [n], x [n] observed"."""
+    return ", ".join(
+        q.name + (f" [{', '.join(q.plates)}]" if q.plates else "") + (" observed" if q.observed else "")
+        for q in quantities
+        if q.random
+    )

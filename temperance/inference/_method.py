@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from .._arguments import Checks, number, whole
+from .._arguments import NOT_NEGATIVE, Checks, whole
 from ..kernels import RunEngine
 from ..models import Data, Model
 from ..numerics.place import on_device
@@ -83,7 +83,7 @@ class Method(ABC):
     budget: ClassVar[tuple[str, ...]] = ("restarts", "max_iter", "tol")
     checks: ClassVar[Checks] = {  # run on the fields when a method is constructed
         **dict.fromkeys(("restarts", "max_iter", "local_steps"), whole(1)),
-        "tol": number("a finite number of at least 0", lambda tol: tol >= 0),
+        "tol": NOT_NEGATIVE,
     }
     one_mode: ClassVar[bool] = True  # whether its evidence covers one labelling of the solution rather than all
     arranges: ClassVar[bool] = False  # whether `arrange` changes the data
@@ -110,6 +110,10 @@ class Method(ABC):
     def improve(self, key: Key[Array, ""], model: Model, data: Data, result: Result, again: Again) -> Result:
         """A chance to improve on the result, starting where the run ended."""
         return result
+
+    def foreseen(self, model: Model, data: Data) -> tuple[Method, ...]:
+        """What to try in place of this method, in this order, where a look ahead says that it has a long way to go."""
+        return ()
 
     def instead(self, model: Model, result: Result | None) -> tuple[Method, ...]:
         """What to run where this came to nothing (`result` is None where an estimate was not finite), in this order."""

@@ -22,7 +22,7 @@ from ..models._answers import Restarting
 from ..numerics.keys import split
 from ..numerics.place import on_device
 from ..numerics.threads import one_blas_thread
-from ..programs import program
+from ..programs import awaiting, program
 from ._method import Method, Run
 from .checkpoint import Checkpoint, join
 from .interruption import Interruption
@@ -87,7 +87,7 @@ def run(
     pace = Pace(budget, tol, 1.0 if progress.silent else 0.2, 1 if isinstance(data, Streamed) else CAPACITY)
     history: list[dict[str, np.ndarray]] = []
     with progress.task(method.name, budget * method.sweeps) as report:
-        carry = _first_carry(engine, compiled, model, first, keys, start, kinds)
+        carry = _first_carry(engine, compiled, model, first, keys, start, kinds, tol if first is data else None)
         if checkpoint is not None:
             carry, history = _resume(checkpoint, compiled, model, data, keys, carry, tol)
         pieces = data.pieces(int(carry.steps)) if isinstance(data, Streamed) else itertools.repeat(data)
@@ -155,12 +155,23 @@ def _first_carry(
     keys: Key[Array, " r"],
     start: PyTree,
     kinds: tuple[str, ...],
+    tol: Float[Array, ""] | None,
 ) -> Carry:
     """The initial states of all restarts: those given, or the method's own (compiled, or made by an engine)."""
     if engine is not None:
         begun = engine.start(method, model, data, keys, kinds) if start is None else start
         return _host_carry(begun, len(keys))
-    return _start(method, model, data, keys, kinds) if start is None else _carry(start, len(keys))
+    if start is not None:
+        return _carry(start, len(keys))
+    if tol is None:  # the pieces of a stream have other shapes than its sample
+        return _start(method, model, data, keys, kinds)
+
+    def ahead(carry: Carry) -> None:
+        """The steps are compiled beside the start."""
+        _chunk.ahead(method, model, data, keys, carry, on_device(np.int64(0)), tol, on_device(np.False_))
+
+    with awaiting(ahead):
+        return _start(method, model, data, keys, kinds)
 
 
 def _resume(

@@ -108,6 +108,10 @@ class Problem(NamedTuple):
 
     def sweep(self, streams: Streams, drawn: Drawn, levels: Levels, betas: np.ndarray) -> Drawn:
         """The labels at these temperatures, then the parameters; at β = 0 an independent draw of the prior."""
+        return self._draw(streams, betas, self.tallies(streams, drawn, levels, betas))
+
+    def tallies(self, streams: Streams, drawn: Drawn, levels: Levels, betas: np.ndarray) -> np.ndarray:
+        """Σ_n z_nk (1, x_n, x_n x_nᵀ) of labels drawn at these temperatures."""
         b, k, n = levels.below.shape
         terms = levels.below * betas[:, None, None]
         np.exp(terms, out=terms)
@@ -120,22 +124,21 @@ class Problem(NamedTuple):
         passed[:, -1] = True
         labels = passed.astype(np.float64)
         labels[:, 1:] -= passed[:, :-1]
-        tallies = (labels.reshape((b * k, n)) @ self.features.T).reshape((b, k, -1))
-        return self._draw(streams, betas, tallies)
+        return (labels.reshape((b * k, n)) @ self.features.T).reshape((b, k, -1))
+
+    def posterior(self, tallies: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The natural parameters of the components given their tallies."""
+        d, number = self.natural.first.shape[1], tallies[..., 0]
+        second = self.natural.second + tallies[..., 1 + d :].reshape((*number.shape, d, d))
+        first = self.natural.first + tallies[..., 1 : 1 + d]
+        return first, self.natural.count + number, second, self.natural.dof + number
 
     def _draw(self, streams: Streams, betas: np.ndarray, tallies: np.ndarray) -> Drawn:
-        """The parameters given Σ_n z_nk (1, x_n, x_n x_nᵀ), as `NormalWishart.sample` draws them."""
-        d = self.natural.first.shape[1]
-        heated = tallies * betas[:, None, None]
-        number = heated[..., 0]
-        count = self.natural.count + number
-        second = self.natural.second + heated[..., 1 + d :].reshape((*number.shape, d, d))
-        natural = (self.natural.first + heated[..., 1 : 1 + d], count, second, self.natural.dof + number)
+        """The parameters given the tallies, as `NormalWishart.sample` draws them."""
+        parts = _components(streams, *self.posterior(tallies * betas[:, None, None]))
         if self.known is not None:
-            weights = np.broadcast_to(np.exp(self.known), number.shape)
-        else:
-            weights = _weights(streams, self.delta + tallies[..., 0] * (betas > 0)[:, None])
-        return Drawn(*_components(streams, *natural), weights)
+            return Drawn(*parts, np.broadcast_to(np.exp(self.known), parts[-1].shape))
+        return Drawn(*parts, _weights(streams, self.delta + tallies[..., 0] * (betas > 0)[:, None]))
 
     def log_prior(self, drawn: Drawn) -> np.ndarray:
         """log p(θ), as the exponential family has it."""

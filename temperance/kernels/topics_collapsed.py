@@ -58,10 +58,15 @@ def count(x: Entries, phi: np.ndarray, alpha: np.ndarray, eta: np.ndarray) -> Co
             _count(group, x, phi, documents, words)
 
     in_threads(groups, GROUPS, 1)
+    return Counts(documents, words, totals_of(words, alpha, eta))
+
+
+def totals_of(words: np.ndarray, alpha: np.ndarray, eta: np.ndarray) -> np.ndarray:
+    """N_k with Σ η of the topics, of which there are as many as α; 1 where the width is padding."""
     totals = words.sum(axis=0, dtype=np.float64)
     totals[: len(alpha)] += np.broadcast_to(eta.sum(axis=1), len(alpha))
     totals[len(alpha) :] = 1.0
-    return Counts(documents, words, totals)
+    return totals
 
 
 def collapsed_pass(x: Entries, phi: np.ndarray, counts: Counts, prior: np.ndarray, scored: bool = False) -> float:

@@ -184,6 +184,8 @@ def folds_in(rows: Rows, topics: int) -> bool:
 def fold_in(rows: Rows, by_word: np.ndarray, ascent: Ascent) -> np.ndarray:
     """Counts with α, (documents × topics): `topics_collapsed.fold_in`, the j-th word of all documents at a time."""
     sizes = rows.ends - rows.starts
+    if not sizes.any():
+        return np.tile(ascent.prior, (len(sizes), 1))
     width = int(sizes.max(initial=1))
     inside = np.arange(width) < sizes[:, None]
     places = np.where(inside, rows.starts[:, None] + np.arange(width), 0)

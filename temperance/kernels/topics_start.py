@@ -2,11 +2,10 @@
 
 Each word of a new document draws a topic given the counts so far and is then refreshed once by its expectation. The
 first documents met topics that had hardly formed, so they are revisited when a sixteenth of all documents has been
-added, and again at a quarter. A start from random topics would cost many passes over the corpus just to forget them.
+added, and again at a quarter. From random topics, many passes over the corpus would only be spent forgetting them.
 
-If many topics compete, the result of collapsed updates depends on their start. So a collapsed Gibbs sampler (Griffiths
-and Steyvers, 2004) runs first: its draws leave poor optima in which expectations would stay. The last draws are
-averaged.
+Where many topics compete, the end of collapsed updates depends on their start. So a collapsed Gibbs sampler (Griffiths
+and Steyvers, 2004) goes on first: draws leave the poor places in which expectations stay. The last draws are averaged.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from ._host import OPTIONS
-from .topics_collapsed import as_prior, count, over_pairs, refresh_entry
+from .topics_collapsed import as_prior, over_pairs, refresh_entry, totals_of
 from .topics_entries import GROUPS, STAGES, Counts, Entries
 
 _AVERAGED = 10  # sweeps
@@ -59,7 +58,7 @@ def _visit(documents, new, x, phi, sums, prior, draws):  # type: ignore[no-untyp
                     phi[i, k] = 1.0
                     here[k] += x.counts[i]
                     there[k] += weight * x.counts[i]
-            # Count the words before they are refreshed, because a refresh takes them out of the counts.
+            # Until its words are refreshed: what they take out must be in.
             for k in range(width):
                 totals[k] = sums.topics[k] + weight * (here[k] - before[k])
         for group in range(GROUPS):
@@ -73,7 +72,7 @@ def _visit(documents, new, x, phi, sums, prior, draws):  # type: ignore[no-untyp
 
 @njit(**OPTIONS)
 def _draw(here, there, totals, eta, level, fresh):  # type: ignore[no-untyped-def]
-    """A topic for a new word, where the cumulative probabilities reach the level (between 0 and 1)."""
+    """A topic for a further word, at the level (between 0 and 1) of their cumulative probabilities."""
     norm = fresh.dtype.type(0.0)
     for k in range(len(fresh)):
         fresh[k] = here[k] * (there[k] + eta[k % len(eta)]) / totals[k]
@@ -88,36 +87,55 @@ def _draw(here, there, totals, eta, level, fresh):  # type: ignore[no-untyped-de
 def sample_topics(
     x: Entries, phi: np.ndarray, alpha: np.ndarray, eta: np.ndarray, sweeps: int, generator: np.random.Generator
 ) -> np.ndarray:
-    """Responsibilities as shares of the last draws, after this many sweeps from the given ones. Counts are whole
-    numbers, whose sums single precision holds exactly."""
+    """Overwrites the responsibilities with shares of the last draws of so many sweeps that begin with a draw from them.
+    Counts are whole numbers, and all is in single precision, which holds sums of them exactly."""
     if sweeps < 1:
         return phi
     tokens = x.counts.astype(np.int64)
     kind: Any = np.float32
     x = x._replace(counts=x.counts.astype(kind), weights=x.weights.astype(kind))
     first, prior = np.concatenate([[0], np.cumsum(tokens)]), as_prior(eta, phi.shape[1], kind)
-    topics, shares = np.empty(first[-1], np.int32), np.zeros(phi.shape, kind)
-    _assign(first, topics, phi, shares, generator.random(len(topics)))
-    counts = count(x, shares, alpha, eta)
+    topics = np.empty(first[-1], np.int32)
+    _assign(first, topics, phi, generator.random(len(topics)))
+    counts = _count_draws(x, first, topics, phi.shape[1], alpha, eta)
+    last: list[np.ndarray] = []
     for sweep in range(sweeps):
-        averaged = sweep >= sweeps - _AVERAGED
-        if averaged and sweep == max(0, sweeps - _AVERAGED):
-            shares[:] = 0.0
-        drawn = (first, topics, generator.random(len(topics), dtype=kind), len(alpha), averaged)
+        drawn = (first, topics, generator.random(len(topics), dtype=kind), len(alpha))
 
         def visit(pair: tuple[int, int], totals: np.ndarray, drawn: Any = drawn) -> float:
-            return float(_sample(pair, x, drawn, counts, totals, prior, shares))
+            return float(_sample(pair, x, drawn, counts, totals, prior))
 
         over_pairs(counts, kind, visit)
-    shares /= np.maximum(shares.sum(axis=1, keepdims=True), kind(1e-30))
-    return shares.astype(phi.dtype)
+        if sweep >= sweeps - _AVERAGED:
+            last.append(topics.copy())
+    _average(first, np.stack(last), phi)
+    return phi
+
+
+def _count_draws(
+    x: Entries, first: np.ndarray, topics: np.ndarray, width: int, alpha: np.ndarray, eta: np.ndarray
+) -> Counts:
+    """`count` of tokens that have one topic each."""
+    documents, words = np.zeros((len(x.weights), width), np.float32), np.zeros((eta.shape[1], width), np.float32)
+    documents[:, : len(alpha)] = alpha
+    _count(x, first, topics, documents, words)
+    return Counts(documents, words, totals_of(words, alpha, eta))
 
 
 @njit(**OPTIONS)
-def _assign(first, topics, phi, shares, draws):  # type: ignore[no-untyped-def]
+def _count(x, first, topics, documents, words):  # type: ignore[no-untyped-def]
+    for d in range(len(documents)):
+        for group in range(GROUPS):
+            for i in range(x.bounds[d, group, 0], x.bounds[d, group, 1]):
+                for t in range(first[i], first[i + 1]):
+                    documents[d, topics[t]] += words.dtype.type(1.0)
+                    words[x.words[i], topics[t]] += x.weights[d]
+
+
+@njit(**OPTIONS)
+def _assign(first, topics, phi, draws):  # type: ignore[no-untyped-def]
     """A topic for each token, drawn from φ."""
     for i in range(len(phi)):
-        part = 1.0 / max(first[i + 1] - first[i], 1)
         for t in range(first[i], first[i + 1]):
             level, k = draws[t], 0
             while k < phi.shape[1] - 1 and level >= phi[i, k]:
@@ -126,53 +144,47 @@ def _assign(first, topics, phi, shares, draws):  # type: ignore[no-untyped-def]
             if phi[i, k] == 0.0:  # rounding
                 k = int(np.argmax(phi[i]))
             topics[t] = k
-            shares[i, k] += part
 
 
 @njit(**OPTIONS)
-def _sample(pair, x, drawn, sums, totals, prior, shares):  # type: ignore[no-untyped-def]
-    """One pair of groups: a topic for each token in turn, given all others. Levels are added up by blocks, so that a
-    draw takes few steps."""
-    first, topics, draws, n_topics, averaged = drawn
-    width, one = shares.shape[1], totals.dtype.type(1.0)
-    level, inverse, parts = np.empty(width, totals.dtype), one / totals, np.empty(width // BLOCK, totals.dtype)
+def _average(first, drawn, phi):  # type: ignore[no-untyped-def]
+    """φ of an entry: the share of each topic among the draws (sweeps × tokens) of its tokens."""
+    for i in range(len(phi)):
+        row, size = phi[i], (first[i + 1] - first[i]) * len(drawn)
+        one = row.dtype.type(1.0)
+        for k in range(len(row)):
+            row[k] = 0.0
+        for sweep in range(len(drawn)):
+            for t in range(first[i], first[i + 1]):
+                row[drawn[sweep, t]] += one
+        for k in range(len(row)):
+            row[k] *= one / max(size, 1)
+
+
+@njit(**OPTIONS)
+def _sample(pair, x, drawn, sums, totals, prior):  # type: ignore[no-untyped-def]
+    """One pair of groups: a topic for each token in turn, given all others. Most tokens keep theirs, so that is asked
+    first: counts are written, and the other topics gone through in blocks, only where a token moves."""
+    first, topics, draws, n_topics = drawn
+    one, zero = totals.dtype.type(1.0), totals.dtype.type(0.0)
+    level, inverse = np.empty(len(totals), totals.dtype), one / totals
     for d in range(pair[0], len(x.weights), GROUPS):
         here, weight = sums.documents[d], x.weights[d]
         for i in range(x.bounds[d, pair[1], 0], x.bounds[d, pair[1], 1]):
             there, eta = sums.words[x.words[i]], prior[x.words[i]]
+            moved, norm = True, zero
             for t in range(first[i], first[i + 1]):
-                old, norm = int(topics[t]), totals.dtype.type(0.0)
-                if len(eta) == 1:
-                    same = eta[0]
-                    for k in range(width):
-                        level[k] = here[k] * (there[k] + same) * inverse[k]
-                else:
-                    for k in range(width):
-                        level[k] = here[k] * (there[k] + eta[k]) * inverse[k]
-                for b in range(len(parts)):
-                    at = b * BLOCK
-                    part = (level[at] + level[at + 1]) + (level[at + 2] + level[at + 3])
-                    part += (level[at + 4] + level[at + 5]) + (level[at + 6] + level[at + 7])
-                    parts[b] = part
-                    norm += part
-                # The token itself is left out of the counts of its topic; they are written only if it changes.
+                old = int(topics[t])
+                if moved:
+                    norm = _levels(here, there, eta, inverse, level)
+                # The token itself is left out of the counts of its topic.
                 own = (here[old] - one) * (there[old] - weight + eta[old % len(eta)]) / (totals[old] - weight)
-                parts[old // BLOCK] += own - level[old]
-                norm += own - level[old]
-                level[old] = own
-                left, b = draws[t] * norm, 0
-                while b < len(parts) - 1 and left >= parts[b]:
-                    left -= parts[b]
-                    b += 1
-                new = b * BLOCK
-                while new < n_topics - 1 and new < (b + 1) * BLOCK - 1 and left >= level[new]:
-                    left -= level[new]
-                    new += 1
-                new = new if new < n_topics else old  # rounding
-                if averaged:
-                    shares[i, new] += one
-                if new == old:
+                left = draws[t] * (norm - level[old] + own) - own
+                moved = left >= zero
+                if not moved:
                     continue
+                level[old] = zero
+                new = _find(level, left, n_topics)
                 topics[t] = new
                 for side in range(2):
                     k, step = (new, one) if side else (old, -one)
@@ -181,3 +193,36 @@ def _sample(pair, x, drawn, sums, totals, prior, shares):  # type: ignore[no-unt
                     totals[k] += weight * step
                     inverse[k] = one / totals[k]
     return 0.0
+
+
+@njit(**OPTIONS, inline="always")
+def _levels(here, there, eta, inverse, level):  # type: ignore[no-untyped-def]
+    """What the probability of each topic is in proportion to; returns their sum."""
+    norm = level.dtype.type(0.0)
+    if len(eta) == 1:
+        same = eta[0]
+        for k in range(len(level)):
+            level[k] = here[k] * (there[k] + same) * inverse[k]
+            norm += level[k]
+    else:
+        for k in range(len(level)):
+            level[k] = here[k] * (there[k] + eta[k]) * inverse[k]
+            norm += level[k]
+    return norm
+
+
+@njit(**OPTIONS, inline="always")
+def _find(level, left, n_topics):  # type: ignore[no-untyped-def]
+    """The topic in which the levels, added up, exceed what is left."""
+    k = 0
+    while k < n_topics - BLOCK:
+        part = (level[k] + level[k + 1]) + (level[k + 2] + level[k + 3])
+        part += (level[k + 4] + level[k + 5]) + (level[k + 6] + level[k + 7])
+        if left < part:
+            break
+        left -= part
+        k += BLOCK
+    while k < n_topics - 1 and left >= level[k]:
+        left -= level[k]
+        k += 1
+    return k

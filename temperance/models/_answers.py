@@ -34,6 +34,8 @@ class Answer(Module):
 
 A = TypeVar("A", bound=Answer)
 
+_ROWS = 4096  # new data are treated in pieces of this many rows, so that memory stays bounded
+
 
 def require(model: Any, answer: type[A], name: str = "") -> A:
     """The model, which gives this answer, or the sentence that says what it lacks; `name` is what was asked for."""
@@ -289,6 +291,11 @@ class Restarting(Module):
         """The model whose `initial` begins in this way."""
 
 
+class Creeping(Module):
+    """Sweeps creep along a ridge of this model's bound, and variational Bayes leaps ahead of them
+    (`inference/variational/leap.py`)."""
+
+
 class Mergeable(Module):
     """Parts that are alike can be merged."""
 
@@ -391,3 +398,37 @@ class Sited(Model):
     @abstractmethod
     def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]:
         """log p(y_n | a) of each datum, at any number of places a."""
+
+
+# ---- answers about new data, a piece at a time ---------------------------------------------------------------------
+
+
+def rowwise(name: str, model: Model, state: Any, x_new: Any) -> np.ndarray:
+    """`log_predictive` or `responsibilities` of new data, a piece at a time."""
+    function = {"log_predictive": _log_predictive, "responsibilities": _responsibilities}[name]
+    rows = require(model, Predicting).new_rows(x_new)
+    if not model.independent_rows:
+        return np.asarray(function(model, state, rows))
+    n = jax.tree.leaves(rows)[0].shape[0]
+    pieces = []
+    for start in range(0, n, _ROWS):
+        piece = jax.tree.map(lambda leaf, start=start: leaf[start : start + _ROWS], rows)
+        size = jax.tree.leaves(piece)[0].shape[0]
+        if n > _ROWS and size < _ROWS:
+            # One shape, one compilation.
+            piece = jax.tree.map(
+                lambda leaf, size=size: np.concatenate([leaf, np.repeat(leaf[-1:], _ROWS - size, axis=0)]),
+                piece,
+            )
+        pieces.append(np.asarray(function(model, state, piece))[:size])
+    return np.concatenate(pieces)
+
+
+@eqx.filter_jit
+def _log_predictive(model: Any, q: Any, x: Any) -> Array:
+    return model.log_predictive(q, x) if isinstance(q, Posterior) else q.log_predictive(model, x)
+
+
+@eqx.filter_jit
+def _responsibilities(model: Any, q: Any, x: Any) -> Array:
+    return model.responsibilities(q, x) if isinstance(q, Posterior) else q.responsibilities(model, x)

@@ -24,6 +24,7 @@ from jaxtyping import Array, Bool, Float, Int8
 
 from ..families import Family, Point
 from ..numerics.linalg import total
+from ._blocks import rows_sum
 from ._data import Data
 from ._model import Model
 
@@ -115,11 +116,11 @@ class LinearTerms(Terms):
         for name, family in blocks.items():
             moved = jax.tree.map(lambda a, b: a[None] + power * b, family.natural, factor.statistics[name])
             value, means[name] = family.with_natural(moved).value_and_mean()
-            log_terms = log_terms + _rows(value - family.log_normaliser()[None])
+            log_terms = log_terms + rows_sum(value - family.log_normaliser()[None])
         return LinearTilted(log_normaliser(blocks), log_terms, means)
 
     def expected(self, mean: Natural, factor: LinearFactor) -> Float[Array, " c"]:
-        parts = [_rows(factor.statistics[name].dot(mean[name].expand(0))) for name in mean]
+        parts = [rows_sum(factor.statistics[name].dot(mean[name].expand(0))) for name in mean]
         return sum(parts, start=factor.log_base)
 
     def message(self, mean: Natural, factor: LinearFactor, r: Float[Array, " c"]) -> Natural:
@@ -170,8 +171,3 @@ def exact_prior(model: Model) -> Blocks:
 def weighted(vectors: Any, r: Float[Array, " c"]) -> Any:
     """Σ_c r_c v_c."""
     return jax.tree.map(lambda leaf: jnp.tensordot(r, leaf, axes=1), vectors)
-
-
-def _rows(values: Float[Array, "c *b"]) -> Float[Array, " c"]:
-    """Summed over the batch axes of a family, if it has any."""
-    return jnp.sum(values.reshape((values.shape[0], -1)), axis=-1)

@@ -11,7 +11,7 @@ together.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -99,6 +99,8 @@ class FactorialMixture(Labelled, Decomposing, Predicting, Model):
     start: Float[Array, "k d"] | None  # where it is given
     n_factors: int = eqx.field(static=True)
     shape: tuple[int, ...] | None = eqx.field(static=True)  # of one datum, as the user gave it
+    words: ClassVar[Words] = FACTOR
+    local_groups: ClassVar[tuple[Group, ...]] = (Each("z", axis=1),)
 
     def __init__(
         self,
@@ -116,10 +118,6 @@ class FactorialMixture(Labelled, Decomposing, Predicting, Model):
         self.prior = {} if beta is None else {"probability": beta}
         self.start = _start(init, self.n_factors)
         self.shape = None
-
-    @property
-    def words(self) -> Words:
-        return FACTOR
 
     @property
     def size(self) -> int:
@@ -150,10 +148,6 @@ class FactorialMixture(Labelled, Decomposing, Predicting, Model):
         from .factorial_states import SummedFactorialMixture
 
         return self._as(SummedFactorialMixture)
-
-    @property
-    def local_groups(self) -> tuple[Group, ...]:
-        return (Each("z", axis=1),)
 
     def local_prior(self, x: Any) -> dict[str, Family | Conditional]:
         return {"z": Activation(self.probability, x.shape[0])}

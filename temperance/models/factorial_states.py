@@ -6,7 +6,7 @@ approximation and importance sampling treat the factorial mixture like any other
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -26,9 +26,7 @@ from .factorial import Activation, FactorialMixture
 class SummedFactorialMixture(FactorialMixture, Factored):
     """What `FactorialMixture.summed` makes."""
 
-    @property
-    def local_groups(self) -> tuple[Group, ...]:
-        return ()
+    local_groups: ClassVar[tuple[Group, ...]] = ()
 
     def local_prior(self, x: Any) -> dict[str, Family | Conditional]:
         return {}

@@ -79,17 +79,6 @@ def forward_potentials(
     return done.linear, symmetrise(done.factors @ transpose(done.factors))
 
 
-def draw_chain(
-    key: Key[Array, ""],
-    linear: Float[Array, "t k"],
-    precision: Float[Array, "t k k"],
-    coupling: Float[Array, "k k"],
-    links: Float[Array, " t"],
-) -> Float[Array, "t k"]:
-    """One draw of the whole chain: forwards to eliminate, backwards to sample."""
-    return _draw(key, _eliminate(linear, precision, coupling, links))
-
-
 @jax.custom_jvp
 def _integral(linear: Array, precision: Array, coupling: Array, links: Array) -> Float[Array, ""]:
     return _eliminate(linear, precision, coupling, links).value

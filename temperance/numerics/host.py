@@ -9,9 +9,9 @@ import numpy as np
 
 _SHIFT = 8
 # B₂ₖ/2k and B₂ₖ/2k(2k−1): the asymptotic series reach rounding error from an argument of 8 on.
-_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
-_DIGAMMA = tuple(number / (2 * k + 2) for k, number in enumerate(_BERNOULLI))
-_STIRLING = tuple(number / ((2 * k + 2) * (2 * k + 1)) for k, number in enumerate(_BERNOULLI))
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+DIGAMMA = tuple(number / (2 * k + 2) for k, number in enumerate(BERNOULLI))
+STIRLING = tuple(number / ((2 * k + 2) * (2 * k + 1)) for k, number in enumerate(BERNOULLI))
 
 
 def logsumexp(values: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Any:
@@ -44,7 +44,7 @@ def log_gamma(x: Any) -> Any:
     product = np.where(small, u * (u + 6.0) * (u + 10.0) * (u + 12.0), 1.0)
     z = np.where(small, x + _SHIFT, x)
     y = 1.0 / z
-    tail = _series(_STIRLING, y * y)
+    tail = series(STIRLING, y * y)
     return ((z - 0.5) * np.log(z) - z + 0.5 * math.log(2.0 * math.pi) + y * tail - np.log(product))[()]
 
 
@@ -60,12 +60,13 @@ def digamma(x: Any) -> Any:
     pairs = (2.0 * u + 6.0) / (u * (u + 6.0)) + (2.0 * u + 22.0) / ((u + 10.0) * (u + 12.0))
     y = 1.0 / (x + _SHIFT)
     square = y * y
-    tail = square * _series(_DIGAMMA, square)
+    tail = square * series(DIGAMMA, square)
     return (np.log(x + _SHIFT) - 0.5 * y - tail - (2.0 * near + 7.0) * pairs)[()]
 
 
-def _series(coefficients: tuple[float, ...], square: np.ndarray) -> np.ndarray:
-    total = np.zeros_like(square)
-    for coefficient in reversed(coefficients):
+def series(coefficients: tuple[float, ...], square: Any) -> Any:
+    """Σ_k c_k sᵏ, of arrays of NumPy or of JAX."""
+    *others, total = coefficients
+    for coefficient in reversed(others):
         total = coefficient + square * total
     return total

@@ -14,13 +14,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ._tiny import add
+from .host import BERNOULLI, DIGAMMA, STIRLING, series
 
 LOG_2PI = math.log(2.0 * math.pi)
 
 _SHIFT = 8
 _LARGE = 20.0  # from here on the series replaces a difference that would cancel
-# Bernoulli numbers B₂, B₄, … of the asymptotic series, which reaches rounding error from an argument of 8 on.
-_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 
 
 def trigamma(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
@@ -34,10 +33,7 @@ def _trigamma_tail(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
     """x ψ′(x) − 1 by its asymptotic series."""
     y = 1.0 / x
     square = y * y
-    tail = jnp.zeros_like(y)
-    for bernoulli in reversed(_BERNOULLI):
-        tail = square * (bernoulli + tail)
-    return 0.5 * y + tail
+    return 0.5 * y + square * series(BERNOULLI, square)
 
 
 def trigamma_deficit(x: Float[Array, "*s"], slope: Float[Array, "*s"]) -> Float[Array, "*s"]:
@@ -61,9 +57,7 @@ def digamma(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
     pairs = (2.0 * u + 6.0) / (u * (u + 6.0)) + (2.0 * u + 22.0) / ((u + 10.0) * (u + 12.0))
     y = 1.0 / (x + _SHIFT)
     square = y * y
-    tail = jnp.zeros_like(y)
-    for index in range(len(_BERNOULLI), 0, -1):
-        tail = square * (_BERNOULLI[index - 1] / (2 * index) + tail)
+    tail = square * series(DIGAMMA, square)
     return jnp.log(x + _SHIFT) - 0.5 * y - tail - (2.0 * near + 7.0) * pairs
 
 
@@ -87,11 +81,7 @@ def log_gamma(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
     u = near * (near + 7.0)
     product = jnp.where(small, u * (u + 6.0) * (u + 10.0) * (u + 12.0), 1.0)
     y = 1.0 / z
-    square = y * y
-    tail = jnp.zeros_like(y)
-    for index in range(len(_BERNOULLI), 0, -1):
-        tail = square * tail + _BERNOULLI[index - 1] / (2 * index * (2 * index - 1))
-    stirling = (z - 0.5) * jnp.log(z) - z + 0.5 * LOG_2PI + y * tail
+    stirling = (z - 0.5) * jnp.log(z) - z + 0.5 * LOG_2PI + y * series(STIRLING, y * y)
     # The product is a polynomial, which is a number for x < 0 too, where this function is NaN.
     return jnp.where(x >= 0.0, stirling - jnp.log(product), jnp.nan)
 
@@ -124,27 +114,15 @@ def multidigamma(a: Float[Array, "*s"], d: int) -> Float[Array, "*s"]:
     return add([2.0 * (digamma(z) - math.log(2.0)) for z in pairs] + [digamma(z) for z in rest])
 
 
-def multitrigamma(a: Float[Array, "*s"], d: int) -> Float[Array, "*s"]:
-    pairs, rest = _halves(a, d)
-    return add([4.0 * trigamma(z) for z in pairs] + [trigamma(z) for z in rest])
-
-
-def log_minus_digamma(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
-    """log x − ψ(x) > 0, without the cancellation of the two at large x (where it is about 1/(2x))."""
-    return _log_minus_digamma(x)[0]
-
-
 def _log_minus_digamma(x: Float[Array, "*s"]) -> tuple[Float[Array, "*s"], Float[Array, "*s"]]:
-    """log x − ψ(x) and its derivative 1/x − ψ′(x), both by the series at z = x, or at z = x + 8 for small x."""
+    """log x − ψ(x) > 0 and its derivative, without the cancellation at large x: both by the series at z = x, or at
+    z = x + 8 for small x."""
     small = x <= _LARGE
     near = jnp.where(small, x, _LARGE)
     z = jnp.where(small, x + _SHIFT, x)
     y = 1.0 / z
     square = y * y
-    tail, slope = jnp.zeros_like(y), jnp.zeros_like(y)
-    for index in range(len(_BERNOULLI), 0, -1):
-        tail = square * (_BERNOULLI[index - 1] / (2 * index) + tail)
-        slope = square * (_BERNOULLI[index - 1] + slope)
+    tail, slope = square * series(DIGAMMA, square), square * series(BERNOULLI, square)
     # Σ 1/(x+i) and Σ 1/(x+i)² over i < 8, in pairs of i and 7 − i as in `digamma`.
     u, middle = near * (near + 7.0), 2.0 * near + 7.0
     inverses = [1.0 / (u + offset) for offset in (0.0, 6.0, 10.0, 12.0)]

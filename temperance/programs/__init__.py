@@ -10,9 +10,21 @@
 `show`, `clear` and `warm` are for whoever looks after that folder.
 """
 
+from .compilation import awaiting
 from .fork import refuse_after_fork
 from .program import Program, compiling, optimise, program
 from .store import clear, show
 from .warm import CASES, warm
 
-__all__ = ["CASES", "Program", "clear", "compiling", "optimise", "program", "refuse_after_fork", "show", "warm"]
+__all__ = [
+    "CASES",
+    "Program",
+    "awaiting",
+    "clear",
+    "compiling",
+    "optimise",
+    "program",
+    "refuse_after_fork",
+    "show",
+    "warm",
+]

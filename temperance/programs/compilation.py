@@ -10,7 +10,8 @@ import math
 import pickle
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import equinox as eqx
@@ -19,12 +20,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._uncollected import uncollected
+from .one_call import NAME
 
 # Fewer passes of the compiler: several times faster to compile, up to six times slower to run.
 CHEAP: Mapping[str, Any] = {
     "xla_cpu_use_fusion_emitters": False,
     "xla_backend_optimization_level": 0,
-    "xla_cpu_parallel_codegen_split_count": 2,  # 32 unless told, and each part costs as much as a small program
+    "xla_cpu_opt_preset": "CPU_OPT_PRESET_FAST_COMPILE",
+    "xla_cpu_parallel_codegen_split_count": 1,  # 32 unless told, and each part costs as much as a small program
 }
 # A little slower to compile than that, and of small arrays as fast as what is optimised wholly.
 MIDDLING: Mapping[str, Any] = {**CHEAP, "xla_backend_optimization_level": 1}
@@ -41,6 +44,27 @@ class Traced:
     """The place of an array among the leaves of a tree; of random keys, with the name of their generator."""
 
     generator: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Promised:
+    """An array that is still to come, by its abstract value."""
+
+    aval: Any
+
+
+# What is called with the result of the next function that is traced, `Promised` in place of arrays.
+_AWAITED: ContextVar[Callable[[Any], None] | None] = ContextVar("awaited", default=None)
+
+
+@contextlib.contextmanager
+def awaiting(call: Callable[[Any], None] | None) -> Iterator[None]:
+    """Call `call`, if any, as soon as the shapes of what a new program returns are known, before it is compiled."""
+    token = _AWAITED.set(call)
+    try:
+        yield
+    finally:
+        _AWAITED.reset(token)
 
 
 class Executable:
@@ -118,13 +142,23 @@ def build(
 
     flat.__name__, flat.__qualname__ = fun.__name__, fun.__qualname__
     with uncollected(), _Watch() as watch, _unwritten() if to_keep else contextlib.nullcontext():
-        traced = jax.jit(flat).trace(*arrays)
+        traced = jax.jit(flat).trace(*(array.aval if isinstance(array, Promised) else array for array in arrays))
         options = _options(traced.jaxpr) if cheap is None else CHEAP if cheap else {}
         lowered = traced.lower()
         targets = frozenset(first or second for first, second in _CALLS.findall(lowered.as_text()))
+        _announce(traced.jaxpr.out_avals, results[-1])  # now this thread leaves Python to others
         compiled = _compile(lowered, options)
     _give_back()
     return Executable(compiled, results[-1], targets, "JAX" if watch.hit else "compiled")
+
+
+def _announce(avals: Sequence[Any], result: Any) -> None:
+    call = _AWAITED.get()
+    if call is not None:
+        values, (leaves, tree) = iter(avals), jax.tree.flatten(result)
+        if all(leaf.generator is None for leaf in leaves if isinstance(leaf, Traced)):
+            filled = [Promised(next(values)) if isinstance(leaf, Traced) else leaf for leaf in leaves]
+            call(jax.tree.unflatten(tree, filled))
 
 
 def _give_back() -> None:
@@ -138,16 +172,17 @@ def _options(jaxpr: Any) -> Mapping[str, Any]:
     return CHEAP if amount < LONG else MIDDLING if amount < VERY_LONG else {}
 
 
-def work(jaxpr: Any, passes: int = PASSES) -> int:
-    """The numbers that operations on many of them read and write, with `passes` through loops of unknown length."""
+def work(jaxpr: Any, passes: int = PASSES, few: int = FEW) -> int:
+    """The numbers that operations on `few` or more read and write, with `passes` through loops of unknown length."""
     total = 0
     for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
         loops = equation.primitive.name == "while"
         within = INNER_PASSES if loops else passes
-        inner = [work(part, within) for value in equation.params.values() for part in _functions(value)]
+        least = 0 if equation.params.get("name") == NAME else few
+        inner = [work(part, within, least) for value in equation.params.values() for part in _functions(value)]
         own = sum(_size(atom.aval) for atom in [*equation.invars, *equation.outvars])
         times = passes if loops else equation.params.get("length", 1)
-        total += times * sum(inner) if inner else own if own >= FEW else 0
+        total += times * sum(inner) if inner else own if own >= few else 0
     return total
 
 

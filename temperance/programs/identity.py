@@ -21,6 +21,7 @@ import numpy as np
 
 # The versions (or the sources) of these are part of every key.
 _KNOWN = {"temperance", "jax", "jaxlib", "equinox", "numpy", "builtins", "functools", "types", "collections"}
+_WRAPPED = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
 _PLAIN = (type(None), bool, int, str, bytes, type(Ellipsis))
 
 
@@ -81,15 +82,17 @@ def _parts(value: Any, slots: dict[int, list[int]]) -> list[str]:
 def _fields(value: Any, slots: dict[int, list[int]]) -> list[str]:
     names = [field.name for field in dataclasses.fields(value)]
     stored = vars(value)
-    more = [name for name in stored if name not in names and not _follows(type(value), name)]
+    more = [name for name in stored if name not in names and not _follows(type(value), name, stored[name])]
     if more:
         raise NoIdentity(f"{type(value).__qualname__} with attributes that are no fields: {', '.join(more)}")
     return [f"{name}={_text(stored[name], slots)}" for name in names if name in stored]
 
 
-def _follows(kind: type, name: str) -> bool:
-    """Whether an attribute only caches what follows from the fields."""
-    return isinstance(getattr(kind, name, None), functools.cached_property)
+def _follows(kind: type, name: str, value: Any) -> bool:
+    """Whether an attribute only caches what follows from the fields, or is where Equinox writes what a module wraps and
+    this one wraps nothing."""
+    unused = name in _WRAPPED and not isinstance(value, str | dict)
+    return unused or isinstance(getattr(kind, name, None), functools.cached_property)
 
 
 def name_of(value: Any) -> str:

@@ -9,14 +9,14 @@ import inspect
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any, NamedTuple, overload
 
 import equinox as eqx
 import jax
 
 from . import store
-from .compilation import Executable, Traced, build, pack, unpack, unwrap
+from .compilation import Executable, Promised, Traced, awaiting, build, pack, unpack, unwrap
 from .environment import context, describe_context, describe_process
 from .fork import refuse_after_fork
 from .identity import NoIdentity, describe, name_of
@@ -70,9 +70,7 @@ class Program:
         call = _take_apart((bound.args, bound.kwargs))
         if call is None or getattr(jax.config, "jax_disable_jit", False):
             return self.plain(*args, **kwargs)
-        cheap = self._cheap(call)
-        types = tuple(type(leaf) for leaf in call.leaves)  # 1, 1.0 and True are equal
-        key = (self.fun, call.leaves, types, call.tree, call.shapes, call.places, cheap, context())
+        key, cheap = self._key(call)
         try:
             hash(key)
         except TypeError:  # in the words of Equinox
@@ -88,6 +86,26 @@ class Program:
             _forget(key, found)
             return _find(key, lambda: self._make(call, cheap, anew=True))(call.arrays)
 
+    def ahead(self, /, *args: Any) -> None:
+        """Make the executable of this call in another thread, some of its arrays still `Promised`. Whoever calls the
+        function meanwhile waits for it; what goes wrong here goes wrong again there."""
+        call = _take_apart((self.signature.bind(*args).args, {}))
+        if call is None or any(place is not None for place in call.places):
+            return
+        key, cheap = self._key(call)
+
+        def make() -> None:
+            with contextlib.suppress(Exception), awaiting(None):
+                _find(key, lambda: self._make(call, cheap))
+
+        threading.Thread(target=copy_context().run, args=(make,), name=f"compile {self.fun.__name__}").start()
+
+    def _key(self, call: _Call) -> tuple[Hashable, bool | None]:
+        """What the executable of a call is found by, and whether it is cheap."""
+        cheap = self._cheap(call)
+        types = tuple(type(leaf) for leaf in call.leaves)  # 1, 1.0 and True are equal
+        return (self.fun, call.leaves, types, call.tree, call.shapes, call.places, cheap, context()), cheap
+
     def __get__(self, instance: Any, owner: Any) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
@@ -100,7 +118,7 @@ class Program:
             return not effort
         if callable(self.small):
             return self.small(*call.value[0], **call.value[1])
-        return None if sum(array.size for array in call.arrays) < self.small else False
+        return None if sum(shape.size for shape in call.shapes) < self.small else False
 
     def _make(self, call: _Call, cheap: bool | None, anew: bool = False) -> Executable:
         """The executable from the disk (unless `anew`), or a new one that is kept there if it can be."""
@@ -148,19 +166,23 @@ def _take_apart(value: Any) -> _Call | None:
     """The arrays, the rest, and what an executable depends on; None if some array is being traced or is no array for
     JAX (of objects, say)."""
     found, tree = jax.tree.flatten(value)
-    traced = [leaf for leaf in found if eqx.is_array(leaf)]
+    traced = [leaf for leaf in found if _varies(leaf)]
     if any(isinstance(leaf, jax.core.Tracer) for leaf in traced):
         return None
     pairs = [unwrap(leaf) for leaf in traced]
     arrays = [array for array, _ in pairs]
     try:
-        shapes = tuple(jax.typeof(array) for array in arrays)
+        shapes = tuple(array.aval if isinstance(array, Promised) else jax.typeof(array) for array in arrays)
     except TypeError:
         return None
     marks = iter(mark for _, mark in pairs)
-    leaves = tuple(next(marks) if eqx.is_array(leaf) else leaf for leaf in found)
+    leaves = tuple(next(marks) if _varies(leaf) else leaf for leaf in found)
     places = tuple(array.sharding if getattr(array, "committed", False) else None for array in arrays)
     return _Call(value, traced, arrays, leaves, tree, shapes, places)
+
+
+def _varies(leaf: Any) -> bool:
+    return isinstance(leaf, Promised) or eqx.is_array(leaf)
 
 
 def _find(key: Hashable, make: Callable[[], Executable]) -> Executable:

@@ -10,8 +10,7 @@ from ..models.mixture.profiles import Profiles
 from . import plots
 from ._facts import is_gaussian, shares_of
 from ._pieces import escaped, figure, html_table, section
-
-BORDER = 0.8  # a row whose group is less probable than this is near a border
+from .words import near_border
 
 
 def profiles_of(fit: Fit) -> Profiles | None:
@@ -55,11 +54,8 @@ def _certainty(fit: Fit, found: Profiles) -> list[str]:
         return []
     shares = shares_of(fit)
     sure = shares.max(axis=1)
-    near = int((sure < BORDER).sum())
-    text = (
-        f"{near:,} of {len(sure):,} rows are near a border: their {found.part} has a probability below {BORDER:.0%}. "
-        f"On average the {found.part} of a row has the probability {sure.mean():.0%}."
-    )
+    text = near_border(sure, found.part, fit.model.words.parts)
+    text += f" On average a row belongs to its {found.part} with probability {sure.mean():.0%}."
     which = shares.argmax(axis=1)
     each = "; ".join(f"{label}: {sure[which == k].mean():.0%}" for k, label in enumerate(found.labels)
                      if (which == k).any())  # fmt: skip
@@ -76,4 +72,4 @@ def _between(value: float, low: float, high: float, share: bool) -> str:
 
 def _number(value: float) -> str:
     """Three digits, and no power of ten where a plain number is as short."""
-    return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"
+    return (f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}").replace("-", "−")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import platform
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -221,8 +222,10 @@ def _effects_answer(fit: Fit) -> tuple[str, str] | None:
 
 def _found(fit: Fit, names: Sequence[str] | None, density: bool = True) -> list[str]:
     """The parts of one fit: figures, then the table."""
-    figures = [figure(*entry) for entry in _fit_figures(fit, names) if density or entry[0] != DENSITY]
     table, profiles = fit.columns(), profiles_of(fit)
+    said = [] if density else [DENSITY]
+    said += [] if profiles is None else ["Weights"]  # which stand beside the profiles
+    figures = [figure(*entry) for entry in _fit_figures(fit, names) if entry[0] not in said]
     parts = [] if profiles is None else members_sections(fit, profiles)
     parts += [section("The model", [_graph(fit.model)])] if isinstance(fit.model, Drawable) else []
     parts += [map_section(fit)] if isinstance(fit.model, Topical) else []
@@ -373,13 +376,10 @@ def _version(package: str) -> str:
 
 def _default_code(result: Fit | Comparison) -> str:
     """A program that does the same, up to the data and the models, which only the user can name."""
-    lines = [
-        "import temperance as tp",
-        "",
-        "# x: your data" if not isinstance(result, Comparison) else "# x: your data, models: as above",
-    ]
+    lines = ["import temperance as tp", "", "# x: your data"]
     if isinstance(result, Comparison):
         by = {name: row[0].fit.method for name, row in zip(result.methods, result.cells, strict=True) if row[0].fit}
+        lines.append(_models_of(result))
         lines += ["methods = {", *(f"    {name!r}: {_call(method)}," for name, method in by.items()), "}"]
         lines += [f"hill = tp.compare(models, x, methods, seed={result.seed!r})", "print(hill.summary())"]
     else:
@@ -390,6 +390,17 @@ def _default_code(result: Fit | Comparison) -> str:
             model = "g.model()"
         lines += [f"fit = tp.fit({model}, x, {_call(result.method)}, seed={result.seed!r})", "print(fit.summary())"]
     return "\n".join(lines)
+
+
+def _models_of(comparison: Comparison) -> str:
+    """The models of a comparison as code, where they differ in size alone and need nothing else."""
+    kinds = {type(cell.fit.model) for row in comparison.cells for cell in row if cell.fit is not None}
+    if len(kinds) == 1 and comparison.size_name.endswith("s") and all(isinstance(k, int) for k in comparison.models):
+        (kind,) = kinds
+        needed = [p for p in inspect.signature(kind).parameters.values() if p.default is p.empty]
+        if len(needed) == 1:
+            return f"models = [tp.{kind.__name__}(k) for k in {list(comparison.models)}]  # and your settings"
+    return "# models: those of the table above"
 
 
 def _call(method: Any) -> str:
@@ -414,10 +425,18 @@ def _summary(sentences: list[str], notes: list[str], answer: tuple[str, str] | N
         if answer
         else ""
     )
-    said = "".join(f"<p>{escaped(sentence)}</p>" for sentence in sentences)
+    said = "".join(f"<p>{_with_head(sentence)}</p>" for sentence in sentences)
     warned = "".join(f"<li>{escaped(note)}</li>" for note in notes)
     box = f'<div class="notes" role="note"><h3>Before you believe it</h3><ul>{warned}</ul></div>' if notes else ""
     return f'<section class="summary" aria-label="Summary">{big}{said}{box}</section>'
+
+
+def _with_head(sentence: str) -> str:
+    """The sentence as HTML; what it says of a group begins with the name in bold."""
+    head, colon, rest = sentence.partition(": ")
+    if not colon or not head.startswith("Group "):
+        return escaped(sentence)
+    return f"<strong>{escaped(head)}</strong>: {escaped(rest)}"
 
 
 def _document(title: str, parts: list[str]) -> str:

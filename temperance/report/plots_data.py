@@ -9,7 +9,7 @@ import numpy as np
 from ..comparison.comparison import Comparison
 from ..errors import InvalidParameter
 from ..fit import Fit
-from ._facts import data_of, gaussians, is_gaussian, shares_of
+from ._facts import data_of, gaussians, shares_of
 from ._style import GREY, LIGHT, LINES, axes_or_new, colour, column_names, grid_of_axes, plain, thin
 
 _MOST_DIMENSIONS = 6
@@ -159,8 +159,3 @@ def _data(result: Any, x: Any) -> np.ndarray:
     if found is None:
         raise InvalidParameter("x must be given: this model does not keep its data as a table")
     return found
-
-
-def drawable(fit: Fit) -> bool:
-    """Whether density, ellipses or pairs can draw this fit."""
-    return is_gaussian(fit)

@@ -11,6 +11,8 @@ from ..errors import InvalidParameter
 from ..fit import Fit
 from ._style import GREY, LINES, MARKERS, axes_or_new, colour, plain
 
+_BESIDE = 6  # sizes whose values fit beside each other
+
 
 def hill(comparison: Comparison, axes: Any = None, *, labels: bool = True) -> Any:
     """The Ockham hill: the log evidence of each model by each method, all labellings counted.
@@ -82,8 +84,10 @@ def _focus(axes: Any, places: np.ndarray, tops: np.ndarray) -> None:
     highest = np.max(np.where(np.isfinite(tops), tops, -np.inf), axis=0)
     for place, value in zip(places, highest, strict=True):
         if np.isfinite(value) and value < low - room:
-            words = f"{value:.0f} ↓"
-            axes.annotate(words, (place, 0.02), xycoords=("data", "axes fraction"), fontsize=8, color=GREY, ha="center")
+            shown, turned = f"{value:.0f}".replace("-", "−"), len(places) > _BESIDE
+            words = f"← {shown}" if turned else f"{shown} ↓"  # the arrow points down either way
+            axes.annotate(words, (place, 0.02), xycoords=("data", "axes fraction"), fontsize=8, color=GREY,
+                          ha="center", va="bottom", rotation=90 * turned)  # fmt: skip
 
 
 TRACES = {"elbo": "bound", "log_evidence": "ln s", "log_joint": "log joint density"}

@@ -225,6 +225,19 @@ def fit_sentences(fit: Fit) -> list[str]:
     return lines
 
 
+BORDER = 0.8  # a row whose group is less probable than this is near a border
+
+
+def near_border(certainty: np.ndarray, part: str, parts: str) -> str:
+    """How many rows have a part (or group) that is not sure, by the probability that each row has of its own."""
+    near, rows = int((certainty < BORDER).sum()), len(certainty)
+    if near == 0:
+        return f"No row is near a border: the {part} of each has a probability of at least {BORDER:.0%}."
+    if near == 1:
+        return f"1 of {rows:,} rows is near a border: its {part} has a probability below {BORDER:.0%}."
+    return f"{near:,} of {rows:,} rows are near a border: their {parts} have probabilities below {BORDER:.0%}."
+
+
 def percent(probability: float) -> str:
     if probability > 0.9995:
         return "above 99.9%"

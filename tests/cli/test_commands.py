@@ -194,10 +194,12 @@ def test_models_lists_the_table(capsys):
     assert "dirichlet-process" in text and "laplace" in text
 
 
-def test_version_and_help(capsys):
+def test_version_and_help(capsys, monkeypatch):
     assert run(capsys, "--version") == (0, f"temperance {tp.__version__}\n", "")
     assert run(capsys)[:2] == run(capsys, "--help")[:2]
     assert "--install-completion" in run(capsys, "--help")[1]
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "..." not in run(capsys, "--help")[1].split("Commands:")[1]  # what a command does is not cut
 
 
 def test_the_shell_completes_models_and_lists_of_methods():

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from scipy.stats import beta
 
 import temperance as tp
 from temperance.cli import main
+from temperance.cli.group_words import _by_number
 
 RNG = np.random.default_rng(3)
 
@@ -69,17 +71,52 @@ def test_a_kind_that_does_not_exist_is_told_in_a_sentence(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_more_groups_are_tried_where_the_largest_number_wins(tmp_path, capsys):
-    """Nine groups far apart: the range of six is extended, and that is said; with --most it is not."""
+    """Nine groups far apart: the range of six is extended; with --most it is not, and that is said."""
     z = np.repeat(np.arange(9), 12)
     points = RNG.normal(np.stack([10 * (z % 3), 10 * (z // 3)], axis=1), 0.5)
     np.savetxt(tmp_path / "nine.csv", points, delimiter=",", header="a,b", comments="")
     command = ["groups", str(tmp_path / "nine.csv"), "--out", str(tmp_path / "found"), "--format", "text"]
     assert main(command) == 0
     shown = capsys.readouterr().out
-    assert "9 groups (probability" in shown and "1 to 10 were compared" in shown
+    assert "9 groups (probability" in shown and "among 1 to 10)" in shown
     assert main([*command, "--most", "4"]) == 0
     shown = capsys.readouterr().out
     assert "4 groups (probability" in shown and "is the largest that was tried" in shown
+
+
+def test_words_of_groups_are_those_of_columns_that_tell_them_apart(tmp_path, capsys, monkeypatch):
+    """Units stand behind the numbers, words of a scale are medians, lines end at the edge of the terminal, and numbers
+    that go together within the groups are named."""
+    rng, n = np.random.default_rng(8), 150
+    old = np.arange(n) < 45
+    mood = np.array(["never", "rarely", "sometimes", "often", "always"])
+    cost = rng.normal(0, 1, n)
+    rows = zip(rng.normal(np.where(old, 60, 30), 3).round(1), mood[rng.binomial(4, np.where(old, 0.8, 0.2))],
+               (50 + 10 * cost).round(2), (20 + 4 * cost + rng.normal(0, 1, n)).round(2),
+               rng.choice(["left", "right"], n), strict=True)  # fmt: skip
+    lines = ["age (years),mood,cost,price,hand", *(",".join(map(str, row)) for row in rows)]
+    (tmp_path / "d.csv").write_text("\n".join(lines) + "\n")
+    monkeypatch.setenv("COLUMNS", "80")
+    command = ["groups", str(tmp_path / "d.csv"), "--most", "2", "--out", str(tmp_path / "g"), "--format", "text"]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines()[:-1])) <= 80
+    said = " ".join(shown.split())
+    group = re.search(r"Group B, \d+% .*?: (.*?) The groups do not", said)[1]
+    assert re.fullmatch(r"high age \(mean [56]\d\.?\d* years\), high mood \(median often\)", group)
+    assert re.search(r"low age \(mean (29|30)", said) and "low mood (median rarely)" in said
+    assert "do not differ in" in said and "hand" in said.split("do not differ in")[1]
+    assert "Within groups cost and price are correlated (0.9" in said and "--covariance full" in said
+    assert main([*command, "--covariance", "full"]) == 0
+    assert "are correlated" not in capsys.readouterr().out
+    assert "covariance=&#x27;full&#x27;" in (tmp_path / "g" / "report.html").read_text("utf-8")
+
+
+def test_sizes_that_use_as_many_groups_count_together():
+    """Probabilities of 5 and 6 groups, of which 5 are in use in both, are those of 5."""
+    cell = lambda size, used: SimpleNamespace(model=size, in_use=used)  # noqa: E731
+    hill = SimpleNamespace(cells=[[cell(1, 1), cell(2, None), cell(3, 2)]], probabilities=np.array([0.1, 0.5, 0.4]))
+    assert _by_number(hill) == {1: 0.1, 2: 0.9}
 
 
 def test_shares_of_known_classes_are_within_their_intervals():

@@ -41,9 +41,9 @@ def test_every_row_comes_back(european, missing, capsys):
     flags = ["-k", "2", "--missing", missing, "--out", "fit.tp", "--format", "text"]
     assert main(["fit", "data.csv", *flags]) == 0
     first = capsys.readouterr().out.splitlines()
-    assert first[0] == "left out  column 1: id; it counts the rows from 0"
+    assert first[0] == "left out  column 1: id; counts the rows from 0"
     assert first[1].startswith("left out  who: id")
-    assert first[2].startswith("left out  kind: text; it has two values, and this model is for numbers")
+    assert first[2].startswith("left out  kind: text; two values, and this model is for numbers")
     rows = predicted("data.csv")
     assert rows == predicted("turned.csv")
     fit = tp.load("fit.tp")

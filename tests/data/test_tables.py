@@ -324,7 +324,7 @@ def test_weights_are_asked_about_and_are_no_measurements():
     frame = pd.DataFrame({"weight": RNG.gamma(4, 0.25, 50), "x": RNG.normal(size=50), "age": RNG.integers(18, 90, 50)})
     frame.loc[[3, 9], "age"] = -99  # far from the others, but no further than these are from each other
     asked = read_table(frame).schema.questions
-    assert "--as weight=weight" in asked[0] and "--na '-99'" in asked[1]
+    assert "--as weight=weight" in asked[0] and "--na 'age=-99'" in asked[1]
     table = read_table(frame, kinds={"weight": "weight"})
     assert table.columns == ("x", "age") and str(table.schema).startswith("weights")
     np.testing.assert_allclose(table.weights, frame["weight"] / frame["weight"].mean())

@@ -262,3 +262,58 @@ def test_bad_files_are_one_sentence(tmp_path: Path) -> None:
 def test_bad_arguments_are_named(arguments: dict[str, object]) -> None:
     with pytest.raises(InvalidParameter, match=next(iter(arguments))):
         tp.read_texts(TEXTS, **arguments)  # type: ignore[arg-type]
+
+
+def test_what_is_no_word_is_taken_out_of_html_and_tweets() -> None:
+    page = "<html><style>p {color: red}</style><body><p class='x'>Cats &amp; dogs&nbsp;purr</p><br/></body></html>"
+    tweet = "cats see https://t.co/Ab1 www.example.com/x?y=z and write to me@mail.example.org if 3 <b and c> 2"
+    corpus = tp.read_texts([page, tweet, "dogs"], language=None)
+    assert corpus.vocabulary is not None
+    assert set(corpus.vocabulary) == {"and", "cats", "dogs", "if", "purr", "see", "to", "write"}
+    assert "HTML tags were taken out of 1 document" in corpus.report
+    assert "left out: 3 addresses of the web or of mail" in corpus.report
+    assert split_words("-" * 50_000 + "a.b" * 50_000 + "@ <" + "<p " * 20_000)  # in no more than linear time
+
+
+def test_words_without_spaces_are_pairs_of_characters() -> None:
+    assert split_words("我爱北京,AI研究") == ["我爱", "爱北", "北京", "ai", "研究"]
+    assert split_words("人 カタカナ") == ["人", "カタ", "タカ", "カナ"]
+    corpus = tp.read_texts(["我爱北京", "สวัสดีครับ"], language=None)
+    assert any("Chinese or Japanese" in note for note in corpus.report)
+    assert any("Thai" in note and "lists of words" in note for note in corpus.report)
+    assert len(tp.read_texts([["北京", "Wetter"], ["wetter"]], language=None).vocabulary or ()) == 2
+
+
+def test_texts_of_another_language_and_copies_are_told() -> None:
+    german = ["Die Katze schläft auf dem Sofa und schnurrt", "Der Hund bellt laut und läuft in den Park"] * 40
+    report = tp.read_texts(german).report
+    assert any("English stop words: if the texts are in another language" in note for note in report)
+    assert "78 documents have the same words, as often, as one before" in report
+    english = [f"the {word} of a cat is in the house with a dog" for word in ("paw", "tail", "ear", "nose")]
+    told = tp.read_texts([f"{text} {'abcdefghij'[n]}x" for n in range(10) for text in english]).report
+    assert not any("another language" in note or "as often" in note for note in told)
+
+
+def test_fields_inside_fields_and_lists_of_words(tmp_path: Path) -> None:
+    rows = [{"id": n, "content": {"body": f"four words are here {n}"}, "tags": ["cat", "dog"]} for n in range(4)]
+    lines, whole, pretty = (tmp_path / name for name in ("lines.jsonl", "whole.json", "pretty.json"))
+    lines.write_text("\n".join(map(json.dumps, rows)))
+    whole.write_text(json.dumps({"count": 4, "data": rows}))
+    pretty.write_text(json.dumps({"count": 4, "data": rows}, indent=1))
+    for path in (lines, whole, pretty):
+        corpus = tp.read_texts(path)
+        assert len(corpus) == 4 and corpus.report[0] == f"texts are the column 'content.body' of {path.name}"
+        assert tp.read_texts(path, "content.body").n_tokens == corpus.n_tokens
+        assert tp.read_texts(path, "tags").n_tokens == 8
+    lines.write_text("\n".join(json.dumps({"text": {"a": [1]}}) for _ in rows))
+    with pytest.raises(InvalidData, match="must be a text, got list"):
+        tp.read_texts(lines, "text.a")
+
+
+def test_a_folder_without_txt_is_read_for_its_pages(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text("<p>cats purr</p>")
+    (tmp_path / "b.md").write_text("dogs bark")
+    corpus = tp.read_texts(tmp_path)
+    assert corpus.n_tokens == 4 and ".html and .md files" in corpus.report[0]
+    (tmp_path / "c.txt").write_text("cats sleep")
+    assert len(tp.read_texts(tmp_path)) == 1

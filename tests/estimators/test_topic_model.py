@@ -1,6 +1,7 @@
 """`TopicModel` on raw strings and on counts."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import temperance as tp
@@ -54,3 +55,23 @@ def test_partial_fit_learns_from_batches() -> None:
 def test_one_string_is_refused() -> None:
     with pytest.raises(InvalidData, match="X must be several documents"):
         TopicModel(2).fit("a text")
+
+
+def test_what_users_give_a_topic_model() -> None:
+    rng = np.random.default_rng(0)
+    texts = [
+        " ".join(rng.choice([["cats", "purr", "sleep", "mat"], ["dogs", "bark", "run", "ball"]][n % 2], 6))
+        for n in range(40)
+    ]
+    plain = TopicModel(2, random_state=0).fit(texts)
+    frame = pd.DataFrame({"id": range(40), "text": texts})
+    for given in (frame, frame["text"], np.array(texts)[:, None], (text for text in texts), [t.split() for t in texts]):
+        assert np.allclose(TopicModel(2, random_state=0).fit_transform(given), plain.transform(texts))
+    gaps = TopicModel(2, random_state=0).fit([*texts, None, float("nan")])
+    assert set(gaps.vocabulary_) == set(plain.vocabulary_)
+    assert np.allclose(plain.transform([None, "nothing known"]), 0.5)
+    for given, found in (([1, 2], "got int 1"), ([b"cats purr"], "got bytes")):
+        with pytest.raises(InvalidData, match=found):
+            TopicModel(2).fit(given)
+    fit = tp.fit(tp.LDA(2), frame, tp.CVB0(), seed=0, progress=False)
+    assert fit.model.vocabulary.words == tuple(plain.vocabulary_)

@@ -320,26 +320,6 @@ def test_mixed_columns_add_their_predictives() -> None:
     np.testing.assert_allclose(likelihood, sum(parts), rtol=1e-12)
 
 
-SAMPLERS = {
-    "Gaussian": (tp.Gaussian(), NORMAL_WISHART),
-    "ScalarGaussian": (tp.ScalarGaussian(), NORMAL_GAMMA),
-    "SphericalGaussian": (tp.SphericalGaussian(), ISOTROPIC),
-    "KnownCovarianceGaussian": (tp.KnownCovarianceGaussian(NOISE), NORMAL),
-    "Poisson": (tp.Poisson(), tp.Gamma([0.7, 3.0, 20.0], 1.0)),
-    "Bernoulli": (tp.Bernoulli(), tp.Beta([0.7, 3.0, 20.0], 2.0)),
-    "Categorical": (tp.Categorical(3), tp.Dirichlet(np.array([[0.5, 1, 2], [3, 3, 3], [9, 1, 1]]))),
-    "Multinomial": (tp.Multinomial(7), tp.Dirichlet(np.array([[0.5, 1, 2], [3, 3, 3], [9, 1, 1]]))),
-}
-
-
-def constrain(name: str, theta: Any) -> Any:
-    return theta / theta.sum(-1, keepdims=True) if name in ("Categorical", "Multinomial") else theta
-
-
-def expected_slope(name: str, family: tp.Family) -> float:
-    return 0.0
-
-
 @pytest.mark.slow
 def test_simulated_data_have_the_moments_of_their_likelihood() -> None:
     n = 20_000

@@ -1,26 +1,19 @@
 """The standing attack: every model × every method × every hostile input ends in a right answer or in a named sentence.
 
-    python -m tests.faults.attack --jobs 16 --out attack.jsonl --part 1/4
+    python -m tests.faults.attack --out attack.jsonl
     python -m tests.faults.attack --count attack-*.jsonl
 
-Models and methods come from the registry: a new one is attacked without a line here. One process attacks one pair of
-a model and a method; if it dies, the input that killed it is noted and another process goes on with the next one.
+Models and methods come from the registry: a new one is attacked without a line here. What is in the file already is not
+asked again (`siege.py` says in which order cases go, and what happens to one that ends its process).
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import json
-import os
 import signal
-import subprocess
-import sys
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,12 +21,12 @@ import numpy as np
 
 import temperance as tp
 from temperance.errors import TemperanceError
+from temperance.fitting import prepare
 from temperance.registry import MethodEntry, ModelEntry, methods, models
 from tests.faults.inputs import INPUTS, leaves
 
-ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120  # seconds of work for one case, compilation included
-ASLEEP = 5  # times as many seconds by the clock: other processes may need the processor, too
+ASLEEP = 5  # times as many seconds by the clock without work
 GOOD = ("answered", "refused", "unsupported")
 
 RNG = np.random.default_rng(0)
@@ -138,19 +131,18 @@ def method(command: str) -> Any:
     return getattr(tp, entry.name)(**SMALL.get(entry.name, dict(entry.arguments)))
 
 
-def fed(case: Case, value: Any) -> Any:
-    """Data as the model takes them: inputs and targets apart, where it has both."""
+def fed(case: Case, make: Callable[[np.ndarray], Any] = np.asarray) -> Any:
+    """What `make` makes of the clean data, as the model takes them: inputs and targets apart, where it has both."""
+    value = make(case.clean)
     if not case.split:
         return value
-    if isinstance(value, np.ndarray) and value.ndim == 2 and value.shape[1] > 1 and value.dtype.names is None:
-        return value[:, :-1], value[:, -1]
     if isinstance(value, list) and value and isinstance(value[0], list):
         return [row[:-1] for row in value], [row[-1] for row in value]
     if hasattr(value, "iloc"):
         return value.iloc[:, :-1], value.iloc[:, -1]
-    if type(value).__module__.startswith("jax"):
+    if not hasattr(value, "nnz") and len(getattr(value, "shape", ())) == 2 and value.shape[1] > 1:
         return value[:, :-1], value[:, -1]
-    return value, case.clean[:, -1]
+    return make(case.clean[:, :-1]), case.clean[:, -1]  # what cannot be cut is made of the inputs alone
 
 
 class Outcome(NamedTuple):
@@ -161,12 +153,12 @@ class Outcome(NamedTuple):
 
 def ask(fit: Any, case: Case) -> Iterator[tuple[str, Any]]:
     """All that a fit can be asked; what it cannot answer is a sentence."""
-    inputs, _ = fed(case, case.clean) if case.split else (case.clean, None)
+    inputs, _ = fed(case) if case.split else (case.clean, None)
     asked: dict[str, Callable[[], Any]] = {
         "table": fit.table,
         "posterior": lambda: fit.posterior,
         "summary": lambda: fit._repr_html_(),
-        "log_predictive": lambda: fit.log_predictive(fed(case, case.clean)),
+        "log_predictive": lambda: fit.log_predictive(fed(case)),
         "predict": lambda: fit.predict(inputs),
         "transform": lambda: fit.transform(case.clean),
         "responsibilities": lambda: fit.responsibilities(case.clean),
@@ -211,38 +203,65 @@ def sentence(outcome: str, error: TemperanceError) -> Outcome:
 
 @contextlib.contextmanager
 def limited(seconds: int) -> Iterator[None]:
+    """TimeoutError after so many seconds of work, or when hardly any work is done for five times as long."""
+    worked = time.process_time()
+
     def late(*_: Any) -> None:
         raise TimeoutError(f"no answer in {seconds} s")
 
-    kinds = {signal.SIGALRM: signal.ITIMER_REAL, signal.SIGPROF: signal.ITIMER_PROF}
-    before = {kind: signal.signal(kind, late) for kind in kinds}
-    signal.setitimer(signal.ITIMER_REAL, ASLEEP * seconds)
+    def look(*_: Any) -> None:
+        nonlocal worked
+        if time.process_time() - worked < 0.001 * ASLEEP * seconds:
+            raise TimeoutError(f"asleep for {ASLEEP * seconds} s")
+        worked = time.process_time()  # other processes had the processor
+
+    timers = ((signal.SIGALRM, signal.ITIMER_REAL, look), (signal.SIGPROF, signal.ITIMER_PROF, late))
+    before = {kind: signal.signal(kind, act) for kind, _, act in timers}
+    signal.setitimer(signal.ITIMER_REAL, ASLEEP * seconds, ASLEEP * seconds)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        for kind, timer in kinds.items():
+        for kind, timer, _ in timers:
             signal.setitimer(timer, 0.0)
             signal.signal(kind, before[kind])
 
 
-def attack(model: str, by: str, name: str, clean: dict[str, Outcome]) -> Outcome:
-    """The outcome of one case; `clean` remembers the answer to the clean data of each pair."""
-    case, hostile = CASES[model], INPUTS[name]
+def at_the_gate(model: str, by: str, name: str) -> bool:
+    """Whether the data are refused before anything is compiled."""
+    case = CASES[model]
+    made, data = case.make(), fed(case, INPUTS[name].make)
+    try:
+        table = made.as_table(data)
+        prepare(made, data if table is None else table, method(by), None, 0)
+    except TemperanceError:
+        return True
+    return False
+
+
+def attack(model: str, by: str, name: str, clean: dict[str, Outcome], only_gate: bool = False) -> Outcome:
+    """The outcome of one case; `clean` remembers the answer to the clean data of each pair.
+
+    With `only_gate` it is "later" for data that are not refused at the gate: only those need the clean answer.
+    """
+    case, hostile, pair = CASES[model], INPUTS[name], f"{model}, {by}"
     try:
         with limited(PATIENCE), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if model + by not in clean:
-                clean[model + by] = attempt(case, method(by), fed(case, case.clean))
-            if clean[model + by].outcome == "unsupported":
-                return clean[model + by]  # the pair is refused before the data are looked at
-            found = attempt(case, method(by), fed(case, hostile.make(case.clean)))
+            if not at_the_gate(model, by, name):
+                if only_gate:
+                    return Outcome("later")
+                if pair not in clean:
+                    clean[pair] = attempt(case, method(by), fed(case))
+                if clean[pair].outcome == "unsupported":
+                    return clean[pair]  # the method looks at the model, not at the data
+            found = attempt(case, method(by), fed(case, hostile.make))
     except TimeoutError as error:
         return Outcome("hang", str(error))
     except Exception as error:
         return Outcome("raw", f"{type(error).__name__}: {str(error)[:300]}{place(error)}")
-    if hostile.same and found.outcome == "answered" and found.evidence != clean[model + by].evidence:
-        return Outcome("wrong", f"{found.evidence} instead of {clean[model + by].evidence}")
+    if hostile.same and found.outcome == "answered" and found.evidence != clean[pair].evidence:
+        return Outcome("wrong", f"{found.evidence} instead of {clean[pair].evidence}")
     return found
 
 
@@ -257,106 +276,7 @@ def place(error: BaseException) -> str:
     return last
 
 
-def work(model: str, by: str, names: list[str]) -> None:
-    """Attack one pair in this process, a line of JSON for each case."""
-    import jax
-
-    jax.config.update("jax_compilation_cache_dir", str(ROOT / ".cache" / "jax"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
-    jax.config.update("jax_disable_most_optimizations", True)
-    clean: dict[str, Outcome] = {}
-    for name in names:
-        began = time.perf_counter()
-        found = attack(model, by, name, clean)
-        line = {"model": model, "method": by, "input": name, **found._asdict(), "s": time.perf_counter() - began}
-        print(json.dumps(line), flush=True)
-
-
-def pair_in_processes(pair: tuple[str, str], names: list[str], write: Callable[[str], None]) -> None:
-    """One pair in a process of its own, and in another one after each input that ends the process."""
-    names = list(names)
-    while names:
-        command = [sys.executable, "-m", "tests.faults.attack", "--pair", *pair, "--inputs", json.dumps(names)]
-        environment = {**os.environ, "TEMPERANCE_CACHE": ""}
-        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-        with subprocess.Popen(command, cwd=ROOT, env=environment, **pipes) as process:
-            timer = _Killer(process, 2 * ASLEEP * PATIENCE)
-            for line in process.stdout:  # type: ignore[union-attr]
-                timer.reset()
-                if line.startswith("{"):
-                    write(line)
-                    names.pop(0)
-            timer.stop()
-        if names:
-            detail = f"the process ended with {process.returncode}"
-            lost = {"model": pair[0], "method": pair[1], "input": names.pop(0), "outcome": "crash", "detail": detail}
-            write(json.dumps(lost) + "\n")
-
-
-class _Killer:
-    """Kills a process that says nothing for so many seconds."""
-
-    def __init__(self, process: Any, seconds: float):
-        self.process, self.seconds = process, seconds
-        self.reset()
-
-    def reset(self) -> None:
-        from threading import Timer
-
-        self.stop()
-        self.timer = Timer(self.seconds, self.process.kill)
-        self.timer.daemon = True
-        self.timer.start()
-
-    def stop(self) -> None:
-        if hasattr(self, "timer"):
-            self.timer.cancel()
-
-
-def count(lines: list[dict[str, Any]]) -> dict[str, int]:
-    return dict(Counter(line["outcome"] for line in lines))
-
-
-def show(files: list[str]) -> int:
-    """Print the counts of these files and every case that ended badly; how many those are."""
-    lines = [json.loads(line) for file in files for line in Path(file).read_text().splitlines()]
-    bad = [line for line in lines if line["outcome"] not in GOOD]
-    alike: dict[tuple[str, str], list[str]] = {}
-    for line in bad:
-        where = f"{line['model']} / {line['method']} / {line['input']}"
-        alike.setdefault((line["outcome"], line["detail"][:200]), []).append(where)
-    for (outcome, detail), places in alike.items():
-        print(f"{outcome}: {detail}\n  {len(places)} times: {'; '.join(places[:8])}")
-    print(f"{len(lines)} cases: {count(lines)}; {len(bad)} ended badly")
-    return len(bad)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--out", default="attack.jsonl")
-    parser.add_argument("--part", default="1/1", help="this part of all pairs, as 2/5")
-    parser.add_argument("--only", default="", help="pairs with this in `model, method`")
-    parser.add_argument("--inputs", default="", help="a JSON list of inputs, all if left out")
-    parser.add_argument("--pair", nargs=2, help="one pair, in this process")
-    parser.add_argument("--count", nargs="+", help="count the outcomes in these files")
-    given = parser.parse_args()
-    names = json.loads(given.inputs) if given.inputs else list(INPUTS)
-    if given.count:
-        sys.exit(show(given.count) > 0)
-    if given.pair:
-        return work(*given.pair, names)
-    part, parts = map(int, given.part.split("/"))
-    chosen = [pair for pair in PAIRS if given.only in ", ".join(pair)][part - 1 :: parts]
-    with open(given.out, "w") as file, ThreadPoolExecutor(given.jobs) as pool:
-
-        def write(line: str) -> None:
-            file.write(line)
-            file.flush()
-
-        list(pool.map(lambda pair: pair_in_processes(pair, names, write), chosen))
-    sys.exit(show([given.out]) > 0)
-
-
 if __name__ == "__main__":
+    from tests.faults.siege import main
+
     main()

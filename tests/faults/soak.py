@@ -51,7 +51,7 @@ def soak_fits(count: int, seed: int, pairs: int) -> dict[str, Any]:
             memory.append(round(_memory()))
         model, by = chosen[number % len(chosen)]
         try:
-            outcome = attempt(CASES[model], method(by), fed(CASES[model], CASES[model].clean))
+            outcome = attempt(CASES[model], method(by), fed(CASES[model]))
         except Exception as error:
             outcome = f"{type(error).__name__}: {error}"
         # With other programs in the process's memory, another engine may be at hand.

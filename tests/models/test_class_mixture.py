@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from scipy.special import gammaln, logsumexp
 from scipy.stats import beta as beta_law
 
@@ -238,3 +239,27 @@ def test_weights_of_a_table_are_weights():
     one = tp.fit(tp.ClassMixture(1), table)
     other = tp.fit(tp.ClassMixture(1), {"x": frame["x"]}, weights=frame["w"] / frame["w"].mean())
     assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (lambda x: scipy.sparse.csr_matrix(x), "sparse matrix"),
+        (lambda x: scipy.sparse.coo_array(x), "sparse matrix"),
+        (lambda x: [[1.0, 2.0], [3.0]], "different lengths"),
+    ],
+)
+def test_data_that_are_no_table_are_refused_by_name(data, told):
+    with pytest.raises(InvalidData, match=told):
+        tp.ClassMixture(2).prepare(data(np.arange(12.0).reshape(6, 2)))
+
+
+def test_what_a_mask_hides_is_missing():
+    x = np.arange(24.0).reshape(12, 2)
+    holes = x.copy()
+    holes[3, 1] = np.nan
+    x[3, 1] = 1e6
+    masked = np.ma.masked_array(x, x == 1e6)
+    (_, seen), (_, kept) = (tp.ClassMixture(2).prepare(data) for data in (masked, holes))
+    np.testing.assert_array_equal(np.asarray(seen.values), np.asarray(kept.values))
+    assert np.isnan(np.asarray(seen.values)).sum() == 1

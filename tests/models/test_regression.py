@@ -14,7 +14,7 @@ from scipy import optimize, stats
 from scipy.special import gammaln, logsumexp, psi
 
 import temperance as tp
-from temperance.data.features import Rows
+from temperance.data.features import Rows, Standardised, condition_at_most
 from temperance.errors import InvalidData, InvalidParameter, UnsupportedMethod
 from temperance.models import Data
 from temperance.models._model import means
@@ -449,6 +449,29 @@ def test_constant_columns_and_targets_have_finite_answers(rows):
         assert any("y is constant" in note for note in fit.notes)
         np.testing.assert_allclose(fit.predict(NEW).mean, targets[0], atol=1e-6)
         assert np.isfinite(fit.log_evidence) and np.all(np.isfinite(fit.predict(NEW).variance))
+
+
+def test_a_constant_column_of_many_rows_is_constant():
+    """The mean of many equal numbers differs from them by rounding errors, which are not a width."""
+    x = np.full((200_000, 2), 0.1)
+    x[:, 0] = np.random.default_rng(0).normal(size=len(x))
+    at = Standardised.of(x, np.full(len(x), 1 / 3), np.ones(len(x)), True)
+    np.testing.assert_array_equal(np.asarray(at.width)[2], 0.1)
+    np.testing.assert_array_equal(np.asarray(at.target_width), 1 / 3)
+    np.testing.assert_allclose(np.asarray(at.width)[1], x[:, 0].std(), rtol=1e-12)
+    np.testing.assert_array_equal(at.design(x)[:, [0, 2]], np.tile([1.0, 0.0], (len(x), 1)))
+
+
+@pytest.mark.parametrize("size", [2, 5])
+def test_the_condition_number_is_below_its_bound(size):
+    rng = np.random.default_rng(size)
+    for exponent in range(-9, 1):
+        x = rng.normal(size=(200, size))
+        x[:, 0] = x[:, 1] + 10.0**exponent * x[:, 0]
+        exact = np.linalg.cond(x)
+        assert condition_at_most(x) >= exact * (1 - 1e-6)
+        assert exact > 1e4 or condition_at_most(x) < 100 * exact
+    assert condition_at_most(np.ones((3, size))) == np.inf
 
 
 def test_collinear_features_are_noted(rows):

@@ -84,7 +84,14 @@ FURTHER = {
 }
 ALL = {name: make for name, (make, *_) in MODELS.items()} | FURTHER
 SMALL, TARGETS = X[:30], Y[:30]
-FIRST = [("full", "VB"), ("diagonal", "VB"), ("spherical", "ParallelTempering")]
+FIRST = [
+    ("full", "VB"),
+    ("diagonal", "VB"),
+    ("spherical", "ParallelTempering"),
+    ("spherical", "ImportanceSampling"),
+    ("relevance", "ParallelTempering"),
+    ("relevance", "AIS"),
+]
 
 
 def fitted(name, method, unit):

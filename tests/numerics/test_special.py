@@ -43,7 +43,7 @@ def test_trigamma_can_be_differentiated():
 
 def test_log_minus_digamma_keeps_its_digits():
     exact = truth(lambda x: Decimal(x).ln() - reference.digamma(x))
-    found = jax.jit(special.log_minus_digamma)(POINTS)
+    found = jax.jit(special._log_minus_digamma)(POINTS)[0]
     # Below 20 it is a difference of two numbers up to a hundred times its size.
     np.testing.assert_allclose(found, exact, rtol=200 * EPS)
 
@@ -66,7 +66,8 @@ def test_multivariate_gamma(d):
     assert np.all(np.abs(slope - psi) <= tolerance * np.maximum(np.abs(psi), 1))
     np.testing.assert_allclose(jax.jit(lambda a: special.multidigamma(a, d))(a), slope, rtol=1e-14)
     second = jax.jit(jax.vmap(jax.grad(lambda a: special.multidigamma(a, d))))(a)
-    np.testing.assert_allclose(jax.jit(lambda a: special.multitrigamma(a, d))(a), second, rtol=1e-14)
+    exact = sum(scipy.special.polygamma(1, a - i / 2) for i in range(d))
+    assert np.all(np.abs(second - exact) <= 2.0 * tolerance * exact)
 
 
 def test_inverse_digamma():

@@ -62,3 +62,15 @@ def test_models_graphs_and_posteriors_have_cards() -> None:
     graph.normal("<x>", mu, 1.0, plates="n", observed=True)
     page = Reader(graph.model()._repr_html_())
     assert page.text.startswith("GraphModel") and {"svg", "circle"} <= set(page.tags) and "<x>" in page.text
+    assert "currentColor" in page.text and "#" not in page.text + page.styles  # its picture sets no colours either
+
+
+def test_consoles_show_one_line() -> None:
+    graph = tp.Graph()
+    assert repr(graph) == "<Graph of nothing yet>"
+    mu = graph.normal("mu", 0.0, 1.0)
+    graph.normal("x", mu, 1.0, plates="n", observed=True)
+    assert repr(graph) == "<Graph of mu, x [n] observed>"
+    assert repr(graph.model()) == "<GraphModel of mu, x [n] observed>"
+    fit = tp.fit(graph.model(), [1.0, 2.0], tp.VB(), seed=0)
+    assert repr(fit) == f"<GraphModel by VB: log evidence {fit.log_evidence:.4f}, converged; see .summary()>"

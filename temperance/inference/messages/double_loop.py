@@ -13,7 +13,7 @@ order of 1/N of the way, so Newton's step for G is tried first and taken only wh
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -72,10 +72,7 @@ class DoubleLoop(MessagePassing):
     """EP by the double loop, from where `warm_passes` passes of plain EP end; a pass is one outer step."""
 
     alpha: float = dataclasses.field(default=1.0, init=False, repr=False)
-
-    @property
-    def name(self) -> str:
-        return "EP (double loop)"
+    name: ClassVar[str] = "EP (double loop)"
 
     @property
     def _warm(self) -> int:

@@ -47,10 +47,7 @@ class Filtering(Method):
     streams: ClassVar[bool] = True
 
     arranges: ClassVar[bool] = True
-
-    @property
-    def name(self) -> str:
-        return "assumed-density filtering"
+    name: ClassVar[str] = "assumed-density filtering"
 
     def arrange(self, key: Key[Array, ""], model: Model, data: Any) -> Any:
         return Once(data.stream, data.model, data.sample, data.seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +14,8 @@ from ...models import Data
 from ...models._answers import Enumerable
 from ...models._factors import Blocks, Factors, Natural, log_normaliser, naturals, with_naturals
 from ...models.mixture.factors import Factor
+from ...programs.one_call import one_call
+from ._entries import MOST_ENTRIES
 from ._entries import join as entry_join
 from ._entries import split as entry_split
 from .projection import LIMITS, project
@@ -85,7 +88,10 @@ def one_pass(
     each = factors.each
     parts = (_split(sites.natural), sites.log_scale, entry_split(each.statistics), each.log_base, factors.live)
     first = _split(like), jnp.sum(sites.log_scale)
-    carry, (site, log_scale, skipped, log_s) = jax.lax.scan(update, first, jax.tree.map(lambda a: a[order], parts))
+    # Few numbers need no LAPACK: a factor is then refreshed in one piece.
+    few = all(math.prod(leaf.shape[2:]) <= MOST_ENTRIES for leaf in jax.tree.leaves(sites.natural))
+    each_factor = one_call(update, wanted=few)
+    carry, (site, log_scale, skipped, log_s) = jax.lax.scan(each_factor, first, jax.tree.map(lambda a: a[order], parts))
     back = jnp.argsort(order)
     site, log_scale = jax.tree.map(lambda leaf: leaf[back], (site, log_scale))
     blocks = with_naturals(blocks, _join(carry[0], like))

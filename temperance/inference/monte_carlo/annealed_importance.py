@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from ...errors import InvalidParameter
 from ...evidence.bracket import crossed, outwards
-from ...evidence.tempered import Estimate
+from ...evidence.tempered import Estimate, few
 from ...evidence.weights import both_ways, downwards, effective_draws, halves, upwards
 from ...evidence.witnesses import CLOSER, contradictions
 from ...kernels import RunEngine, small_tempered
@@ -31,7 +31,7 @@ from .._method import Again, Info, Method, Result, Run
 from ..schedules import power_ladder
 from ._support import check_counts, check_path, finite, require_distributions, require_unweighted
 from .draws import Draws
-from .elsewhere import elsewhere
+from .elsewhere import elsewhere, foreseen
 from .gibbs import State
 from .path import Path
 from .reference import Reference, as_path, inside
@@ -151,8 +151,8 @@ class AIS(Method):
     def result(self, model: Model, data: Data, run: Run) -> Result:
         log_weights = finite(np.asarray(run.states.log_weight), self.name, "up")
         start = float(self.path.log_start)
-        estimate = upwards(start + log_weights)
         particles = effective_draws(log_weights)
+        estimate = few(upwards(start + log_weights), int(particles))
         blocks = jax.tree.map(lambda leaf: np.asarray(leaf)[None], run.states.state.draws)
         trusted = particles >= max(FEWEST, CERTAIN * self.particles)
         notes = [] if trusted else [_few(particles, self.particles)]
@@ -172,6 +172,9 @@ class AIS(Method):
             notes=tuple(notes),
         )
 
+    def foreseen(self, model: Model, data: Data) -> tuple[Method, ...]:
+        return foreseen(self, model, data) if self.particles >= MANY and self.draws is None else ()
+
     def instead(self, model: Model, result: Result | None) -> tuple[Method, ...]:
         fair = result is not None and (result.converged or self.particles < MANY)
         return () if fair else elsewhere(self, model)
@@ -185,9 +188,10 @@ class AIS(Method):
             return self._judged(model, data, result, [])
         approximate = self.draws is None or bool(model.local_groups)
         if self.draws is None:
-            start = _resampled(key, result.state, local, self.particles)
+            start, parents = _resampled(key, result.state, local, self.particles)
         else:
-            start = State(_spread(self.draws, self.particles), local)
+            blocks, given = _spread(self.draws, self.particles)
+            start, parents = State(blocks, local), -1 - given
             if model.local_groups:
                 start = _settled(key, model, start, data)
         kind = Particle if _reversible(model, self.path) else Returning
@@ -199,7 +203,10 @@ class AIS(Method):
             return result._replace(converged=False)
         forward = details["log_weights"]
         backward = details["log_start"] + finite(np.asarray(done.states.log_weight), self.name, "down")
-        below, above, best = upwards(forward), downwards(backward), both_ways(forward, backward)
+        families = np.arange(len(forward)), parents  # particles that go back from one that came up depend on it
+        pieces = int(details["effective_draws"])
+        below, above = few(upwards(forward), pieces), few(downwards(backward, parents), pieces)
+        best = few(both_ways(forward, backward, families), pieces)
         notes = list(result.notes)
         if approximate:
             why = (
@@ -229,7 +236,7 @@ class AIS(Method):
         assert result.log_evidence is not None
         estimate = Estimate(result.log_evidence, result.details["standard_error"])
         forward = result.details["log_weights"]
-        ends = outwards([upwards(forward)], above)
+        ends = outwards([few(upwards(forward), int(result.details["effective_draws"]))], above)
         doubts = [*contradictions(estimate, halves(forward), lower_bounds(model, data), CLOSER), *crossed(ends)]
         return result._replace(
             converged=not doubts,
@@ -251,8 +258,9 @@ def _few(effective: float, particles: int) -> str:
     )
 
 
-def _resampled(key: Key[Array, ""], draws: Draws, local: dict[str, Any], count: int) -> State:
-    """`Draws.resampled` in NumPy, because eager JAX would compile each operation; latents go with their draw."""
+def _resampled(key: Key[Array, ""], draws: Draws, local: dict[str, Any], count: int) -> tuple[State, np.ndarray]:
+    """`Draws.resampled` in NumPy, because eager JAX would compile each operation, and which draw each of them is;
+    latents go with their draw."""
     assert draws.log_weights is not None
     log_weights = np.asarray(draws.log_weights).ravel()
     offset = uniforms(np.asarray(jax.random.key_data(key))[None], 1)[0, 0] if is_host() else jax.random.uniform(key)
@@ -260,7 +268,7 @@ def _resampled(key: Key[Array, ""], draws: Draws, local: dict[str, Any], count: 
     index = np.searchsorted(np.cumsum(softmax(log_weights, 0)), places)
     index = np.minimum(index, len(log_weights) - 1)
     blocks = jax.tree.map(lambda leaf: np.asarray(leaf)[0], draws.blocks)
-    return State(*jax.tree.map(lambda leaf: on_device(np.asarray(leaf)[index]), (blocks, local)))
+    return State(*jax.tree.map(lambda leaf: on_device(np.asarray(leaf)[index]), (blocks, local))), index
 
 
 @eqx.filter_jit
@@ -276,11 +284,11 @@ def _settled(key: Key[Array, ""], model: Model, start: State, data: Data) -> Sta
     return jax.vmap(one)(jax.random.split(key, jax.tree.leaves(start)[0].shape[0]), start)
 
 
-def _spread(draws: Any, count: int) -> Any:
-    """`count` of the draws, evenly spaced; fewer are repeated."""
+def _spread(draws: Any, count: int) -> tuple[Any, np.ndarray]:
+    """`count` of the draws, evenly spaced, and their numbers; fewer are repeated."""
     size = jax.tree.leaves(draws)[0].shape[0]
     index = np.arange(count) % size if size < count else np.linspace(0, size - 1, count).astype(int)
-    return jax.tree.map(lambda leaf: on_device(np.asarray(leaf)[index]), draws)
+    return jax.tree.map(lambda leaf: on_device(np.asarray(leaf)[index]), draws), index
 
 
 jax.tree_util.register_dataclass(

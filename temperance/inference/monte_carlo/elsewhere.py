@@ -1,7 +1,8 @@
-"""What to run where a path from the prior came to nothing: a posterior that forms abruptly tears it.
+"""What to run where a path from the prior is long or comes to nothing: a posterior that forms abruptly tears it.
 
-That happens where components are far apart, and there variational posteriors are good proposals; if not, a path from
-the best of them is shorter.
+Small Gaussian mixtures need no path: bridge sampling compares the posterior with the conditionals of its own chains,
+and says so where that is not sure. Else variational posteriors are good proposals where components are far apart; if
+not, a path from the best of them is shorter.
 """
 
 from __future__ import annotations
@@ -9,10 +10,22 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ...models import Model
+import numpy as np
+
+from ...kernels import small_tempered
+from ...models import Data, Model
+from ...numerics.keys import make_key
 from .._method import Method
+from ..progress import Progress
+from ..run import run as run_loop
+from .bridge import Bridge
 from .importance import ImportanceSampling
 from .path import Path
+
+LONG = 7.5  # communication barrier of a path that replicas rarely walk to its end
+STEEP = 0.75  # rejection between two temperatures, likewise
+WARMUP, DRAWS = 64, 64  # sweeps of the pilot
+BRIDGES = (Bridge(), Bridge(draws=180, warmup=180, proposal=2048, weighed=4096))
 
 
 def elsewhere(method: Any, model: Model) -> tuple[Method, ...]:
@@ -20,4 +33,17 @@ def elsewhere(method: Any, model: Model) -> tuple[Method, ...]:
     if method.reference is not None:
         return ()
     closer = dataclasses.replace(method, reference="auto", path=Path({}))
-    return (closer,) if model.local_groups else (ImportanceSampling(), closer)
+    return (closer,) if model.local_groups else (*BRIDGES, ImportanceSampling(), closer)
+
+
+def foreseen(method: Any, model: Model, data: Data) -> tuple[Method, ...]:
+    """The same before a run, if a short pilot of parallel tempering finds the path long. Small Gaussian mixtures only:
+    elsewhere a pilot would have to be compiled."""
+    from .parallel_tempering import ParallelTempering
+
+    plain = method.reference is None and method.ladder is None and isinstance(data, Data)
+    if not plain or not small_tempered.when(model, data):
+        return ()
+    pilot = run_loop(ParallelTempering(DRAWS, WARMUP), model, data, make_key(0), Progress(False))
+    rejection = 1.0 - np.asarray(pilot.history["acceptance"])[WARMUP:].mean(axis=(0, 1))
+    return BRIDGES if not (rejection.sum() <= LONG and rejection.max() <= STEEP) else ()

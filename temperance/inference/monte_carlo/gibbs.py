@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from ..._arguments import Checks, whole
+from ...kernels import RunEngine, small_tempered
 from ...models import Data, Model
 from ...numerics.autocorrelation import split_r_hat
 from .._method import Info, Method, Result, Run
@@ -64,6 +65,13 @@ class Gibbs(Method):
     def complete(self, model: Model, data: Data) -> Self:
         require_unweighted(data, self.name)
         return self
+
+    def host_engine(self, model: Model, data: Any) -> RunEngine | None:
+        if type(self) is not Gibbs or not small_tempered.when(model, data):
+            return None
+        from .small_runs import CHAINS
+
+        return CHAINS
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> State:
         return scattered_start(key, model, data)

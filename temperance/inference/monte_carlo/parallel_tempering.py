@@ -21,7 +21,7 @@ from ...models import Data, Mixture, Model
 from .._method import Info, Method, Result, Run
 from ..schedules import as_ladder, equal_rejection, power_ladder
 from ._support import check_counts, require_distributions, require_unweighted
-from .elsewhere import elsewhere
+from .elsewhere import elsewhere, foreseen
 from .gibbs import State, scattered_start
 from .path import Energies, Path
 from .reference import Reference, as_path
@@ -206,6 +206,9 @@ class ParallelTempering(Method):
         if self.sweeps > 1:
             run = run._replace(history=jax.tree.map(self._in_a_row, run.history))
         return tempered_result(run, self.warmup, float(self.path.log_start), lambda: lower_bounds(model, data))
+
+    def foreseen(self, model: Model, data: Data) -> tuple[Method, ...]:
+        return foreseen(self, model, data) if self.draws >= LONG and not self.multistate else ()
 
     def instead(self, model: Model, result: Result | None) -> tuple[Method, ...]:
         if result is not None:

@@ -1,5 +1,5 @@
-"""Parallel tempering and annealed importance sampling of small Gaussian mixtures in NumPy: the start and the steps of
-both, by the sweeps of `kernels/small_tempered.py`, in place of compiled programs (`RunEngine`)."""
+"""Gibbs sampling, parallel tempering and annealed importance sampling of small Gaussian mixtures in NumPy: the start
+and the steps of each, by the sweeps of `kernels/small_tempered.py`, in place of compiled programs (`RunEngine`)."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from .replicas import Replicas
 
 if TYPE_CHECKING:
     from .annealed_importance import AIS, Particle
+    from .gibbs import Gibbs
     from .parallel_tempering import ParallelTempering
 
 _CACHED = 2**17  # largest table (numbers) for one block of particles
@@ -28,6 +29,55 @@ _START, _UP, _DOWN = 0, 1, 2  # purposes of a run's random streams
 
 def _streams(keys: Any, purpose: int, first: int, last: int) -> np.ndarray:
     return seeds(hashes(np.asarray(jax.random.key_data(keys)), [purpose])[:, 0], first, last)
+
+
+# ---- Gibbs sampling ----------------------------------------------------------------------------------------------
+
+
+def start_chains(method: Gibbs, model: Mixture, data: Data, keys: Any, kinds: Any = ()) -> State:
+    """`Gibbs.init` of every chain."""
+    here = problem(model, data)
+    with np.errstate(all="ignore"):
+        starts = small_mixture.start(method, model, data, keys)
+        drawn = here.started(Streams(_streams(keys, _START, 0, 1)[0]), starts.blocks)
+    return State(here.to_draws(drawn), {})
+
+
+def step_chains(
+    method: Gibbs, model: Mixture, data: Data, keys: Any, carry: Any, limit: Any, tol: Any, hold: Any
+) -> tuple[Any, dict[str, Any]]:
+    """`_chunk` of `inference/run.py`, with `Gibbs.step` of all chains."""
+    here, last = problem(model, data), int(limit)
+    drawn = here.from_draws(jax.tree.map(np.asarray, carry.states.draws))
+    kept, log_joint = swept(here, drawn, _streams(keys, _UP, int(carry.steps), last), method.thin)
+    states = carry.states._replace(draws=here.to_draws(kept.at(-1)))
+    return carry._replace(states=states, steps=np.asarray(last)), {"draws": here.to_draws(kept), "log_joint": log_joint}
+
+
+def swept(here: Problem, drawn: Drawn, own: np.ndarray, thin: int = 1) -> tuple[Drawn, np.ndarray]:
+    """The states of all chains after each step of `thin` sweeps, and log p(x, θ); `own` seeds them, (step, chain)."""
+    kept = Drawn(*(np.empty((len(own), *leaf.shape)) for leaf in drawn))
+    log_joint = np.empty(own.shape)
+
+    def block(begin: int, end: int) -> None:
+        now, ones = drawn.at(slice(begin, end)), np.ones(end - begin)
+        with np.errstate(all="ignore"):
+            levels = here.levels(now)
+            for number, row in enumerate(own[:, begin:end]):
+                streams = Streams(row)
+                for _ in range(thin):
+                    now = here.sweep(streams, now, levels, ones)
+                    levels = here.levels(now)
+                log_joint[number, begin:end] = here.potential(now, levels, ones) + here.log_prior(now)
+                for leaf, fresh in zip(kept, now, strict=True):
+                    leaf[number, begin:end] = fresh
+
+    table = len(here.natural.count) * here.features.shape[1]
+    in_threads(block, own.shape[1], max(1, _CACHED // table))
+    return kept, log_joint
+
+
+CHAINS = RunEngine(NAME, start_chains, step_chains, goes_on=True)
 
 
 # ---- parallel tempering ------------------------------------------------------------------------------------------

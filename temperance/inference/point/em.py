@@ -51,6 +51,9 @@ class EM(Method):
     local_steps: int = 1
 
     checks: ClassVar[Checks] = {**Method.checks, "batches": optional(whole(1))}
+    name: ClassVar[str] = "EM"
+    monotone: ClassVar[bool] = True
+    may_fail: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,20 +61,8 @@ class EM(Method):
             raise InvalidParameter("batches is for incremental=True: EM otherwise treats all data together")
 
     @property
-    def name(self) -> str:
-        return "EM"
-
-    @property
     def row_by_row(self) -> bool:  # type: ignore[override]
         return self.incremental and self.batches is None
-
-    @property
-    def monotone(self) -> bool:
-        return True
-
-    @property
-    def may_fail(self) -> bool:
-        return True
 
     def failure(self, info: Info) -> str:
         advice = "use fewer components" + ("" if self.prior else ", or a prior (prior=True)")

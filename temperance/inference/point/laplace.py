@@ -60,18 +60,9 @@ class Laplace(Method):
 
     budget: ClassVar[tuple[str, ...]] = ("restarts", "max_iter", "tol", "draws")
     checks: ClassVar[Checks] = {**Method.checks, "draws": whole(1)}
-
-    @property
-    def name(self) -> str:
-        return "Laplace"
-
-    @property
-    def monotone(self) -> bool:
-        return True
-
-    @property
-    def may_fail(self) -> bool:
-        return True
+    name: ClassVar[str] = "Laplace"
+    monotone: ClassVar[bool] = True
+    may_fail: ClassVar[bool] = True
 
     def failure(self, info: Info) -> str:
         return "the density is not finite there; try a stronger prior or fewer components"

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from ..._arguments import NOT_NEGATIVE, Checks, choice, number, optional
 from ...errors import InvalidParameter
 from ...models import Data, Model
 from .._method import Result, Run
@@ -43,14 +44,18 @@ class Annealed(Hot):
 
     budget: ClassVar[tuple[str, ...]] = ("schedule", "start", "length", "every", "found")
     streams: ClassVar[bool] = True
+    checks: ClassVar[Checks] = {
+        "start": optional(number("a finite number of at least 1", lambda value: value >= 1.0)),
+        "length": optional(NOT_NEGATIVE),
+        "every": choice("step", "pass"),
+    }
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not isinstance(self.method, VB | SVI):
             raise InvalidParameter(f"method must be a tp.VB or a tp.SVI, got {self.method!r}")
         if isinstance(self.method, VB) and (self.method.batches is not None or self.method.moves):
             raise InvalidParameter("a tp.VB to be annealed must be without batches and without moves")
-        if self.every not in ("step", "pass"):
-            raise InvalidParameter(f"every must be 'step' or 'pass', got {self.every!r}")
         if not isinstance(self.schedule, str):
             object.__setattr__(self, "schedule", as_temperatures("schedule", self.schedule))
             if self.start is not None or self.length is not None:
@@ -60,22 +65,12 @@ class Annealed(Hot):
             raise InvalidParameter(
                 f"schedule must be a row of temperatures or one of {accepted}, got {self.schedule!r}"
             )
-        for name, least in (("start", 1.0), ("length", 0.0)):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not least <= value < np.inf:
-                raise InvalidParameter(f"{name} must be a finite number of at least {least:g}, got {value!r}")
         if self.start is not None and self.schedule == "critical":
             raise InvalidParameter("start is found by the schedule 'critical'; give it with 'linear' or 'geometric'")
 
     @property
     def name(self) -> str:
         return f"annealed {self.method.name}"
-
-    @property
-    def inner(self) -> VB | SVI:
-        return self.method
 
     @property
     def hot_steps(self) -> int:

@@ -40,10 +40,7 @@ class CollapsedShares(Method):
 
     budget: ClassVar[tuple[str, ...]] = ("restarts", "max_iter")
     row_by_row: ClassVar[bool] = True
-
-    @property
-    def name(self) -> str:
-        return "CVB0"
+    name: ClassVar[str] = "CVB0"
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Standing:
         assert isinstance(model, Factored)

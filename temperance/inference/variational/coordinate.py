@@ -7,10 +7,12 @@ from typing import Any, ClassVar, Self
 
 from jaxtyping import Array, Key
 
+from ..._arguments import Checks, optional, whole
 from ...errors import InvalidParameter, UnsupportedMethod
 from ...models import Data, Model, Posterior, Way
-from ...models._answers import Movable
+from ...models._answers import Creeping, Movable
 from .._method import Again, Info, Method, Result, Run, best_restart
+from .leap import leap
 from .memoised import Parts, pass_over_parts, require_additive, require_whole_units, start_parts
 from .moves import KINDS, Search, improve, merge_alike
 
@@ -38,6 +40,9 @@ class VB(Method):
 
     budget: ClassVar[tuple[str, ...]] = (*Method.budget, "moves")
     varied: ClassVar[bool] = True
+    name: ClassVar[str] = "VB"
+    checks: ClassVar[Checks] = {**Method.checks, "batches": optional(whole(1))}
+    monotone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -48,8 +53,6 @@ class VB(Method):
             if not self.carry:
                 raise InvalidParameter("carry=False needs batches: without them the bound could fall")
             return
-        if isinstance(self.batches, bool) or not isinstance(self.batches, int) or self.batches < 1:
-            raise InvalidParameter(f"batches must be a whole number of at least 1, got {self.batches!r}")
         if self.moves:
             raise InvalidParameter("moves need all data together: leave out batches")
 
@@ -57,14 +60,6 @@ class VB(Method):
         if isinstance(self.moves, tuple):
             return self.moves
         return KINDS if self.moves is True else ()
-
-    @property
-    def name(self) -> str:
-        return "VB"
-
-    @property
-    def monotone(self) -> bool:
-        return True
 
     def prepare(self, model: Model) -> Model:
         if self.moves and not (isinstance(model, Movable) and model.moves):
@@ -96,7 +91,8 @@ class VB(Method):
         if self.batches is not None:
             state, bound = pass_over_parts(model, state, data, self.local_steps)
         else:
-            state, bound = model.sweep(state, data, Way(local_steps=self.local_steps))
+            sweep = leap if isinstance(model, Creeping) else type(model).sweep
+            state, bound = sweep(model, state, data, Way(local_steps=self.local_steps))
         return state, {"elbo": bound}
 
     def result(self, model: Model, data: Data, run: Run) -> Result:

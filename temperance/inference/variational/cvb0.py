@@ -93,6 +93,7 @@ class CVB0(Method):
     )  # fmt: skip
 
     arranges: ClassVar[bool] = True
+    name: ClassVar[str] = "CVB0"
 
     def __post_init__(self) -> None:
         self._stochastic()  # checks what they share
@@ -102,10 +103,6 @@ class CVB0(Method):
                     raise InvalidParameter(f"{name} belongs to the stochastic form: give batch_size too")
             if self.passes is not None and (self.passes != int(self.passes) or self.passes < 1):
                 raise InvalidParameter(f"passes must be a whole number of at least 1, got {self.passes!r}")
-
-    @property
-    def name(self) -> str:
-        return "CVB0"
 
     @property
     def streams(self) -> bool:  # type: ignore[override]
@@ -375,9 +372,7 @@ def _bound(model: Collapsible, blocks: dict[str, Any], data: Data, gamma: Float[
 class StochasticCVB0(SVI):
     """The steps of SVI, all taken by the model's engine for many steps at once."""
 
-    @property
-    def name(self) -> str:
-        return "CVB0"
+    name: ClassVar[str] = "CVB0"
 
     def step(self, key: Key[Array, ""], model: Model, state: Walk, data: Data | Streamed) -> tuple[Walk, Info]:
         assert isinstance(data, Batches) and data.plan is not None

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from ..._arguments import number, whole
 from ...errors import InvalidParameter
 from ...families._family import Family
 from ...models import Data, Model, Posterior
@@ -52,9 +53,9 @@ class Hot(Method):
     arranges: ClassVar[bool] = True
 
     @property
-    @abstractmethod
     def inner(self) -> VB | SVI:
         """The method that is heated."""
+        return self.method  # type: ignore[attr-defined]  # a field, which is not the first of all of them
 
     @property
     @abstractmethod
@@ -155,6 +156,48 @@ class Hot(Method):
         return self.told(result._replace(state=result.state.posterior), best, run, data)
 
 
+@dataclasses.dataclass(frozen=True)
+class Gridded(Hot):
+    """The temperatures of a grid for so many steps, and then T = 1."""
+
+    temperatures: Any = None
+    method: VB | SVI = dataclasses.field(default_factory=VB)
+    length: float | None = None
+    hot: int = dataclasses.field(default=0, repr=False, compare=False)  # steps, derived from `length`
+
+    budget: ClassVar[tuple[str, ...]] = ("temperatures", "length", "hot")
+    word: ClassVar[str]
+    usual: ClassVar[tuple[float, ...]]  # the grid where none is given
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "temperatures", check_grid(self.temperatures, self.method, self.length))
+
+    @property
+    def name(self) -> str:
+        return self.word if isinstance(self.method, VB) else f"stochastic {self.word}"
+
+    @property
+    def hot_steps(self) -> int:
+        return self.hot
+
+    def grid(self) -> np.ndarray:
+        return np.asarray(self.usual if self.temperatures is None else self.temperatures, dtype=np.float64)
+
+    def complete(self, model: Model, data: Data) -> Self:
+        method = self.method.complete(model, data)
+        return dataclasses.replace(self, method=method, hot=self._hot(model, data, method))
+
+    def _hot(self, model: Model, data: Data, inner: VB | SVI) -> int:
+        """The number of hot steps; none if the only temperature of the grid is 1."""
+        if len(self.grid()) == 1:
+            return 0
+        if isinstance(inner, VB):
+            return int(SWEEPS if self.length is None else self.length)
+        assert inner.steps is not None
+        passes = steps_of_pass(model, inner, data)
+        return max(1, round(SHARE * inner.steps if self.length is None else self.length * passes))
+
+
 def with_trace(q: Posterior, start: dict[str, Family], rate: Float[Array, ""]) -> Posterior:
     """The posterior with a little of the start mixed into its globals."""
     blocks = {name: move(block, start[name].natural, rate) for name, block in q.blocks.items()}
@@ -175,17 +218,6 @@ def steps_of_pass(model: Model, method: SVI, data: Data | Streamed) -> int:
     return max(1, (model.units(data) - method._held_out_count(data.size)) // method.batch_size)
 
 
-def tempered_steps(method: Any, grid: np.ndarray, model: Model, data: Data, inner: VB | SVI) -> int:
-    """The number of hot steps; none if the only temperature of the grid is 1."""
-    if len(grid) == 1:
-        return 0
-    if isinstance(inner, VB):
-        return int(SWEEPS if method.length is None else method.length)
-    assert inner.steps is not None
-    passes = steps_of_pass(model, inner, data)
-    return max(1, round(SHARE * inner.steps if method.length is None else method.length * passes))
-
-
 def check_grid(temperatures: Any, method: Any, length: Any) -> tuple[float, ...] | None:
     """The grid as a tuple, or None for the default grid. Also checks the method and the length."""
     grid = None
@@ -199,8 +231,7 @@ def check_grid(temperatures: Any, method: Any, length: Any) -> tuple[float, ...]
     if length is None:
         return grid
     if isinstance(method, VB):
-        if isinstance(length, bool) or not isinstance(length, int | np.integer) or length < 1:
-            raise InvalidParameter(f"length must be a whole number of at least 1, got {length!r}")
-    elif isinstance(length, bool) or not isinstance(length, int | float | np.number) or not 0 < length < np.inf:
-        raise InvalidParameter(f"length must be a finite number above 0, got {length!r}")
+        whole(1)("length", length)
+    else:
+        number("a finite number above 0", lambda value: value > 0.0)("length", length)
     return grid

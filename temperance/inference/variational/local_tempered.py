@@ -10,7 +10,7 @@ temperature twice). A tempered Gaussian is one of covariance T Σ: this is a mix
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,15 +18,11 @@ import numpy as np
 from ...models import Data, Model
 from .._method import Result, Run
 from ..thermostats import Own, Thermostat, always_cold
-from .coordinate import VB
-from .hot import Hot, check_grid, tempered_steps
-from .stochastic import SVI
-
-_GRID = tuple(float(t) for t in 1.0 / np.linspace(1.0, 0.01, 100))  # default number of powers, equally spaced
+from .hot import Gridded
 
 
 @dataclasses.dataclass(frozen=True)
-class LVT(Hot):
+class LVT(Gridded):
     """A temperature for each datum for `length` passes over the data (sweeps of VB), then `method` (a `tp.VB` or a
     `tp.SVI`) at T = 1 as usual.
 
@@ -37,35 +33,12 @@ class LVT(Hot):
     tempering: small for outliers.
     """
 
-    temperatures: Any = None
-    method: VB | SVI = dataclasses.field(default_factory=VB)
-    length: float | None = None
-    hot: int = dataclasses.field(default=0, repr=False, compare=False)  # hot steps, filled in by `complete`
-
-    budget: ClassVar[tuple[str, ...]] = ("temperatures", "length", "hot")
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "temperatures", check_grid(self.temperatures, self.method, self.length))
-
-    @property
-    def name(self) -> str:
-        return "LVT" if isinstance(self.method, VB) else "stochastic LVT"
-
-    @property
-    def inner(self) -> VB | SVI:
-        return self.method
-
-    @property
-    def hot_steps(self) -> int:
-        return self.hot
-
-    def grid(self) -> np.ndarray:
-        return np.asarray(_GRID if self.temperatures is None else self.temperatures, dtype=np.float64)
+    word: ClassVar[str] = "LVT"
+    usual: ClassVar[tuple[float, ...]] = tuple(float(t) for t in 1.0 / np.linspace(1.0, 0.01, 100))  # equal powers
 
     def complete(self, model: Model, data: Data) -> Self:
         model.heat(data, 1.0 / self.grid())  # raises for a model without such temperatures
-        method = self.method.complete(model, data)
-        return dataclasses.replace(self, method=method, hot=tempered_steps(self, self.grid(), model, data, method))
+        return super().complete(model, data)
 
     def thermostat(self, model: Model, data: Data) -> Thermostat:
         return Own(jnp.asarray(self.hot), model.heat(data, 1.0 / self.grid())) if self.hot else always_cold()

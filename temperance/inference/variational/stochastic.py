@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, UInt32
 
+from ..._arguments import NOT_NEGATIVE, Checks, optional, whole
 from ...errors import InvalidParameter
 from ...families._family import Family
 from ...kernels import Minibatches, TakeSteps, steps_engine
@@ -83,27 +84,22 @@ class SVI(Method):
     )  # fmt: skip
 
     arranges: ClassVar[bool] = True
+    name: ClassVar[str] = "SVI"
+    checks: ClassVar[Checks] = {
+        **Method.checks,
+        **dict.fromkeys(("batch_size", "steps", "report", "local_steps"), optional(whole(1))),
+        "patience": whole(1),
+        "passes": optional(NOT_NEGATIVE),
+    }
 
     def __post_init__(self) -> None:
-        optional = ("batch_size", "steps", "report", "local_steps")
-        for name in ("restarts", "patience", *(name for name in optional if getattr(self, name) is not None)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise InvalidParameter(f"{name} must be a whole number of at least 1, got {value!r}")
-        for name, least in (("tol", 0.0), ("passes", 0.0)):
-            value = least if getattr(self, name) is None else getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not least <= value < np.inf:
-                raise InvalidParameter(f"{name} must be a finite number of at least {least:g}, got {value!r}")
+        super().__post_init__()
         if self.steps is not None and self.passes is not None:
             raise InvalidParameter("give steps or passes, not both")
         if self.step_size is not None:
             as_step_size(self.step_size)
         if self._is_share() and (isinstance(self.held_out, bool) or not 0 < self.held_out < 1):
             raise InvalidParameter(f"held_out must be a share between 0 and 1 or data, got {self.held_out!r}")
-
-    @property
-    def name(self) -> str:
-        return "SVI"
 
     # ---- before the run -----------------------------------------------------------------------------------
 

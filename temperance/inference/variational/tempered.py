@@ -23,16 +23,13 @@ from ...models import Data, Model
 from ...models._normaliser import Normaliser
 from .._method import Result, Run
 from ..thermostats import Grid, Thermostat, always_cold
-from .coordinate import VB
-from .hot import Hot, check_grid, tempered_steps
-from .stochastic import SVI
+from .hot import Gridded
 
-_GRID = tuple(float(t) for t in np.geomspace(1.0, 10.0, 100))
 _WARM = 1.01  # an expected temperature above this indicates a problem
 
 
 @dataclasses.dataclass(frozen=True)
-class VT(Hot):
+class VT(Gridded):
     """Variational tempering for `length` passes over the data (sweeps of VB), then `method` (a `tp.VB` or a `tp.SVI`)
     at T = 1 as usual.
 
@@ -42,38 +39,16 @@ class VT(Hot):
     fit.
     """
 
-    temperatures: Any = None
-    method: VB | SVI = dataclasses.field(default_factory=VB)
-    length: float | None = None
     found: Any = dataclasses.field(default=None, repr=False, compare=False)  # log C
-    hot: int = dataclasses.field(default=0, repr=False, compare=False)  # steps, derived from `length`
 
-    budget: ClassVar[tuple[str, ...]] = ("temperatures", "length", "found", "hot")
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "temperatures", check_grid(self.temperatures, self.method, self.length))
-
-    @property
-    def name(self) -> str:
-        return "VT" if isinstance(self.method, VB) else "stochastic VT"
-
-    @property
-    def inner(self) -> VB | SVI:
-        return self.method
-
-    @property
-    def hot_steps(self) -> int:
-        return self.hot
-
-    def grid(self) -> np.ndarray:
-        return np.asarray(_GRID if self.temperatures is None else self.temperatures, dtype=np.float64)
+    budget: ClassVar[tuple[str, ...]] = (*Gridded.budget, "found")
+    word: ClassVar[str] = "VT"
+    usual: ClassVar[tuple[float, ...]] = tuple(float(t) for t in np.geomspace(1.0, 10.0, 100))
 
     def complete(self, model: Model, data: Data) -> Self:
         here, rows = model.at_hand(data)
         found = here.log_tempered_normaliser(self.grid(), rows)
-        method = self.method.complete(model, data)
-        hot = tempered_steps(self, self.grid(), model, data, method)
-        return dataclasses.replace(self, method=method, found=found, hot=hot)
+        return dataclasses.replace(super().complete(model, data), found=found)
 
     def thermostat(self, model: Model, data: Data) -> Thermostat:
         assert isinstance(self.found, Normaliser)

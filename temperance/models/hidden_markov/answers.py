@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from ...errors import InvalidData
-from ...families.describe import describe
 from ...numerics.chains import best_path, filter_states, smooth_states
 from .._model import Means, Posterior, means
 from ..linear.answers import Forecast
@@ -47,7 +46,7 @@ def expected_steps(model: HMM, shares: Any, q: Posterior, x: Steps) -> tuple[np.
     """The steps of the first sequence, and what the probabilities of their states lead to expect of each."""
     steps = model.steps_to_user(x, 0)
     shares = np.asarray(shares)[int(x.offsets[0]) :][: len(steps)]
-    columns = describe(model.to_user(q.blocks)["emissions"])
+    columns = model.to_user(q.blocks)["emissions"].described()
     means = np.asarray(columns.get("mean", columns.get("probability", np.full((shares.shape[1], 1), np.nan))))
     means = means.reshape(shares.shape[1], -1)
     return steps, shares @ means if means.shape[1] == steps.shape[1] else np.full(steps.shape, np.nan)

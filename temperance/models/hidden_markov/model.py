@@ -9,7 +9,7 @@ over all paths, whose derivative is the smoothed statistics (`numerics.chains`).
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -17,13 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int, Key
 
-from ..._arguments import check_choice, check_count
+from ..._arguments import check_choice, check_count, whole
 from ...data import as_weights, checked
 from ...data.sequences import as_sequences
 from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
 from ...families import Dirichlet, Pair, Point
 from ...families._family import Family
-from ...families.describe import describe
 from ...families.translate import translate, translate_draw
 from ...numerics.chains import (
     CUT,
@@ -88,6 +87,10 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
     burn_in: int = eqx.field(static=True)
     engine: str = eqx.field(static=True)
     begin: dict[str, Any] | None = None  # a draw of all blocks to start at, in the user's coordinates
+    independent_rows: ClassVar[bool] = False
+    words: ClassVar[Words] = STATE._replace(article="an")
+    chained: ClassVar[bool] = True
+    stochastic: ClassVar[Stochastic] = Stochastic(batch_size=16)
 
     def __init__(
         self,
@@ -107,8 +110,7 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
     ):
         self.n_states = check_count("n_states", n_states)
         self.window = check_count("window", window)
-        if isinstance(burn_in, bool) or not isinstance(burn_in, int | np.integer) or burn_in < 0:
-            raise InvalidParameter(f"burn_in must be a whole number of at least 0, got {burn_in!r}")
+        whole(0)("burn_in", burn_in)
         self.burn_in = int(burn_in)
         self.engine = check_choice("engine", engine, {name: name for name in _ENGINES})
         equal = np.full(self.n_states, 1.0 / self.n_states)
@@ -137,20 +139,12 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
     def shift(self) -> Float[Array, " d"] | None:
         return self.mixture.shift
 
-    @property
-    def independent_rows(self) -> bool:
-        return False
-
     def log_unit(self, data: Data) -> Float[Array, ""] | float:
         return log_unit(self.mixture, data.values.x, data.weights)
 
     @property
     def takes_gaps(self) -> bool:
         return self.mixture.missing
-
-    @property
-    def words(self) -> Words:
-        return STATE._replace(article="an")
 
     @property
     def size(self) -> int:
@@ -241,10 +235,6 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
         each = step_factors(self.pair, steps.x, steps.starts == FIRST)
         return Factors(each, data.weights > 0, StepTerms(), steps.starts)
 
-    @property
-    def chained(self) -> bool:
-        return True
-
     def no_factors(self) -> str:
         if self.pair.has_latents:
             return "it cannot integrate over the missing columns of a step; emission='diagonal' has none to integrate"
@@ -255,10 +245,6 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
     def first_rows(self, data: Data, size: int) -> Data:
         part = first_steps(data, size)
         return eqx.tree_at(lambda part: part.weights, part, data.weights[:size])
-
-    @property
-    def stochastic(self) -> Stochastic:
-        return Stochastic(batch_size=16)
 
     def units(self, data: Data) -> int:
         """Sequences, or windows of long ones."""
@@ -420,7 +406,7 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
         (counts,) = self.held(q, data)
         order = self.order(q, data)
         stay = np.exp(np.asarray(log_mean(q.blocks["transitions"]))).diagonal()
-        columns = {name: np.asarray(value) for name, value in describe(self.to_user(q.blocks)["emissions"]).items()}
+        columns = {name: np.asarray(value) for name, value in self.to_user(q.blocks)["emissions"].described().items()}
         table: dict[str, list[Any]] = {
             "state": [self.words.label(place) for place in range(len(order))],
             "steps": [float(counts[k]) for k in order],

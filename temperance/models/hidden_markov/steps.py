@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Int8
 
+from ..._arguments import NOT_NEGATIVE
 from ...errors import InvalidParameter
 from ...families import DirichletVector
 from ...families._parameters import parameters, require_finite_positive
@@ -128,6 +129,5 @@ def as_concentration(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarra
 
 def as_transitions(concentration: Any, sticky: Any, size: int) -> np.ndarray:
     delta = as_concentration("concentration", concentration, (size, size))
-    if isinstance(sticky, bool) or not isinstance(sticky, int | float | np.number) or not 0 <= sticky < np.inf:
-        raise InvalidParameter(f"sticky must be a finite number of at least 0, got {sticky!r}")
+    NOT_NEGATIVE("sticky", sticky)
     return delta + float(sticky) * np.eye(size)

@@ -8,8 +8,9 @@ over draws θ_s with weights w_s,
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,15 +18,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from ...errors import InvalidParameter
-from ...families import Gamma
+from ..._arguments import SHARE
+from ...families import Gamma, NormalVector
 from ...families._family import Family
 from ...numerics.gaussian_latents import GaussianMoments, gaussian_moments
 from ...numerics.linalg import cholesky, outer
+from ...numerics.place import on_device
 from .._about import Symmetry, one_set
+from .._answers import Alignable, Imputing, Predicting
 from .._data import Data
-from .._model import Means, Posterior, draw_posterior, means
+from .._model import Conditional, Means, Model, Posterior, draw_posterior, means
 from .._normaliser import Normaliser, count, exact, gaussian_volumes, infinite
+from .priors import LoadingsPrior, each, known_loadings_prior, stack
 from .series import Series
 
 if TYPE_CHECKING:
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from .state_space import StateSpace
 
 _MOST = 500  # draws that an average looks at
+_DRAWS = 64  # of the posterior, over which a predictive density is averaged
 
 Moments = tuple[Array, Array]  # mean and variance
 
@@ -55,8 +60,7 @@ class Forecast(NamedTuple):
 
     def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """The two quantiles that have probability `level` between them, of each step and column."""
-        if not 0.0 < level < 1.0:
-            raise InvalidParameter(f"level must be between 0 and 1, got {level!r}")
+        SHARE("level", level)
         low, high = np.quantile(self.draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
         return low, high
 
@@ -206,18 +210,93 @@ def factor_symmetry(size: int, loadings: str, known: dict[str, Any]) -> Symmetry
     return one_set(size, axes, numbers, alike=learned, signs=signs)
 
 
-def factors_in_use(block: Family, size: int, scale: Any) -> np.ndarray:
-    """1 for each factor whose loadings are known to be other than zero, 0 for the others."""
-    mean: Any = block.mean()
-    unit = np.square(np.asarray(scale))[:, None]
-    found = np.sum(np.square(np.asarray(mean.linear)[:, :size]) / unit, axis=0)
-    whole = np.sum(-2.0 * np.diagonal(np.asarray(mean.precision), axis1=1, axis2=2)[:, :size] / unit, axis=0)
-    return np.where(found > 0.5 * whole, 1.0, 0.0)
+class Loaded(Alignable, Imputing, Predicting, Model):
+    """What a factor analysis and a state space share: a block `loaded` of rows, one for each column, that hold its
+    loadings and at last its centre."""
 
+    loaded: ClassVar[str]
+    relevance: eqx.AbstractVar[Gamma | Array]
+    noise: eqx.AbstractVar[Gamma | Array | None]
+    centre: eqx.AbstractVar[Float[Array, " d"] | None]
+    scale: eqx.AbstractVar[Float[Array, " d"] | None]
+    missing: eqx.AbstractVar[bool]
 
-def scaled_loadings(loadings: Float[Array, "d c"], size: int, scale: Any) -> Float[Array, "d k"]:
-    """In units of the columns: factors of two draws match when their inner product is large."""
-    return loadings[:, :size] / jnp.asarray(scale)[:, None]
+    @property
+    @abstractmethod
+    def size(self) -> int: ...
+
+    @property
+    def takes_gaps(self) -> bool:
+        return self.missing
+
+    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
+        """1 for each factor whose loadings are known to be other than zero, 0 for the others."""
+        mean: Any = q.blocks[self.loaded].mean()
+        unit = np.square(np.asarray(self.scale))[:, None]
+        found = np.sum(np.square(np.asarray(mean.linear)[:, : self.size]) / unit, axis=0)
+        square = np.diagonal(np.asarray(mean.precision), axis1=1, axis2=2)[:, : self.size]
+        return (np.where(found > 0.5 * np.sum(-2.0 * square / unit, axis=0), 1.0, 0.0),)
+
+    def traits(self, draws: dict[str, Any], x: Any) -> Float[Array, "d k"]:
+        """In units of the columns: factors of two draws match when their inner product is large."""
+        return draws[self.loaded][:, : self.size] / jnp.asarray(self.scale)[:, None]
+
+    def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
+        """The average over a fixed set of draws of the posterior: a mixture of Gaussians, so a density."""
+
+        def one(key: Key[Array, ""]) -> Float[Array, " n"]:
+            return self.log_evidence(self.statistics(draw_posterior(key, q)), x)
+
+        each = jax.lax.map(one, jax.random.split(jax.random.key(0), _DRAWS))
+        return jax.nn.logsumexp(each, axis=0) - np.log(_DRAWS)
+
+    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
+        if self.loaded not in blocks:
+            return blocks
+        natural = blocks[self.loaded].natural
+        assert self.centre is not None
+        moved = natural.linear + natural.precision[:, :, -1] * self.centre[:, None]
+        return blocks | {self.loaded: blocks[self.loaded].with_natural(NormalVector(moved, natural.precision))}
+
+    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
+        if self.loaded not in draws:
+            return draws
+        return draws | {self.loaded: jnp.asarray(draws[self.loaded]).at[..., -1].add(self.centre)}
+
+    # ---- what the data complete ---------------------------------------------------------------------------
+
+    def _units(self, mean: np.ndarray, deviation: np.ndarray) -> tuple[Array, Array]:
+        """The columns' centres and scales, given or those of the data; a constant column has a unit of its own size."""
+        flat = deviation <= 1e-14 * np.abs(mean)
+        deviation = np.where(flat, np.where(mean != 0.0, np.abs(mean), 1.0), deviation)
+        scale = on_device(deviation) if self.scale is None else each("scale", self.scale, len(mean))
+        return on_device(mean) if self.centre is None else each("centre", self.centre, len(mean)), scale
+
+    def _loadings_priors(self, scale: Array, others: Array) -> dict[str, Family | Conditional]:
+        """Of loadings of unknown or of known relevance; `others` are the precisions of the rows' other entries."""
+        if isinstance(self.relevance, Gamma):
+            learned = stack("relevance", self.relevance, self.size)
+            return {"relevance": learned, self.loaded: LoadingsPrior(scale, others)}
+        known = each("relevance", self.relevance, self.size)
+        return {self.loaded: known_loadings_prior(scale, known, others)}
+
+    def _noise_prior(self, scale: Array, shared: bool = False) -> tuple[dict[str, Family], Gamma | Array | None]:
+        """The prior of the noise, if it is unknown, and the noise as given, one for each column where it is known."""
+        if self.noise is None:
+            usual = Gamma(1.0, 0.1 * np.square(np.asarray(scale)))
+            return {"noise": usual[0] if shared else usual}, None
+        if isinstance(self.noise, Gamma):
+            return {"noise": stack("noise", self.noise, len(scale))}, self.noise
+        return {}, each("noise", self.noise, len(scale))
+
+    def _scale(self) -> Float[Array, " d"]:
+        assert self.scale is not None, "prepare completes the model"
+        return self.scale
+
+    def _family_of(self, name: str) -> Family:
+        p = self.prior[name]
+        assert isinstance(p, Family)
+        return p
 
 
 # Tempered normalisers of linear Gaussian models with known noise: a tempered Gaussian integrates to the same whatever

@@ -8,7 +8,7 @@ One α for all weights, or one for each (automatic relevance determination), or 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -16,7 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Key
 
-from ...data.features import Features, Polynomial, Standardised, as_features, check_features, condition_number
+from ...data.features import (
+    Features,
+    Polynomial,
+    Standardised,
+    as_features,
+    check_features,
+    condition_at_most,
+    condition_number,
+)
 from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
 from ...families import Gamma, GammaVector, Normal
 from ...families._family import Family, as_float, require_finite_positive
@@ -29,6 +37,8 @@ from .priors import WeightsPrior, in_user_units, normal, relative, with_precisio
 # A weight is pruned when its α can grow past the data's precision, and α can grow to about 1/(2 · this rate).
 VAGUER = 1e-6
 
+ILL_CONDITIONED = 1e6
+
 
 class Designed(Regressing, Model):
     """A regression on features; see `LinearRegression` for the arguments."""
@@ -40,6 +50,7 @@ class Designed(Regressing, Model):
     intercept: bool | str = eqx.field(static=True)
     ard: bool = eqx.field(static=True)
     columns: int | None = eqx.field(static=True)
+    words: ClassVar[Words] = DEGREE
 
     def __init__(self, features: Any, intercept: bool | str, prior: Gamma | Normal | ArrayLike | None, ard: bool):
         if not isinstance(intercept, bool) and intercept != "shared":
@@ -52,10 +63,6 @@ class Designed(Regressing, Model):
         self.prior, self.coordinates, self.columns = {}, None, None
 
     # ---- the model ----------------------------------------------------------------------------------------
-
-    @property
-    def words(self) -> Words:
-        return DEGREE
 
     @property
     def size(self) -> int | None:
@@ -131,6 +138,8 @@ class Designed(Regressing, Model):
     def notes(self, data: Data) -> list[str]:
         features = np.asarray(data.values.features)[: data.size]
         size = features.shape[1]
+        if data.size >= size and condition_at_most(features) <= ILL_CONDITIONED:
+            return []
         flat = np.ptp(features[:, bool(self.intercept) :], axis=0) <= 1e-12
         notes = []
         if data.size < size:
@@ -138,7 +147,7 @@ class Designed(Regressing, Model):
         elif self.intercept and flat.any():
             which = ", ".join(str(index) for index in np.flatnonzero(flat))
             notes.append(f"constant features ({which}) cannot be told from the intercept: the prior decides")
-        elif (condition := condition_number(features)) > 1e6:
+        elif (condition := condition_number(features)) > ILL_CONDITIONED:
             notes.append(
                 f"the features are nearly collinear (condition number {condition:.0e}): single weights mean "
                 "little and digits are lost; for powers use the orthonormal basis of tp.Polynomial"
@@ -189,6 +198,17 @@ class Designed(Regressing, Model):
         p = self.prior["weights"]
         assert isinstance(p, WeightsPrior)
         return p
+
+
+def quadratic_forms(features: Float[Array, "n p"], matrix: Float[Array, "p p"]) -> Float[Array, " n"]:
+    """φᵀ M φ for each row φ. Written so that its derivative by M is a product that XLA need not transpose: it then
+    takes half as long."""
+    return jnp.sum((matrix @ features.T) * features.T, axis=0)
+
+
+def rows_at_a_time(at: Standardised) -> int:
+    """So many that their features and the products of these with the weights fit in the cache."""
+    return max(256, 2**16 // len(at.width))
 
 
 def as_prior(name: str, value: Any, families: tuple[type, ...]) -> Any:

@@ -9,7 +9,7 @@ The scores z are integrated out exactly, whatever is missing. c and s are the da
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -27,14 +27,13 @@ from ...numerics.linalg import outer, symmetrise
 from ...numerics.place import on_device
 from ...numerics.special import LOG_2PI
 from .._about import FACTOR, Symmetry, Words
-from .._answers import Alignable, Imputing, Loading, Predicting, Reconstructing
+from .._answers import Loading, Reconstructing
 from .._blocks import Heat, gaussian_heat, is_cold
 from .._data import Data, make_data
 from .._model import (
     Conditional,
     Group,
     Means,
-    Model,
     Posterior,
     Powers,
     Way,
@@ -45,11 +44,10 @@ from .._model import (
 )
 from .._normaliser import Normaliser
 from . import answers
-from .answers import Prediction, factor_symmetry, factors_in_use, factors_normaliser, scaled_loadings
+from .answers import Loaded, Prediction, factor_symmetry, factors_normaliser
 from .factor_coordinates import Scores, Sizes, principal_loadings, rotate
-from .priors import LoadingsPrior, each, finite, gamma_or_positive, known_loadings_prior, positive, stack
+from .priors import finite, gamma_or_positive, positive
 
-_DRAWS = 64  # of the posterior, over which a predictive density is averaged
 _METRIC, _PULL = "metric of the scores", "pull on the scores"
 
 
@@ -61,7 +59,7 @@ class Local(NamedTuple):
     precision: Float[Array, "*n k k"]
 
 
-class FactorAnalysis(Alignable, Loading, Reconstructing, Imputing, Predicting, Model):
+class FactorAnalysis(Loaded, Loading, Reconstructing):
     """`n_factors` hidden scores for each row, mixed by loadings, with a mean and noise for each column.
 
     `noise` is "diagonal" (one variance for each column, the default), "isotropic" (one for all: probabilistic PCA),
@@ -80,6 +78,9 @@ class FactorAnalysis(Alignable, Loading, Reconstructing, Imputing, Predicting, M
     n_factors: int = eqx.field(static=True)
     isotropic: bool = eqx.field(static=True)
     missing: bool = eqx.field(static=True)
+    words: ClassVar[Words] = FACTOR
+    apart: ClassVar[tuple[str, ...]] = ("relevance",)
+    loaded: ClassVar[str] = "loadings"
 
     def __init__(
         self,
@@ -107,14 +108,6 @@ class FactorAnalysis(Alignable, Loading, Reconstructing, Imputing, Predicting, M
         self.prior = {}
 
     @property
-    def takes_gaps(self) -> bool:
-        return self.missing
-
-    @property
-    def words(self) -> Words:
-        return FACTOR
-
-    @property
     def size(self) -> int:
         return self.n_factors
 
@@ -130,9 +123,6 @@ class FactorAnalysis(Alignable, Loading, Reconstructing, Imputing, Predicting, M
     def symmetry(self) -> Symmetry | None:
         return factor_symmetry(self.n_factors, "loadings", dict(self.prior))
 
-    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
-        return (factors_in_use(q.blocks["loadings"], self.n_factors, self.scale),)
-
     def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
         return factors_normaliser(self, temperatures, data)
 
@@ -142,9 +132,6 @@ class FactorAnalysis(Alignable, Loading, Reconstructing, Imputing, Predicting, M
     def log_peak(self, m: Means, width: int) -> Float[Array, ""]:
         return 0.5 * jnp.sum(self._noise(m).log - LOG_2PI)
 
-    def traits(self, draws: dict[str, Any], x: Any) -> Float[Array, "d k"]:
-        return scaled_loadings(draws["loadings"], self.n_factors, self.scale)
-
     # ---- the model ----------------------------------------------------------------------------------------
 
     @property
@@ -152,10 +139,6 @@ class FactorAnalysis(Alignable, Loading, Reconstructing, Imputing, Predicting, M
         """Given loadings and scores the precisions are independent; neither is independent of the loadings."""
         precisions = tuple(name for name in ("relevance", "noise") if name in self.prior)
         return (("loadings",), precisions) if precisions else (("loadings",),)
-
-    @property
-    def apart(self) -> tuple[str, ...]:
-        return ("relevance",)
 
     def log_evidence(
         self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
@@ -263,29 +246,11 @@ class FactorAnalysis(Alignable, Loading, Reconstructing, Imputing, Predicting, M
         if k > d:
             raise InvalidParameter(f"n_factors must be at most the number of columns, {d}, got {k}")
         mean, deviation = column_moments(x)
-        if self.scale is None:
-            if self.isotropic:
-                deviation = np.full(d, np.sqrt(np.mean(np.square(deviation))))
-            flat = deviation <= 1e-14 * np.abs(mean)
-            deviation = np.where(flat, np.where(mean != 0.0, np.abs(mean), 1.0), deviation)
-            scale = on_device(deviation)
-        else:
-            scale = each("scale", self.scale, d)
-        centre = on_device(mean) if self.centre is None else each("centre", self.centre, d)
-        prior: dict[str, Family | Conditional] = {}
-        noise = self.noise
-        if isinstance(self.relevance, Gamma):
-            prior["relevance"] = stack("relevance", self.relevance, k)
-            prior["loadings"] = LoadingsPrior(scale, on_device([1.0]))
-        else:
-            prior["loadings"] = known_loadings_prior(scale, each("relevance", self.relevance, k), on_device([1.0]))
-        if noise is None:
-            one = Gamma(1.0, 0.1 * np.square(np.asarray(scale)))
-            prior["noise"] = one[0] if self.isotropic else one
-        elif isinstance(noise, Gamma):
-            prior["noise"] = stack("noise", noise, d)
-        else:
-            noise = each("noise", noise, d)
+        if self.isotropic:
+            deviation = np.full(d, np.sqrt(np.mean(np.square(deviation))))
+        centre, scale = self._units(mean, deviation)
+        unknown, noise = self._noise_prior(scale, self.isotropic)
+        prior = self._loadings_priors(scale, on_device([1.0])) | unknown
         return self._with(prior=prior, noise=noise, centre=centre, scale=scale)
 
     def to_internal(self, x: np.ndarray) -> np.ndarray:
@@ -339,30 +304,12 @@ class FactorAnalysis(Alignable, Loading, Reconstructing, Imputing, Predicting, M
         whole = np.where(seen, x, np.asarray(mean)) + np.asarray(self.centre)[None]
         return Prediction(whole, np.where(seen, 0.0, np.asarray(variance)))
 
-    def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
-        """The average over a fixed set of draws of the posterior: a mixture of Gaussians, so a density."""
-
-        def one(key: Key[Array, ""]) -> Float[Array, " n"]:
-            return self.log_evidence(self.statistics(draw_posterior(key, q)), x)
-
-        each = jax.lax.map(one, jax.random.split(jax.random.key(0), _DRAWS))
-        return jax.nn.logsumexp(each, axis=0) - np.log(_DRAWS)
-
     def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
         def one(key: Key[Array, ""]) -> Any:
             key_q, key_x = jax.random.split(key)
             return self.simulate(key_x, draw_posterior(key_q, q), 1)[0]
 
         return jax.vmap(one)(jax.random.split(key, n)) + jnp.asarray(self.centre)[None]
-
-    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
-        natural = blocks["loadings"].natural
-        assert self.centre is not None
-        moved = natural.linear + natural.precision[:, :, -1] * self.centre[:, None]
-        return blocks | {"loadings": blocks["loadings"].with_natural(NormalVector(moved, natural.precision))}
-
-    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
-        return draws | {"loadings": jnp.asarray(draws["loadings"]).at[..., -1].add(self.centre)}
 
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
         """A row for each factor, the strongest first: the share of the columns' variance that it explains."""
@@ -388,17 +335,6 @@ class FactorAnalysis(Alignable, Loading, Reconstructing, Imputing, Predicting, M
         d = w.shape[0]
         precision = draws["noise"] if "noise" in self.prior else self._noise({}).value
         return w @ w.T + jnp.diag(1.0 / jnp.broadcast_to(precision, (d,)))
-
-    # ---- pieces -------------------------------------------------------------------------------------------
-
-    def _scale(self) -> Float[Array, " d"]:
-        assert self.scale is not None, "prepare completes the model"
-        return self.scale
-
-    def _family_of(self, name: str) -> Family:
-        p = self.prior[name]
-        assert isinstance(p, Family)
-        return p
 
 
 def _level() -> Float[Array, ""]:

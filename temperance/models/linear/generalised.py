@@ -36,10 +36,10 @@ from ...numerics.linalg import cholesky, explicit_inverse
 from ...numerics.quadrature import tilted_moments
 from ...numerics.special import log_gamma
 from .._answers import Sited
-from .._data import Data, make_data
+from .._data import Data, make_data, over_blocks
 from .._model import Means, Posterior, Powers, add
 from .answers import Prediction
-from .design import Designed
+from .design import Designed, quadratic_forms, rows_at_a_time
 
 _LARGEST_COUNT = 1e15
 
@@ -121,7 +121,7 @@ class GeneralisedRegression(Designed, Sited):
         product = x.features @ w.linear
         mean = product + x.offset
         # E[a²]; `precision` of a Normal's statistics is −½ E[w wᵀ].
-        square = -2.0 * jnp.sum((x.features @ w.precision) * x.features, axis=1)
+        square = -2.0 * quadratic_forms(x.features, w.precision)
         square = square + x.offset * (2.0 * product + x.offset)
         if key is None:
             return jnp.asarray(powers.observation) * self.expected(mean, square, x.target)
@@ -146,13 +146,18 @@ class GeneralisedRegression(Designed, Sited):
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
         """Precisions of order one, times a random factor; then one step of Newton's method from typical a."""
-        p, x = self._weights_prior(), data.values
+        p = self._weights_prior()
         blocks = self.guess_alpha(key, 1.0)
-        a = self.typical(x.target)
-        _, first, second = self.expansion(a, x.target)
-        curvature = -data.weights * second
-        linear = (data.weights * first + curvature * (a - x.offset)) @ x.features
-        message = NormalVector(linear, x.features.T @ (curvature[:, None] * x.features))
+
+        def step(rows: tuple[Cases, Array], _: Array) -> tuple[NormalVector, tuple[()]]:
+            x, weights = rows
+            a = self.typical(x.target)
+            _, first, second = self.expansion(a, x.target)
+            curvature = -weights * second
+            linear = (weights * first + curvature * (a - x.offset)) @ x.features
+            return NormalVector(linear, (curvature[None] * x.features.T) @ x.features), ()
+
+        message, _ = over_blocks(step, (data.values, data.weights), *data.cuts)
         natural = add(p.natural({name: family.mean() for name, family in blocks.items()}), message)
         return Posterior(blocks | {"weights": p.family(natural)}, {})
 
@@ -167,8 +172,8 @@ class GeneralisedRegression(Designed, Sited):
         phi = self.checked_features(features, rest)
         at = Standardised.of(phi, np.zeros(len(y)), share, bool(self.intercept))
         model = self._with(prior=self.weight_priors(at), features=features, coordinates=at, columns=x.shape[1])
-        rows = Cases(at.design(phi), self.checked_targets(y), offset)
-        return model, make_data(rows, weights, max(256, 2**16 // rows.features.shape[1]))
+        rows = Cases(phi, self.checked_targets(y), offset)
+        return model, make_data(rows, weights, rows_at_a_time(at), at.place)
 
     def _split(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The columns of X without the one that holds o, and o."""

@@ -7,7 +7,7 @@ One α for all weights, or one for each (automatic relevance determination), or 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -32,7 +32,7 @@ from .._data import Data, make_data
 from .._model import Conditional, Means, Posterior, Powers, add
 from .._normaliser import Normaliser, count, exact, gaussian_volumes, infinite
 from .answers import Prediction
-from .design import Designed, as_prior
+from .design import Designed, as_prior, quadratic_forms, rows_at_a_time
 
 VAGUE = 1e-3  # shape of the vague Gamma over the noise precision: a five-hundredth of an observation
 
@@ -72,6 +72,7 @@ class LinearRegression(Designed, Sited):
     """
 
     noise_prior: Family | Array | None  # as given; an array is a known precision
+    without_latents: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -93,17 +94,13 @@ class LinearRegression(Designed, Sited):
         precisions = tuple(name for name in ("alpha", "noise") if name in self.prior)
         return (("weights",), precisions) if precisions else (("weights",),)
 
-    @property
-    def without_latents(self) -> bool:
-        return True
-
     def log_evidence(
         self, m: Means, x: Rows, powers: Powers = Powers(), key: Key[Array, ""] | None = None
     ) -> Float[Array, " n"]:
         w = m["weights"]
         # E(y − w·φ)²; `precision` of a Normal's statistics is −½ E[w wᵀ].
         cross = x.features @ w.linear
-        square = -2.0 * jnp.sum((x.features @ w.precision) * x.features, axis=1)
+        square = -2.0 * quadratic_forms(x.features, w.precision)
         residual = jnp.square(x.target) - 2.0 * x.target * cross + square
         beta = m["noise"] if "noise" in self.prior else self._known_noise()
         return powers.observation * 0.5 * (beta.log - LOG_2PI - beta.value * residual)
@@ -170,9 +167,8 @@ class LinearRegression(Designed, Sited):
         phi = self.checked_features(features, x)
         at = Standardised.of(phi, y, share, bool(self.intercept))
         model = self._with(prior=self._priors(at), features=features, coordinates=at, columns=x.shape[1])
-        rows = Rows(at.design(phi), y - np.asarray(at.target))
-        # Rows whose features and their products with the weights fit in the cache.
-        return model, make_data(rows, weights, max(256, 2**16 // rows.features.shape[1]))
+        rows = Rows(phi, y - np.asarray(at.target))
+        return model, make_data(rows, weights, rows_at_a_time(at), at.place)
 
     def _priors(self, at: Standardised) -> dict[str, Family | Conditional]:
         priors = self.weight_priors(at)

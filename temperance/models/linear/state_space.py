@@ -10,7 +10,7 @@ exactly, whatever is missing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -21,23 +21,21 @@ from jaxtyping import Array, ArrayLike, Float, Key
 from ..._arguments import check_choice, check_count
 from ...data import as_weights, column_moments
 from ...errors import InvalidData, InvalidParameter
-from ...families import Gamma, GammaVector, Normal, NormalVector
+from ...families import Gamma, GammaVector, Normal
 from ...families._family import Family, as_float
 from ...numerics.gaussian_chains import chain_integral
 from ...numerics.linalg import outer, symmetrise
 from ...numerics.place import on_device
 from .._about import STATE, Symmetry, Words
-from .._answers import Alignable, Decomposing, Imputing, Predicting, Sequential
+from .._answers import Creeping, Decomposing, Sequential
 from .._data import Data, make_data
-from .._model import Conditional, Group, Means, Model, Posterior, Powers, draw_posterior, means
+from .._model import Conditional, Group, Means, Posterior, Powers, draw_posterior, means
 from .._normaliser import Normaliser
 from . import answers
-from .answers import Prediction, factor_symmetry, factors_in_use, scaled_loadings, states_normaliser
+from .answers import Loaded, Prediction, factor_symmetry, states_normaliser
 from .factor_coordinates import principal_start
-from .priors import LoadingsPrior, each, finite, gamma_or_positive, known_loadings_prior, positive, stack
+from .priors import each, finite, gamma_or_positive, positive, stack
 from .series import LinearMap, Potentials, Series, as_future, as_series, potentials
-
-_DRAWS = 64  # of the posterior, over which a predictive density is averaged
 
 
 class Known(NamedTuple):
@@ -49,7 +47,7 @@ class Known(NamedTuple):
     start_share: Float[Array, " k"]  # variance of the first state, over the data's variance
 
 
-class StateSpace(Alignable, Decomposing, Sequential, Imputing, Predicting, Model):
+class StateSpace(Loaded, Creeping, Decomposing, Sequential):
     """`n_states` hidden states behind one or several series; the data are a table (steps, columns) or a list of them.
 
     All matrices are learnt, and the states' noise is 1, which fixes their unit; `tp.StateSpace.local_level()` and
@@ -72,6 +70,9 @@ class StateSpace(Alignable, Decomposing, Sequential, Imputing, Predicting, Model
     n_controls: int = eqx.field(static=True)
     missing: bool = eqx.field(static=True)
     steps: int = eqx.field(static=True)  # of the longest series
+    words: ClassVar[Words] = STATE
+    apart: ClassVar[tuple[str, ...]] = ("relevance",)
+    loaded: ClassVar[str] = "observation"
 
     def __init__(
         self,
@@ -113,14 +114,6 @@ class StateSpace(Alignable, Decomposing, Sequential, Imputing, Predicting, Model
     # ---- the model ----------------------------------------------------------------------------------------
 
     @property
-    def takes_gaps(self) -> bool:
-        return self.missing
-
-    @property
-    def words(self) -> Words:
-        return STATE
-
-    @property
     def size(self) -> int:
         return self.n_states
 
@@ -141,14 +134,8 @@ class StateSpace(Alignable, Decomposing, Sequential, Imputing, Predicting, Model
         known = {"start": self.start, "state_noise": self.state_noise}
         return factor_symmetry(self.n_states, "observation", known | self.prior)
 
-    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
-        return (factors_in_use(q.blocks["observation"], self.n_states, self.scale),)
-
     def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
         return states_normaliser(self, temperatures, data)
-
-    def traits(self, draws: dict[str, Any], x: Any) -> Float[Array, "d k"]:
-        return scaled_loadings(draws["observation"], self.n_states, self.scale)
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -156,10 +143,6 @@ class StateSpace(Alignable, Decomposing, Sequential, Imputing, Predicting, Model
         rows = tuple(name for name in ("dynamics", "observation") if name in self.prior)
         precisions = tuple(name for name in ("relevance", "state_noise", "noise") if name in self.prior)
         return tuple(group for group in (rows, precisions) if group)
-
-    @property
-    def apart(self) -> tuple[str, ...]:
-        return ("relevance",)
 
     def log_evidence(
         self, m: Means, x: Series, powers: Powers = Powers(), key: Key[Array, ""] | None = None
@@ -250,13 +233,10 @@ class StateSpace(Alignable, Decomposing, Sequential, Imputing, Predicting, Model
     def _complete(self, series: Series) -> Self:
         k, d = self.n_states, series.x.shape[2]
         mean, deviation = column_moments(np.asarray(series.x).reshape((-1, d)))
-        flat = deviation <= 1e-14 * np.abs(mean)
-        deviation = np.where(flat, np.where(mean != 0.0, np.abs(mean), 1.0), deviation)
-        scale = on_device(deviation) if self.scale is None else each("scale", self.scale, d)
-        centre = on_device(mean) if self.centre is None else each("centre", self.centre, d)
+        centre, scale = self._units(mean, deviation)
         overall = np.mean(np.square(np.asarray(scale)))
         prior: dict[str, Family | Conditional] = {}
-        noise, state_noise, start = self.noise, self.state_noise, self.start
+        state_noise, start = self.state_noise, self.start
         if self.known is not None:
             if self.known.observation.shape[0] != d:
                 raise InvalidParameter(
@@ -270,24 +250,15 @@ class StateSpace(Alignable, Decomposing, Sequential, Imputing, Predicting, Model
             size = np.square(np.where(size > 0.0, size, 1.0))
             rows = np.concatenate([0.5 * np.eye(k), np.zeros((k, self.n_controls))], axis=1)
             prior["dynamics"] = Normal(rows, precision=np.diag(np.append(np.full(k, 4.0 * k), size)))
-            others = on_device(np.append(size, 1.0))
-            if isinstance(self.relevance, Gamma):
-                prior["relevance"] = stack("relevance", self.relevance, k)
-                prior["observation"] = LoadingsPrior(scale, others)
-            else:
-                prior["observation"] = known_loadings_prior(scale, each("relevance", self.relevance, k), others)
+            prior |= self._loadings_priors(scale, on_device(np.append(size, 1.0)))
             start = on_device(np.ones(k)) if start is None else start
         if isinstance(state_noise, Gamma):
             prior["state_noise"] = stack("state_noise", state_noise, k)
         else:
             assert state_noise is not None
             state_noise = each("state_noise", state_noise, k)
-        if noise is None:
-            prior["noise"] = Gamma(1.0, 0.1 * np.square(np.asarray(scale)))
-        elif isinstance(noise, Gamma):
-            prior["noise"] = stack("noise", noise, d)
-        else:
-            noise = each("noise", noise, d)
+        unknown, noise = self._noise_prior(scale)
+        prior |= unknown
         if not prior:
             raise InvalidParameter(
                 "noise and state_noise are both known, so nothing is left to learn: give one a tp.Gamma"
@@ -309,15 +280,6 @@ class StateSpace(Alignable, Decomposing, Sequential, Imputing, Predicting, Model
         return self._internal(as_series(data, self.missing, self.n_controls, len(self._scale())))
 
     # ---- answers out --------------------------------------------------------------------------------------
-
-    def log_predictive(self, q: Posterior, x: Series) -> Float[Array, " n"]:
-        """The log density of each series, averaged over a fixed set of draws of the posterior."""
-
-        def one(key: Key[Array, ""]) -> Float[Array, " n"]:
-            return self.log_evidence(self.statistics(draw_posterior(key, q)), x)
-
-        each = jax.lax.map(one, jax.random.split(jax.random.key(0), _DRAWS))
-        return jax.nn.logsumexp(each, axis=0) - np.log(_DRAWS)
 
     def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
         """n series, each as long as the longest in the data."""
@@ -379,19 +341,6 @@ class StateSpace(Alignable, Decomposing, Sequential, Imputing, Predicting, Model
         mean, variance = answers.average(answers.series_entries, self, q, x)
         return Prediction(np.asarray(mean) + np.asarray(self.centre), np.asarray(variance))
 
-    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
-        if "observation" not in blocks:
-            return blocks
-        natural = blocks["observation"].natural
-        assert self.centre is not None
-        moved = natural.linear + natural.precision[:, :, -1] * self.centre[:, None]
-        return blocks | {"observation": blocks["observation"].with_natural(NormalVector(moved, natural.precision))}
-
-    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
-        if "observation" not in draws:
-            return draws
-        return draws | {"observation": jnp.asarray(draws["observation"]).at[..., -1].add(self.centre)}
-
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
         """A row for each state and column: the variance of its noise, with its 5% and 95% quantiles."""
         from scipy.stats import gamma
@@ -412,17 +361,6 @@ class StateSpace(Alignable, Decomposing, Sequential, Imputing, Predicting, Model
                         found = float(1.0 / gamma(shape, scale=1.0 / rate).ppf(level))
                     table[side].append(found)
         return table
-
-    # ---- pieces -------------------------------------------------------------------------------------------
-
-    def _scale(self) -> Float[Array, " d"]:
-        assert self.scale is not None, "prepare completes the model"
-        return self.scale
-
-    def _family_of(self, name: str) -> Family:
-        p = self.prior[name]
-        assert isinstance(p, Family)
-        return p
 
 
 def by_series(x: Series, found: Prediction) -> Any:

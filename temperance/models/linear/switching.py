@@ -10,7 +10,7 @@ step.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -88,6 +88,8 @@ class SwitchingStateSpace(Smoothing, Model):
     n_states: int = eqx.field(static=True)
     missing: bool = eqx.field(static=True)
     steps: int = eqx.field(static=True)
+    words: ClassVar[Words] = STATE
+    local_groups: ClassVar[tuple[Group, ...]] = (("regimes",),)
 
     def __init__(
         self,
@@ -124,10 +126,6 @@ class SwitchingStateSpace(Smoothing, Model):
     # ---- the model ----------------------------------------------------------------------------------------
 
     @property
-    def words(self) -> Words:
-        return STATE
-
-    @property
     def size(self) -> int:
         return self.n_regimes
 
@@ -143,10 +141,6 @@ class SwitchingStateSpace(Smoothing, Model):
         axes: dict[str, tuple[int, ...]] = {"initial": (0,), "transitions": (0, 1), "dynamics": (0,)}
         axes |= {"regimes.first": (1,), "regimes.moves": (2, 3)}
         return one_set(self.n_regimes, axes, self.prior, compared=("dynamics", "initial"))
-
-    @property
-    def local_groups(self) -> tuple[Group, ...]:
-        return (("regimes",),)
 
     def local_prior(self, x: Series) -> dict[str, Family | Conditional]:
         return {"regimes": RegimePrior(shape=(x.x.shape[0], x.x.shape[1] - 2))}

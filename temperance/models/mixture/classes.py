@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from jaxtyping import ArrayLike
 
@@ -22,6 +22,8 @@ class ClassMixture(Mixture):
     numbers vary together within a class. A `prior` is a `tp.Product` with the factors that
     `fit.model.prior["components"]` shows. See `Mixture` for the other arguments.
     """
+
+    words: ClassVar[Words] = CLASS
 
     def __init__(
         self,
@@ -42,7 +44,3 @@ class ClassMixture(Mixture):
             weights=weights,
             init=init,
         )
-
-    @property
-    def words(self) -> Words:
-        return CLASS

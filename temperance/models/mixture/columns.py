@@ -24,7 +24,8 @@ from jaxtyping import Array, ArrayLike, Float, Key
 
 from ..._arguments import check_choice
 from ..._module import rebuilt
-from ...data.schema import Column, Schema
+from ...data.arrays import as_array
+from ...data.schema import Column, Schema, nothing_used
 from ...data.tables import Table, read_table
 from ...errors import InvalidData, InvalidParameter
 from ...families import (
@@ -44,7 +45,6 @@ from ...families import (
     ProductPair,
     ScalarGaussian,
 )
-from ...families.describe import describe
 from ...families.translate import REAL
 from .profiles import Item, marginal, profile
 
@@ -86,8 +86,10 @@ class ColumnsPair(ProductPair):
         """The data as a table: of a pair that knows its columns, these columns, found by their names."""
         if isinstance(data, Table) and (self.schema is None or self._fits(data)):
             return data
-        if not isinstance(data, str | Path | Mapping | Table) and not hasattr(data, "columns") and np.ndim(data) == 2:
-            data = {f"column {i + 1}": values for i, values in enumerate(np.asarray(data).T)}
+        if not isinstance(data, str | Path | Mapping | Table) and not hasattr(data, "columns"):
+            array = as_array(data)
+            if array.ndim == 2:
+                data = {f"column {i + 1}": values for i, values in enumerate(array.T)}
         if self.schema is not None:
             return read_table(data, like=self.schema)
         return read_table(data, kinds=dict(self.kinds))
@@ -101,7 +103,7 @@ class ColumnsPair(ProductPair):
         """The pair for the columns of this table."""
         bare = tuple(Column(column.name, column.kind, levels=column.levels) for column in table.schema.used)
         if not bare:
-            raise InvalidData(f"{table.name} has no column that can be used: {table.schema.left_out[0]}")
+            raise InvalidData(nothing_used(table.name, table.schema.left_out[0]))
         empty = [name for name in table.columns if np.isnan(table[name]).all()]
         if empty:
             raise InvalidData(f"column {empty[0]!r} of {table.name} has no value at all")
@@ -177,7 +179,7 @@ class ColumnsPair(ProductPair):
         """Readable numbers of each class, by the names of the columns."""
         found = self.profile(components)
         if found is None:
-            return describe(components) if isinstance(components, Product) else {}
+            return components.described() if isinstance(components, Product) else {}
         columns: dict[str, Any] = {}
         for item in found:
             columns[item.name] = item.estimate

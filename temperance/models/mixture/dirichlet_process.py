@@ -7,7 +7,7 @@ Everything else is the mixture's. E log π and log E π are sums over independen
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -45,6 +45,8 @@ class DirichletProcessMixture(Mixture):
 
     `concentration` is α (large: many components), or a `Gamma` prior on it. See `Mixture` for the rest.
     """
+
+    apart: ClassVar[tuple[str, ...]] = ("concentration",)
 
     def __init__(
         self,
@@ -88,10 +90,6 @@ class DirichletProcessMixture(Mixture):
         # α is coupled to the sticks by its prior, so the two are not updated together.
         first = ("sticks", "components")
         return (first, ("concentration",)) if "concentration" in self.prior else (first,)
-
-    @property
-    def apart(self) -> tuple[str, ...]:
-        return ("concentration",)
 
     @property
     def axes(self) -> dict[str, tuple[str, ...]]:

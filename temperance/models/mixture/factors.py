@@ -18,6 +18,7 @@ from jaxtyping import Array, ArrayLike, Float
 from ...families import Dirichlet, DirichletVector, Family, Pair
 from ...numerics.linalg import total
 from ...numerics.special import digamma, log_gamma
+from .._blocks import rows_sum
 from .._factors import Blocks, Natural, Terms, Tilted, sum_all, weighted
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class LinearWeights(WeightTerms):
         moved = weights.with_natural(jax.tree.map(lambda a, b: a[None] + power * b, weights.natural, self.terms))
         value, means = moved.value_and_mean()
         gained = value - weights.log_normaliser()[None]
-        return _rows(gained) + power * self.constants, means
+        return rows_sum(gained) + power * self.constants, means
 
     def raised_twice(self, weights: Family | None) -> Float[Array, "k k"]:
         assert weights is not None
@@ -148,7 +149,7 @@ class LinearWeights(WeightTerms):
         return weighted(parts, r)
 
     def expected_weights(self, mean: Any) -> Float[Array, " k"]:
-        return _rows(self.terms.dot(mean.expand(0))) + self.constants
+        return rows_sum(self.terms.dot(mean.expand(0))) + self.constants
 
     def weights_message(self, r: Float[Array, " k"]) -> Natural:
         return {self.name: weighted(self.terms, r)}
@@ -251,8 +252,3 @@ def weight_terms(model: Enumerable) -> WeightTerms:
     if model.plain_weights:
         return DirichletWeights()
     return LinearWeights(jax.jacobian(log_weights)(zero), log_weights(zero), name)
-
-
-def _rows(values: Float[Array, "k *b"]) -> Float[Array, " k"]:
-    """Summed over the batch axes of the weights' family, if it has any."""
-    return jnp.sum(values.reshape((values.shape[0], -1)), axis=-1)

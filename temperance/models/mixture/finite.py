@@ -8,7 +8,7 @@ The local sum over z is exact, so the whole model is one line of `log_evidence`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -21,8 +21,7 @@ from ...data import Table, as_matrix, as_weights, checked, column_moments
 from ...errors import InvalidData
 from ...families import Dirichlet, GaussianWithMissing, Independent, Pair, Point, Product, ProductPair
 from ...families._family import Family
-from ...families.describe import describe
-from ...families.translate import location_width, translate, translate_draw
+from ...families.translate import translate, translate_draw
 from ...numerics.latents import sum_out
 from ...numerics.place import on_device
 from ...numerics.special import log_mix, safe_log
@@ -69,6 +68,7 @@ class Mixture(Profiling, Predicting, Restarting, Enumerable):
     columns: int | None = eqx.field(static=True)
     missing: bool = eqx.field(static=True)
     single: bool = eqx.field(static=True)
+    words: ClassVar[Words] = COMPONENT
 
     def __init__(
         self,
@@ -123,10 +123,6 @@ class Mixture(Profiling, Predicting, Restarting, Enumerable):
 
     def packed(self, m: Means) -> Means:
         return m | {"components": self.pair.packed(m["components"])}
-
-    @property
-    def words(self) -> Words:
-        return COMPONENT
 
     @property
     def size(self) -> int:
@@ -273,7 +269,7 @@ class Mixture(Profiling, Predicting, Restarting, Enumerable):
         self._match_width(components, x)
         require_conjugate(components, pair, x)
         shift = None
-        width = location_width(components)
+        width = components.natural.width
         if width is not None:
             moved = np.arange(len(mean)) < width
             shift = on_device(np.where(moved, mean, 0.0))
@@ -429,7 +425,7 @@ class Mixture(Profiling, Predicting, Restarting, Enumerable):
 
     def _described(self, components: Family) -> dict[str, Any]:
         """Columns of the table: readable numbers of each component."""
-        return self.pair.described(components) if isinstance(self.pair, ColumnsPair) else describe(components)
+        return self.pair.described(components) if isinstance(self.pair, ColumnsPair) else components.described()
 
     @property
     def rounding(self) -> float:
@@ -443,7 +439,7 @@ class Mixture(Profiling, Predicting, Restarting, Enumerable):
         return 2048
 
     def _match_width(self, components: Family, x: np.ndarray) -> None:
-        for width in (self.columns, None if isinstance(components, Product) else location_width(components)):
+        for width in (self.columns, None if isinstance(components, Product) else components.natural.width):
             if width is not None and x.shape[1] != width:
                 raise InvalidData(f"data has {x.shape[1]} columns, but the model is for {width}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -12,13 +12,13 @@ from jaxtyping import Array, ArrayLike, Float, Key
 
 from ..._arguments import check_choice, check_count
 from ...data import column_moments
-from ...errors import InvalidData, InvalidParameter
+from ...errors import InvalidParameter
 from ...families import KnownCovarianceGaussian, MatrixNormalWishart, NormalWishart, Pair, Point
 from ...families._family import LOG_2PI, Family
-from ...families.describe import describe
 from ...families.matrix_normal_wishart import MatrixNormalWishartVector
 from ...families.normal_wishart import NormalWishartVector
-from ...numerics.linalg import cholesky, outer, symmetrise, transpose, transposed_solve_vector
+from ...families.translate import translate
+from ...numerics.linalg import cholesky, outer, transpose, transposed_solve_vector
 from ...numerics.special import safe_log
 from .._about import Symmetry, one_set
 from .._data import Data
@@ -79,6 +79,8 @@ class GaussianMixture(Mixture):
 class TiedMixture(Mixture):
     """`prior` is the Normal-Wishart of one mean and the shared precision, or a posterior of this model."""
 
+    one_by_one: ClassVar[bool] = False
+
     def log_joint_z(
         self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
     ) -> Float[Array, "n k"]:
@@ -136,13 +138,9 @@ class TiedMixture(Mixture):
         return Posterior(q.blocks | {"components": self.each(q.blocks["components"])}, {})
 
     def _described(self, components: Family) -> dict[str, Any]:
-        return describe(self.each(components))
+        return self.each(components).described()
 
     # ---- message passing ------------------------------------------------------------------------------------
-
-    @property
-    def one_by_one(self) -> bool:
-        return False  # a datum adds something else to the shared block for each of its labels
 
     def factors(self, data: Data) -> Factors:
         def log_terms(m: Means, row: Array) -> Float[Array, " k"]:
@@ -170,7 +168,7 @@ class TiedMixture(Mixture):
             components = _spread(usual, self.n_components)
         else:
             self._match_width(given, x)
-            components = _translate(given, -shift)
+            components = translate(given, -shift)
         start = match_start(self.start, x)
         return eqx.tree_at(
             lambda model: (model.prior, model.shift, model.start),
@@ -178,24 +176,6 @@ class TiedMixture(Mixture):
             (self.prior | {"components": components}, shift, start),
             is_leaf=lambda leaf: leaf is None,
         )
-
-    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
-        components = blocks["components"]
-        assert self.shift is not None
-        if isinstance(components, Point):
-            return blocks | {"components": Point(self.to_user({"components": components.inner})["components"])}
-        assert isinstance(components, MatrixNormalWishart)
-        return blocks | {"components": _translate(components, self.shift)}
-
-    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
-        assert self.shift is not None
-        tied = draws["components"]
-        return draws | {"components": tied._replace(weights=tied.weights + self.shift[:, None])}
-
-    def _match_width(self, components: Family, x: np.ndarray) -> None:
-        width = components.natural.cross.shape[-2]
-        if x.shape[1] != width:
-            raise InvalidData(f"data has {x.shape[1]} columns, but the model is for {width}")
 
 
 class TiedGaussianMixture(TiedMixture, GaussianMixture):
@@ -205,21 +185,10 @@ class TiedGaussianMixture(TiedMixture, GaussianMixture):
 class TiedProcessMixture(TiedMixture, DirichletProcessMixture):
     """The same with the weights of a Dirichlet process."""
 
-    @property
-    def symmetry(self) -> None:
-        return None
+    symmetry: ClassVar[None] = None
 
 
 def _spread(one: NormalWishart, size: int) -> MatrixNormalWishart:
     """The same prior for `size` means that share the precision."""
     location = jnp.broadcast_to(one.location[:, None], (one.location.shape[0], size))
     return MatrixNormalWishart(location, one.pseudo_count * jnp.eye(size), one.dof, one.scatter)
-
-
-def _translate(components: MatrixNormalWishart, shift: Float[Array, " d"]) -> MatrixNormalWishart:
-    """Every mean moved by the shift."""
-    inputs, dof = components.natural.inputs, components.natural.dof
-    location = components.location + shift[:, None]
-    cross = location @ inputs
-    outputs = components.scatter + symmetrise(cross @ transpose(location))
-    return components.with_natural(MatrixNormalWishartVector(cross, inputs, outputs, dof))

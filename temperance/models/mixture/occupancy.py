@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...families.translate import location_width
 from .._answers import compiled_occupancy
 from .._data import Data
 from .._model import Posterior
@@ -35,7 +34,7 @@ def log_unit(model: Mixture, x: Any, weights: Any, xp: Any = jnp) -> Any:
     """`log_unit` of rows, whose unit is the mean absolute value of each centred column; by NumPy or by JAX."""
     if model.shift is None:
         return 0.0
-    x = x[:, : location_width(model._families()["components"])]
+    x = x[:, : model._families()["components"].natural.width]
     seen = weights @ ~xp.isnan(x)
     size = weights @ xp.nan_to_num(xp.abs(x), posinf=0.0) / xp.maximum(seen, 1.0)
     return xp.sum(xp.where(size > 0.0, seen * xp.log(xp.where(size > 0.0, size, 1.0)), 0.0))

@@ -9,8 +9,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy  # which imports its parts when they are used
 from jaxtyping import Array, Float
-from scipy.special import gammaln, logsumexp
 
 from ...errors import UnsupportedMethod
 from ...numerics.threads import in_threads, one_blas_thread
@@ -36,7 +36,7 @@ def topic_heat(powers: np.ndarray) -> Heat:
     spread = np.linalg.solve(fit.T, here.T)
     lam = np.geomspace(*_LAMBDAS, _ENTRIES)[:, None]
     # The pole at 0 is that of 1/λ, which a power takes away: log Γ(λ + s) − log Γ(λ + 1), smooth in log λ.
-    table = np.exp(gammaln(lam + nodes) - gammaln(lam + 1.0))
+    table = np.exp(scipy.special.gammaln(lam + nodes) - scipy.special.gammaln(lam + 1.0))
     return Heat(jnp.asarray(powers), jnp.asarray(table), jnp.asarray(spread))
 
 
@@ -119,8 +119,8 @@ def _over_topics(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The log of the mean over draws, and its error. Many data make the mean that of the largest draw alone, which
     says nothing; then it is Jensen's bound, the mean of the logs."""
     samples = logs.shape[1]
-    top = logsumexp(logs, axis=1)
-    if np.exp(2.0 * top - logsumexp(2.0 * logs, axis=1)).min() < 0.25 * samples:
+    top = scipy.special.logsumexp(logs, axis=1)
+    if np.exp(2.0 * top - scipy.special.logsumexp(2.0 * logs, axis=1)).min() < 0.25 * samples:
         return logs.mean(axis=1), logs.std(axis=1, ddof=1) / np.sqrt(samples)
     value = top - np.log(samples)
     return value, np.exp(logs - value[:, None]).std(axis=1) / np.sqrt(samples)
@@ -180,9 +180,12 @@ def _given_topics(prior: Prior, powers: np.ndarray, drawn: Drawn) -> np.ndarray:
         log_sums[:, part] = np.log(_power_sums(mixed, powers))
     # At T = 1 every sum is one.
     log_sums[powers == 1.0] = 0.0
-    normal = logsumexp(log_weights)
+    normal = scipy.special.logsumexp(log_weights)
     return np.array(
-        [prior.weights @ (logsumexp(prior.lengths[:, None] * row + log_weights, axis=1) - normal) for row in log_sums]
+        [
+            prior.weights @ (scipy.special.logsumexp(prior.lengths[:, None] * row + log_weights, axis=1) - normal)
+            for row in log_sums
+        ]
     )
 
 
@@ -206,17 +209,17 @@ def _proportions(alpha: np.ndarray, drawn: Drawn) -> tuple[np.ndarray, np.ndarra
     log_theta = np.concatenate([_log_dirichlet(*pair) for pair in zip(drawn.proportions, levels, strict=True)])
 
     def log_density(here: np.ndarray) -> np.ndarray:  # without Π 1/θ, which cancels
-        return log_theta @ here + gammaln(here.sum()) - gammaln(here).sum()
+        return log_theta @ here + scipy.special.gammaln(here.sum()) - scipy.special.gammaln(here).sum()
 
     densities = [log_density(level[0]) for level in levels]
-    return log_theta, densities[0] - (logsumexp(densities, axis=0) - np.log(_LEVELS))
+    return log_theta, densities[0] - (scipy.special.logsumexp(densities, axis=0) - np.log(_LEVELS))
 
 
 def _log_dirichlet(variates: tuple[np.ndarray, np.ndarray], concentration: np.ndarray) -> np.ndarray:
     """Logarithms of draws, one per row: a small concentration gives numbers that are too small for their own."""
     gamma, exponential = variates
     log_gamma = np.log(gamma) - exponential / concentration
-    return log_gamma - logsumexp(log_gamma, axis=1, keepdims=True)
+    return log_gamma - scipy.special.logsumexp(log_gamma, axis=1, keepdims=True)
 
 
 def _few_lengths(lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

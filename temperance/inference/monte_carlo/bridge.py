@@ -1,0 +1,210 @@
+"""Bridge sampling between a posterior and the conditionals of its own Gibbs chains (Meng and Wong, 1996;
+Frühwirth-Schnatter, 2004): the evidence of small mixtures, where a path from the prior is long.
+
+The proposal is the average of p(θ | z, x) over the labels z that chains have visited, with the prior as a small part of
+it. With draws of the proposal and of the posterior, Bennett's ratio is the evidence. No temperature is involved, so
+nothing melts on the way; but chains do not cross from mode to mode. They start from the optima that restarts of VB
+find, and are resampled by importance weights, so that each mode has as many chains as it has posterior mass.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar, NamedTuple, Self
+
+import jax
+import numpy as np
+
+from ..._arguments import Checks, whole
+from ...errors import UnsupportedMethod
+from ...evidence.bracket import WIDTH
+from ...evidence.tempered import Estimate, few
+from ...evidence.weights import both_ways, downwards, effective_draws, upwards
+from ...evidence.witnesses import FAR, ROOM, contradictions
+from ...kernels import RunEngine, small_tempered
+from ...kernels.small_conditionals import MOST, conditionals
+from ...kernels.small_tempered import Drawn, Problem, problem
+from ...models import Data, Mixture, Model
+from ...numerics.host import softmax
+from ...numerics.keys import hashes
+from ...numerics.streams import Streams, seeds
+from ...numerics.threads import one_blas_thread
+from .._method import Result, Run
+from .draws import Draws
+from .gibbs import Gibbs
+from .small_runs import step_chains, swept
+from .witness import search
+
+STARTS = 24  # restarts of VB from whose optima chains begin
+SETTLING, VISITED, APART = 40, 4, 8  # sweeps before labels are kept, how often they are, and sweeps between
+WEIGHED = 1024  # draws of a proposal by which chains are resampled
+ROUNDS, WORTH = 4, 100.0  # of resampling at most, and the effective draws with which it ends
+DEFENSIVE = 0.05  # share of the prior in a proposal
+FEWEST = 20.0  # effective draws of the proposal, or families of chains, below which an error says nothing
+LARGEST = 0.3  # nats: a larger error is not of first order
+
+
+class Chain(NamedTuple):
+    """A chain, the draw it descends from, its random numbers for what follows, and the highest bound of VB."""
+
+    draws: dict[str, Any]
+    local: dict[str, Any]
+    ancestor: Any
+    seed: Any
+    lower: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Bridge(Gibbs):
+    """`chains` Gibbs chains. The warm-up leaves the labels of `proposal` draws; as many draws as `weighed` of what they
+    propose, and of the chains afterwards, are compared."""
+
+    draws: int = 60
+    warmup: int = 60
+    chains: int = 128
+    thin: int = 2
+    proposal: int = 1024
+    weighed: int = 2048
+
+    checks: ClassVar[Checks] = {**Gibbs.checks, "proposal": whole(2), "weighed": whole(64)}
+
+    @property
+    def name(self) -> str:
+        return "bridge sampling"
+
+    def complete(self, model: Model, data: Data) -> Self:
+        complete = super().complete(model, data)
+        if not small_tempered.when(model, data) or len(np.asarray(model.prior["components"].natural.count)) > MOST:  # type: ignore[union-attr]
+            raise UnsupportedMethod(f"{self.name} is for small Gaussian mixtures of at most {MOST} components")
+        return complete
+
+    def host_engine(self, model: Model, data: Any) -> RunEngine | None:
+        return RunEngine(small_tempered.NAME, start, step_chains, goes_on=True)
+
+    @one_blas_thread()
+    def result(self, model: Model, data: Data, run: Run) -> Result:
+        draws, log_joint = run.history["draws"], run.history["log_joint"]
+        middle = self.warmup * len(log_joint) // (self.warmup + self.draws)  # in proportion, if the run was stopped
+        every = max(1, (len(log_joint) - middle) * self.chains // self.weighed)
+        here = problem(model, data)  # type: ignore[arg-type]
+        before, after = _cut(here, draws, slice(None, middle)), _cut(here, draws, slice(middle, None, every))
+        with np.errstate(all="ignore"):
+            some = np.linspace(0, len(before.mean) - 1, self.proposal).astype(int)
+            weigh = _Weigh(model, here, Streams(np.asarray(run.states.seed)[:1]), before.at(some))
+            forward = weigh.weights(weigh.propose(self.weighed))
+            backward = weigh.weights(after).reshape((-1, self.chains))
+        return _judged(
+            Draws(jax.tree.map(lambda leaf: np.swapaxes(leaf[middle:], 0, 1), draws)),
+            {"log_joint": log_joint[middle:]},
+            (forward, backward),
+            np.asarray(run.states.ancestor),
+            float(np.asarray(run.states.lower)[0]),
+            run.interrupted,
+        )
+
+
+def _cut(here: Problem, draws: dict[str, Any], part: slice) -> Drawn:
+    """The draws of some steps, of all chains behind one another."""
+    return here.from_draws(jax.tree.map(lambda leaf: leaf[part].reshape((-1, *leaf.shape[2:])), draws))
+
+
+def _judged(
+    draws: Draws,
+    history: dict[str, Any],
+    log_weights: tuple[np.ndarray, np.ndarray],
+    ancestors: np.ndarray,
+    lower: float,
+    interrupted: bool,
+) -> Result:
+    """The estimate, and a bracket if nothing speaks against it. Chains that descend from one draw are one piece."""
+    forward, backward = log_weights
+    families, effective = len(np.unique(ancestors)), effective_draws(forward)
+    own, alone = np.broadcast_to(ancestors, backward.shape), -1 - np.arange(len(forward))
+    best = few(both_ways(forward, backward.ravel(), (alone, own.ravel())), families)
+    up, down = upwards(forward), few(downwards(backward.ravel(), own.ravel()), families)
+    halves = [both_ways(forward[i::2], backward[:, i::2].ravel(), (alone[i::2], own[:, i::2].ravel())) for i in (0, 1)]
+    doubts = _disagreements(best, up, down)
+    if min(effective, families) < FEWEST or not best.standard_error < LARGEST:
+        doubts.append(
+            f"the proposal's draws are worth {effective:.0f} of {len(forward)}, the chains descend from {families} "
+            f"draws and the error is {best.standard_error:.2f}: they do not cover the posterior"
+        )
+    doubts += contradictions(best, halves, [("the bound of VB", lower)])
+    ends = best.log_evidence - WIDTH * best.standard_error, best.log_evidence + WIDTH * best.standard_error
+    sure = not doubts and not interrupted
+    return Result(
+        state=draws,
+        log_evidence=best.log_evidence,
+        history=history,
+        converged=sure,
+        bracket=ends if sure else None,
+        details={
+            "standard_error": best.standard_error,
+            "estimates": {"both ways": best, "upwards": up, "downwards": down},
+            "effective_draws": effective,
+            "log_weights": forward,
+            "reverse_log_weights": backward.ravel(),
+        },
+        notes=tuple(f"no bracket: {doubt}" for doubt in doubts),
+    )
+
+
+def _disagreements(best: Estimate, up: Estimate, down: Estimate) -> list[str]:
+    found = []
+    for name, one in (("the proposal's draws alone", up), ("the chains' draws alone", down)):
+        apart = abs(one.log_evidence - best.log_evidence)
+        if apart > FAR * np.hypot(one.standard_error, best.standard_error) + ROOM:
+            found.append(f"{name} say {one.log_evidence:.2f}, and with both it is {best.log_evidence:.2f}")
+    return found
+
+
+class _Weigh:
+    """log p(x, θ)/q(θ), with q the conditionals of some draws and a part of the prior."""
+
+    def __init__(self, model: Model, here: Problem, streams: Streams, drawn: Drawn):
+        symmetry = model.symmetry and model.symmetry.alike
+        self.here, self.streams = here, streams
+        self.density = conditionals(here, streams, drawn, here.levels(drawn), symmetry is not None)
+
+    def propose(self, count: int) -> Drawn:
+        """The same number of draws, but for one, of each conditional, and some of the prior."""
+        size, vague = len(self.density.natural[1]), max(1, int(DEFENSIVE * count))
+        both = (
+            self.density.draw(self.streams, np.arange(count - vague) % size),
+            self.here.prior_draws(self.streams, vague),
+        )
+        return Drawn(*(np.concatenate(parts) for parts in zip(*both, strict=True)))
+
+    def weights(self, drawn: Drawn) -> np.ndarray:
+        log_prior = self.here.log_prior(drawn)
+        target = self.here.potential(drawn, self.here.levels(drawn), np.ones(len(drawn.mean))) + log_prior
+        own = np.log1p(-DEFENSIVE) + self.density.log_prob(drawn)
+        weights = target - np.logaddexp(own, np.log(DEFENSIVE) + log_prior)
+        return np.where(np.isnan(weights), -np.inf, weights)  # a draw of the prior that overflows
+
+
+def start(method: Bridge, model: Mixture, data: Data, keys: Any, kinds: Any = ()) -> Chain:
+    """Chains from the optima of VB, resampled until enough of them differ."""
+    here, size = problem(model, data), len(keys)
+    found = search(model, data, STARTS)
+    order = np.arange(size) % STARTS
+    blocks = jax.tree.map(lambda leaf: np.asarray(leaf)[order], found.states.blocks)
+    own = seeds(hashes(np.asarray(jax.random.key_data(keys)), [3])[:, 0], 0, 2 + SETTLING + ROUNDS * VISITED * APART)
+    streams = Streams(own[0])
+    with np.errstate(all="ignore"):
+        drawn = here.started(streams, blocks)
+        drawn = swept(here, drawn, own[2 : 2 + SETTLING])[0].at(-1)
+        common = Streams(own[1, :1])
+        for number in range(ROUNDS):
+            first = 2 + SETTLING + number * VISITED * APART
+            visited, _ = swept(here, drawn, own[first : first + VISITED * APART : APART], APART)
+            weigh = _Weigh(model, here, common, Drawn(*(leaf.reshape((-1, *leaf.shape[2:])) for leaf in visited)))
+            proposed = weigh.propose(WEIGHED)
+            log_weights = weigh.weights(proposed)
+            places = (np.arange(size) + common.uniform(1)[0, 0]) / size
+            chosen = np.searchsorted(np.cumsum(softmax(log_weights, 0)), places)
+            drawn = proposed.at(np.minimum(chosen, WEIGHED - 1))
+            if effective_draws(log_weights) >= WORTH:
+                break
+    lower = float(np.max(found.bounds[np.isfinite(found.bounds)], initial=-np.inf))
+    return Chain(here.to_draws(drawn), {}, chosen, own[1], np.full(size, lower))

@@ -1,0 +1,184 @@
+"""How the attack goes on: one process for each model, rounds from cheap to dear, and a file that says what is done.
+
+    gate      inputs that are refused before anything is compiled, for every pair
+    shape     inputs of the clean data's shape: each pair is compiled once, and what is asked of a fit once a model
+    shapes    a row, two rows, a column: compiled for each
+    wide      500 columns
+
+A process that dies is followed by another one, which goes on after the input that ended it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import jax
+
+from tests.faults.attack import CASES, GOOD, METHODS, PATIENCE, Outcome, attack
+from tests.faults.inputs import INPUTS
+
+ROOT = Path(__file__).resolve().parents[2]
+APART = ("one row", "two rows", "one column", "one dimension")
+WIDE = ("500 columns",)
+ROUNDS = {
+    "gate": tuple(INPUTS),
+    "shape": tuple(name for name in INPUTS if name not in APART + WIDE),
+    "shapes": APART,
+    "wide": WIDE,
+}
+_MAPS = 25_000  # of the 65,530 memory maps that Linux allows a process: each compiled program takes hundreds
+Pair = tuple[str, str]  # method, input
+
+
+def work(model: str, cases: list[Pair], only_gate: bool) -> None:
+    """Attack one model in this process, a line of JSON for each case."""
+    jax.config.update("jax_compilation_cache_dir", str(ROOT / ".cache" / "jax"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+    jax.config.update("jax_disable_most_optimizations", True)
+    clean: dict[str, Outcome] = {}
+    last = ""
+    for by, name in cases:
+        if by != last and Path("/proc/self/maps").read_bytes().count(b"\n") > _MAPS:
+            jax.clear_caches()
+            gc.collect()
+        last = by
+        began = time.process_time()
+        found = attack(model, by, name, clean, only_gate)
+        line = {"model": model, "method": by, "input": name, **found._asdict(), "s": time.process_time() - began}
+        print(json.dumps(line), flush=True)
+
+
+def in_processes(model: str, cases: list[Pair], only_gate: bool, write: Callable[[str], None]) -> None:
+    """The cases of one model in a process of its own, and in another one after each that ends the process."""
+    command = [sys.executable, "-m", "tests.faults.siege", "--model", model, *(["--gate"] if only_gate else [])]
+    environment = {**os.environ, "TEMPERANCE_CACHE": ""}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    while cases:
+        with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes) as process:
+            process.stdin.write(json.dumps(cases))  # type: ignore[union-attr]
+            process.stdin.close()  # type: ignore[union-attr]
+            with _watched(process) as heard:
+                for line in process.stdout:  # type: ignore[union-attr]
+                    heard()
+                    if line.startswith("{"):
+                        cases = cases[1:]
+                        if json.loads(line)["outcome"] != "later":
+                            write(line)
+        if cases:
+            (by, name), *cases = cases
+            outcome = "hang" if process.returncode == -9 else "crash"
+            detail = f"the process ended with {process.returncode}"
+            write(
+                json.dumps({"model": model, "method": by, "input": name, "outcome": outcome, "detail": detail}) + "\n"
+            )
+
+
+@contextlib.contextmanager
+def _watched(process: Any) -> Iterator[Callable[[], None]]:
+    """Kills a process that works for twice our patience without a word (compiled code does not hear of signals)."""
+    at = _work_of(process.pid)
+
+    def heard() -> None:
+        nonlocal at
+        at = _work_of(process.pid)
+
+    def watch() -> None:
+        while process.poll() is None:
+            if _work_of(process.pid) - at > 2 * PATIENCE:
+                process.kill()
+            time.sleep(2.0)
+
+    Thread(target=watch, daemon=True).start()
+    yield heard
+
+
+def _work_of(pid: int) -> float:
+    """Seconds of processor time that a process has taken; 0 where it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def read(files: list[str]) -> list[dict[str, Any]]:
+    """The lines of these files; one that was cut short by the end of a run is left out."""
+    lines = [line for file in files if Path(file).exists() for line in Path(file).read_text().splitlines()]
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def show(files: list[str]) -> int:
+    """Print the counts of these files and every case that ended badly; how many those are."""
+    lines = read(files)
+    bad = [line for line in lines if line["outcome"] not in GOOD]
+    alike: dict[tuple[str, str], list[str]] = {}
+    for line in bad:
+        where = f"{line['model']} / {line['method']} / {line['input']}"
+        alike.setdefault((line["outcome"], line["detail"][:200]), []).append(where)
+    for (outcome, detail), places in alike.items():
+        print(f"{outcome}: {detail}\n  {len(places)} times: {'; '.join(places[:8])}")
+    pairs = {(line["model"], line["method"]) for line in lines}
+    print(f"{len(lines)} cases of {len(pairs)} pairs: {dict(Counter(line['outcome'] for line in lines))}")
+    print(f"{len(bad)} ended badly; {sum(line.get('s', 0.0) for line in lines):.0f} s of processor time")
+    return len(bad)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--out", default="attack.jsonl", help="cases in this file are not attacked again")
+    parser.add_argument("--rounds", default=",".join(ROUNDS), help="which of gate, shape, shapes and wide")
+    parser.add_argument("--only", default="", help="pairs with this in `model, method`")
+    parser.add_argument("--inputs", default="", help="a JSON list of inputs, all if left out")
+    parser.add_argument("--share", type=float, default=1.0, help="the share of all inputs, drawn for each pair")
+    parser.add_argument("--count", nargs="+", help="count the outcomes in these files")
+    parser.add_argument("--model", help="the model to attack in this process, by the cases that it is told")
+    parser.add_argument("--gate", action="store_true", help="only what is refused at the gate")
+    given = parser.parse_args()
+    if given.count:
+        sys.exit(show(given.count) > 0)
+    if given.model:
+        return work(given.model, json.load(sys.stdin), given.gate)
+    names = json.loads(given.inputs) if given.inputs else list(INPUTS)
+    done = {(line["model"], line["method"], line["input"]) for line in read([given.out])}
+    with open(given.out, "a") as file:
+
+        def write(line: str) -> None:
+            file.write(line)
+            file.flush()
+            case = json.loads(line)
+            done.add((case["model"], case["method"], case["input"]))
+
+        def one(stage: str, model: str) -> None:
+            draw = random.Random(model)
+            cases = [
+                (by, name)
+                for by in METHODS
+                for name in ROUNDS[stage]
+                if name in names and given.only in f"{model}, {by}" and draw.random() < given.share
+            ]
+            left = [case for case in cases if (model, *case) not in done]
+            in_processes(model, left, stage == "gate", write)
+
+        for stage in given.rounds.split(","):
+            with ThreadPoolExecutor(given.jobs) as pool:
+                list(pool.map(lambda model, stage=stage: one(stage, model), CASES))
+    sys.exit(show([given.out]) > 0)
+
+
+if __name__ == "__main__":
+    main()
