@@ -25,7 +25,7 @@ class Check(NamedTuple):
 
 
 def given(value: Any) -> str:
-    """What was given in the place of a model or a method, in one line."""
+    """What was given in place of a model or a method, in one line."""
     if isinstance(value, type):
         return f"the class itself: write {value.__name__}(…)"
     if hasattr(value, "shape"):
