@@ -12,6 +12,7 @@ import typer
 
 import temperance as tp
 
+from ..errors import InvalidParameter
 from ..report.words import warnings
 from . import inputs
 from .group_words import describe
@@ -26,6 +27,8 @@ def find_groups(
     source: str, reading: Reading, largest: int | None, covariance: str, seed: int, out: Path | None, format: str
 ) -> None:
     """Print the schema, compare sizes, describe the groups, and write groups.csv, sizes.csv, report.html and fit.tp."""
+    if covariance not in ("diag", "full"):
+        raise InvalidParameter(f"--covariance must be diag or full, got {covariance!r}")
     data = inputs.columns(source, reading)
     table: tp.Table = data.values
     if person(format):
@@ -36,7 +39,7 @@ def find_groups(
     if table.weights is not None:
         shares = shares * table.weights[:, None]
     heeded = [said for said in warnings(hill) if not (unfinished and "largest that was tried" in said)]
-    sentences = [*describe(hill, table, shares), *unfinished, *heeded]
+    sentences = [*describe(hill, table, shares, covariance == "full"), *unfinished, *heeded]
     criteria = hill.publication()
     folder = out or Path(f"{Path(data.name).stem}-groups")
     folder.mkdir(parents=True, exist_ok=True)

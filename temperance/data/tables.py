@@ -322,7 +322,7 @@ def _from_series(name: str, series: Any, first: bool) -> Raw:
 
 def _declared(series: Any) -> tuple[Sequence[Any], Sequence[int | None], bool] | None:
     """The levels of a categorical column, the place of each value among them, and whether they have an order."""
-    kind = getattr(series, "dtype", None)
+    kind: Any = getattr(series, "dtype", None)
     if hasattr(series, "cat") and hasattr(kind, "categories") and hasattr(series.cat, "codes"):  # pandas
         return series.cat.categories, np.asarray(series.cat.codes).tolist(), bool(series.cat.ordered)
     if type(kind).__name__ == "Enum" and hasattr(series, "to_physical"):  # polars
