@@ -11,6 +11,7 @@ from .. import registry
 from ..errors import InvalidParameter
 from .options import (
     Budget,
+    Columns,
     Format,
     MethodNames,
     Output,
@@ -114,7 +115,7 @@ def compare(
 @flattened
 def groups(
     source: Source,
-    reading: Reading,
+    reading: Columns,
     most: Annotated[
         int | None, typer.Option(min=1, help="The largest number of groups to try (6, and more while that wins).")
     ] = None,

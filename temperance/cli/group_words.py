@@ -18,8 +18,9 @@ _SURE = 0.95  # above this the second best number of groups is not worth a word
 _TOGETHER, _ROWS = 0.5, 30  # a correlation within groups that is worth a word, and the rows that it takes
 
 
-def describe(hill: tp.Comparison, table: tp.Table, shares: np.ndarray) -> list[str]:
-    """How many groups there are and how sure that is; who they are; how many rows are near a border."""
+def describe(hill: tp.Comparison, table: tp.Table, shares: np.ndarray, full: bool = False) -> list[str]:
+    """How many groups there are and how sure that is; who they are; how many rows are near a border. With `full`
+    numbers vary together within a group."""
     count, by_number = shares.shape[1], _by_number(hill)
     lines = [f"{_groups(count)} (probability {percent(by_number[count])} among 1 to {hill.models[-1]})."]
     second = max((each for each in by_number if each != count), key=lambda each: by_number[each], default=count)
@@ -41,7 +42,7 @@ def describe(hill: tp.Comparison, table: tp.Table, shares: np.ndarray) -> list[s
         lines.append(f"The groups do not differ in {join(named)}.")
     certainty = np.where(weights > 0, shares.max(axis=1) / np.maximum(weights, 1e-300), 1.0)
     border = near_border(certainty, "group", "groups")
-    return [*lines, border, *_together(fit, table, shares)]
+    return [*lines, border, *([] if full else _together(table, shares))]
 
 
 def _groups(count: int) -> str:
@@ -52,7 +53,7 @@ def _by_number(hill: tp.Comparison) -> dict[int, float]:
     """The probability of each number of groups in use: of six groups one may stay empty."""
     (cells,), found = hill.cells, dict[int, float]()
     for probability, cell in zip(hill.probabilities, cells, strict=True):
-        used = cell.in_use or cell.model
+        used = cell.in_use or int(cell.model)
         found[used] = found.get(used, 0.0) + float(probability)
     return found
 
@@ -142,11 +143,11 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"
 
 
-def _together(fit: tp.Fit, table: tp.Table, shares: np.ndarray) -> list[str]:
+def _together(table: tp.Table, shares: np.ndarray) -> list[str]:
     """What the groups leave unexplained: numbers that are correlated within them, though they are taken for
     independent."""
     columns = [column for column in table.schema.used if column.kind in ("real", "positive", "count")]
-    if fit.model.pair.full or len(columns) < 2 or len(table) < _ROWS:
+    if len(columns) < 2 or len(table) < _ROWS:
         return []
     rest = np.stack([_residuals(column, table[column.name], shares) for column in columns])
     products = rest @ rest.T

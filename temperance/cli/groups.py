@@ -12,10 +12,11 @@ import typer
 
 import temperance as tp
 
+from ..errors import InvalidParameter
 from ..report.words import warnings
 from . import inputs
 from .group_words import describe
-from .options import Reading
+from .options import Columns
 from .output import as_json, person, wrapped
 
 _SIZES, _MORE, _LARGEST = 6, 4, 30  # numbers of groups: tried at first, added at a time, tried at most
@@ -23,9 +24,11 @@ _PATIENCE = 10.0  # seconds after which no more groups are tried
 
 
 def find_groups(
-    source: str, reading: Reading, largest: int | None, covariance: str, seed: int, out: Path | None, format: str
+    source: str, reading: Columns, largest: int | None, covariance: str, seed: int, out: Path | None, format: str
 ) -> None:
     """Print the schema, compare sizes, describe the groups, and write groups.csv, sizes.csv, report.html and fit.tp."""
+    if covariance not in ("diag", "full"):
+        raise InvalidParameter(f"--covariance must be diag or full, got {covariance!r}")
     data = inputs.columns(source, reading)
     table: tp.Table = data.values
     if person(format):
@@ -36,7 +39,7 @@ def find_groups(
     if table.weights is not None:
         shares = shares * table.weights[:, None]
     heeded = [said for said in warnings(hill) if not (unfinished and "largest that was tried" in said)]
-    sentences = [*describe(hill, table, shares), *unfinished, *heeded]
+    sentences = [*describe(hill, table, shares, covariance == "full"), *unfinished, *heeded]
     criteria = hill.publication()
     folder = out or Path(f"{Path(data.name).stem}-groups")
     folder.mkdir(parents=True, exist_ok=True)
@@ -70,7 +73,7 @@ def compare_sizes(table: tp.Table, largest: int | None, covariance: str, seed: i
         top = most
 
 
-def _again(name: str, reading: Reading, most: int, covariance: str, seed: int) -> str:
+def _again(name: str, reading: Columns, most: int, covariance: str, seed: int) -> str:
     """A program that does the same."""
     kinds = f", kinds={reading.kinds!r}" if reading.kinds else ""
     kinds += f", missing={list(reading.gaps)!r}" if reading.gaps else ""

@@ -17,7 +17,7 @@ from ..data.numbers import like, with_schema
 from ..data.tables import Table
 from ..data.text_sources import open_texts
 from ..errors import InvalidData, InvalidParameter
-from .options import Problem, Reading
+from .options import Columns, Problem, Reading
 from .settings import model_in_file
 
 # The one old name that says something else than it seems to.
@@ -46,7 +46,7 @@ def read(problem: Problem, reading: Reading) -> Input:
     return table(problem.source, reading, problem.target, kind == "inputs and targets", notes)
 
 
-def columns(source: str, reading: Reading, like: Any = None) -> Input:
+def columns(source: str, reading: Columns, like: Any = None) -> Input:
     """A table of mixed columns with its schema; what was left out is said first."""
     from .. import datasets
 

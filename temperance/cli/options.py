@@ -54,26 +54,21 @@ MethodNames = Annotated[
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How a table is read."""
+class Columns:
+    """Which columns a table has, and what they are."""
 
     columns: Annotated[str | None, typer.Option(help="Columns to use: names, numbers from 1, or 2:4; with commas.")] = (
         None
     )
-    missing: Annotated[str, typer.Option(help="Empty cells: error, drop (those rows) or marginalise.")] = "error"
     na: Annotated[
         str | None,
-        typer.Option(
-            "--na", help="Cells that stand for a missing value besides the usual: -99,none; in one column: sex=9."
-        ),
-    ] = None
-    array: Annotated[str | None, typer.Option("--array", help="Which array of an npz file.")] = None
-    text: Annotated[str | None, typer.Option("--text", help="The column of texts, for topics.")] = None
-    language: Annotated[str, typer.Option(help="Of texts, for their stop words; none keeps them.")] = "english"
+        typer.Option("--na", help="Cells that stand for a missing value besides the usual: -99,none; in one column: "
+                     "sex=9."),
+    ] = None  # fmt: skip
     delimiter: Annotated[str, typer.Option(help="Between cells of a text file; found by itself unless given.")] = ""
-
     as_: Annotated[
-        str | None, typer.Option("--as", help="What columns are: income=positive,wt=weight (of classes).")
+        str | None,
+        typer.Option("--as", help="What columns of a table of classes are: income=positive,wt=weight,nr=id."),
     ] = None
 
     @property
@@ -88,6 +83,16 @@ class Reading:
     def gaps(self) -> tuple[str, ...]:
         """What `--na` says."""
         return tuple(word.strip() for word in (self.na or "").split(",") if word.strip())
+
+
+@dataclass(frozen=True)
+class Reading(Columns):
+    """How data of any kind are read."""
+
+    missing: Annotated[str, typer.Option(help="Empty cells: error, drop (those rows) or marginalise.")] = "error"
+    array: Annotated[str | None, typer.Option("--array", help="Which array of an npz file.")] = None
+    text: Annotated[str | None, typer.Option("--text", help="The column of texts, for topics.")] = None
+    language: Annotated[str, typer.Option(help="Of texts, for their stop words; none keeps them.")] = "english"
 
     def __post_init__(self) -> None:
         _choice("missing", self.missing, ("error", "drop", "marginalise"))

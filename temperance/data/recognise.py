@@ -202,7 +202,7 @@ def _of_numbers(raw: Raw) -> tuple[str, str, str]:
         or _many_zeros(name, seen)
         or (
             f"{name!r} has another whole number in every row: if it is an id, say so with {_kind(name, 'id')}"
-            if unique and len(seen) >= 20
+            if unique and len(seen) >= 20 and _looks_like_ids(distinct)
             else ""
         )
     )
@@ -233,6 +233,12 @@ def _of_numbers(raw: Raw) -> tuple[str, str, str]:
     if _WEIGHT.fullmatch(name) and low > 0 and 0.5 < seen.mean() < 2:
         question = f"{name!r} may be survey weights: if so, say {_kind(name, 'weight')}"
     return "real", between, question
+
+
+def _looks_like_ids(distinct: np.ndarray) -> bool:
+    """Whether whole numbers are close to each other, or have equally many digits."""
+    digits = len(_plain(distinct[0])) == len(_plain(distinct[-1]))
+    return digits or bool(distinct[-1] - distinct[0] <= 20 * len(distinct))
 
 
 def _is_lopsided(seen: np.ndarray) -> bool:

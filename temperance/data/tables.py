@@ -127,9 +127,33 @@ def read_table(
     _require_columns("kinds", list(kinds or ()), raws, name)
     _require_columns("missing", [word.split("=")[0] for word in missing if "=" in word], raws, name)
     found = [recognise(raw, (kinds or {}).get(raw.name)) for raw in raws]
-    columns = [column for column, _ in found]
+    columns = _with_copies(found)
     schema = Schema(tuple(columns if kinds else parts_of_a_date(columns)), tuple(notes), tuple(missing))
     return Table(schema, {column.name: values for column, values in found}, name)
+
+
+def _with_copies(found: Sequence[tuple[Column, np.ndarray]]) -> list[Column]:
+    """The columns; of one that says the same as another in every row there is something to ask."""
+    seen: dict[bytes, str] = {}
+    columns: list[Column] = []
+    for column, values in found:
+        levels = _first_met(values) if column.used and not column.question else None
+        same = None if levels is None else seen.setdefault(levels.tobytes(), column.name)
+        if same not in (None, column.name):
+            said = f"{column.name!r} says the same as {same!r} in every row, which counts twice: leave one of them out"
+            column = dataclasses.replace(column, question=said)
+        columns.append(column)
+    return columns
+
+
+def _first_met(values: np.ndarray) -> np.ndarray | None:
+    """The values numbered as they are met; None where most of them differ, so that any two columns would be alike."""
+    if len(values) > 10 * _ROWS and _first_met(values[: 10 * _ROWS]) is None:  # before a million values are sorted
+        return None
+    _, first, places = np.unique(values, return_index=True, return_inverse=True, equal_nan=True)
+    if len(first) > len(values) / 4:
+        return None
+    return np.argsort(np.argsort(first))[places].astype(np.int32)
 
 
 def _require_columns(argument: str, named: Sequence[str], raws: Sequence[Raw], name: str) -> None:
@@ -322,7 +346,7 @@ def _from_series(name: str, series: Any, first: bool) -> Raw:
 
 def _declared(series: Any) -> tuple[Sequence[Any], Sequence[int | None], bool] | None:
     """The levels of a categorical column, the place of each value among them, and whether they have an order."""
-    kind = getattr(series, "dtype", None)
+    kind: Any = getattr(series, "dtype", None)
     if hasattr(series, "cat") and hasattr(kind, "categories") and hasattr(series.cat, "codes"):  # pandas
         return series.cat.categories, np.asarray(series.cat.codes).tolist(), bool(series.cat.ordered)
     if type(kind).__name__ == "Enum" and hasattr(series, "to_physical"):  # polars

@@ -405,7 +405,7 @@ class Sited(Model):
 
 def rowwise(name: str, model: Model, state: Any, x_new: Any) -> np.ndarray:
     """`log_predictive` or `responsibilities` of new data, a piece at a time."""
-    function = {"log_predictive": _log_predictive, "responsibilities": _responsibilities}[name]
+    function = {"log_predictive": _log_predictive, "responsibilities": responsibilities_of}[name]
     rows = require(model, Predicting).new_rows(x_new)
     if not model.independent_rows:
         return np.asarray(function(model, state, rows))
@@ -430,5 +430,6 @@ def _log_predictive(model: Any, q: Any, x: Any) -> Array:
 
 
 @eqx.filter_jit
-def _responsibilities(model: Any, q: Any, x: Any) -> Array:
+def responsibilities_of(model: Any, q: Any, x: Any) -> Array:
+    """The responsibilities of rows as the model has them, as one program."""
     return model.responsibilities(q, x) if isinstance(q, Posterior) else q.responsibilities(model, x)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from ..errors import UnsupportedMethod
 from ..families import Product
 from ..fit import Fit
 from ..models import Posterior
-from ..models._answers import Clustering, Enumerable, require
+from ..models._answers import Clustering, Enumerable, require, responsibilities_of
 
 
 class Gaussians(NamedTuple):
@@ -37,8 +38,10 @@ def data_of(fit: Fit) -> np.ndarray | None:
 
 def shares_of(fit: Fit) -> np.ndarray:
     """The probability of each part that holds data, the largest first, for every row that was fitted."""
-    model = require(fit.model, Clustering)
-    return np.asarray(model.responsibilities(fit._with_labels(), fit.data.values))[: fit.data.size][:, fit.order]
+    model, size = require(fit.model, Clustering), fit.data.size
+    # The program that gave the membership of the same rows.
+    rows = fit.data.values[:size] if isinstance(fit.data.values, np.ndarray | jax.Array) else fit.data.values
+    return np.asarray(responsibilities_of(model, fit._with_labels(), rows))[:size][:, fit.order]
 
 
 def is_gaussian(fit: Fit) -> bool:

@@ -48,7 +48,7 @@ def html_table(
 
 def _right(value: str) -> str:
     plain = value in ("yes", "no") or value.startswith("at least")
-    return ' class="number"' if plain or value[:1] in "-–0123456789[" else ""
+    return ' class="number"' if plain or value[:1] in "-−–0123456789[" else ""
 
 
 def slug(text: str) -> str:

@@ -142,7 +142,9 @@ def _evidence_table(comparison: Comparison) -> str:
     optional = ("failure", "bracket", "in_use", "probability_error")
     names = [name for name in rows[0] if name != "seconds" and (name not in optional or any(row[name] for row in rows))]
     marked = [row[comparison.size_name] == comparison.best and row["method"] == comparison.decided_by for row in rows]
-    cells = [[(name, shown(name, row[name])) for name in names] for row in rows]
+    numbers = ("log_evidence", "label_correction", "bracket")
+    cells = [[(name, shown(name, row[name]).replace("-", "−" if name in numbers else "-")) for name in names]
+             for row in rows]  # fmt: skip
     headings = [_HEADINGS.get(name, name) for name in names]
     note = about_labels(comparison)
     table = html_table(headings, cells, "The log evidence of every model by every method", marked)

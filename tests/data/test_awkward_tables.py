@@ -226,3 +226,11 @@ def test_nullable_columns_and_numbers_that_are_too_large():
         read_table({"x": [1.0, 2e200, 3.0]})
     with pytest.raises(InvalidData, match=r"no column that can be used: 'x' is left out as constant \(all values"):
         read_table({"x": [1, 1, 1]}).matrix()
+
+
+def test_copies_of_a_column_are_asked_about():
+    sex = RNG.integers(0, 2, N)
+    table = read_table({"sex": np.where(sex, "f", "m"), "female": sex, "other": RNG.integers(0, 2, N), "x": AGE / 3.0,
+                        "y": RNG.normal(size=N), "z": RNG.normal(size=N)})  # fmt: skip
+    (question,) = table.schema.questions
+    assert question.startswith("'female' says the same as 'sex' in every row")

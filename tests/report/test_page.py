@@ -95,7 +95,7 @@ def test_it_can_be_read_without_seeing_it(page, read):
 def test_the_numbers_are_those_of_the_comparison(hill, page, read):
     rows = [row for row in read.rows if len(row) > 5 and row[1] == "VB"]
     assert [row[0] for row in rows] == ["1", "2", "3"]
-    assert [row[2] for row in rows] == [f"{value:.2f}" for value in hill.log_evidence]
+    assert [row[2] for row in rows] == [f"{value:.2f}".replace("-", "−") for value in hill.log_evidence]
     assert [row[3] for row in rows] == [f"{value:.2f}" for value in hill.label_correction]
     assert [row[5] for row in rows] == [f"{value:.4f}" for value in hill.probabilities]
     table = hill.best_fit.columns()
