@@ -27,7 +27,7 @@ def as_matrix(data: Any, *, missing: bool = False, empty_columns: bool = False, 
 
     A column without any value says nothing to fit (but may stand in new data: `empty_columns`).
     """
-    array = _numbers(data, name)
+    array = as_numbers(data, name)
     label = _labels(data)
     if array.ndim == 1:
         array = array[:, None]
@@ -109,7 +109,7 @@ def as_weights(weights: Any, n: int) -> np.ndarray | None:
     """Non-negative weights, one for each row; None stays None."""
     if weights is None:
         return None
-    array = _numbers(weights, "weights")
+    array = as_numbers(weights, "weights")
     if array.shape != (n,):
         raise InvalidData(f"weights must be one number for each of the {n} rows, got shape {array.shape}")
     wrong = ~np.isfinite(array) | (array < 0)
@@ -139,7 +139,8 @@ def distinct_rows(x: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray
     return rows[first][total > 0], total[total > 0]
 
 
-def _numbers(data: Any, name: str) -> np.ndarray:
+def as_numbers(data: Any, name: str) -> np.ndarray:
+    """Real numbers of any shape as float64: NaN where they are masked, None or NA."""
     if data is None or isinstance(data, str | bytes | dict):
         shown = "a dictionary" if isinstance(data, dict) else repr(data)
         raise InvalidData(f"{name} must be an array or a frame, got {shown}")

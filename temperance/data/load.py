@@ -271,7 +271,7 @@ def _market(content: bytes, name: str) -> Any:
 
 def _dense(found: Any, name: str, array: str | None) -> Table:
     """A matrix from whatever a binary file holds."""
-    from .arrays import _numbers
+    from .arrays import as_numbers
 
     if isinstance(found, dict):
         if array is None and len(found) > 1:
@@ -283,7 +283,7 @@ def _dense(found: Any, name: str, array: str | None) -> Table:
         check_sparse(found, name)
         require_memory(8 * found.shape[0] * found.shape[1], f"{name}, a table of {found.shape[0]} × {found.shape[1]},")
         found = found.toarray()
-    values = _numbers(found, name)
+    values = as_numbers(found, name)
     if values.ndim > 2:
         values = values.reshape((len(values), -1))
     if values.ndim < 2:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..data.arrays import as_numbers
 from ..errors import InvalidData
-from ..families._parameters import show
 from .errors import PlateMismatch, drawn
 from .spec import Quantity, Spec
 
@@ -58,10 +58,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _column(spec: Spec, q: Quantity, value: Any) -> np.ndarray:
-    try:
-        x = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidData(f"{q.name} must be numeric, got {show(value)}") from None
+    x = as_numbers(value, q.name)
     event = event_rank(q)
     if x.ndim != len(q.plates) + event:
         wanted = [*q.plates, *(("dimension",) if event else ())]

@@ -69,8 +69,8 @@ def in_processes(model: str, cases: list[Pair], only_gate: bool, write: Callable
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     while cases:
         with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes) as process:
-            process.stdin.write(json.dumps(cases))  # type: ignore[union-attr]
-            process.stdin.close()  # type: ignore[union-attr]
+            with contextlib.suppress(BrokenPipeError), process.stdin as told:  # type: ignore[union-attr]
+                told.write(json.dumps(cases))
             with _watched(process) as heard:
                 for line in process.stdout:  # type: ignore[union-attr]
                     heard()
@@ -156,6 +156,7 @@ def main() -> None:
     names = json.loads(given.inputs) if given.inputs else list(INPUTS)
     done = {(line["model"], line["method"], line["input"]) for line in read([given.out])}
     with open(given.out, "a") as file:
+        file.write("\n")  # the last line may have been cut short
 
         def write(line: str) -> None:
             file.write(line)

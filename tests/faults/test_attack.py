@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
+
 import pytest
 
 from temperance.registry import methods, models
+from tests.faults import siege
 from tests.faults.attack import CASES, GOOD, METHODS, PAIRS, Outcome, attack
 from tests.faults.inputs import INPUTS
 
@@ -31,6 +36,31 @@ def test_a_sample(model: str, method: str) -> None:
     for name in SAMPLE[model, method]:
         found = attack(model, method, name, clean)
         assert found.outcome in GOOD, (name, found)
+
+
+def test_what_is_done_is_not_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "attack.jsonl"
+    options = ["--jobs", "1", "--rounds", "gate", "--only", "hdp, vb", "--out", str(out)]
+    for inputs in (["no rows"], ["no rows", "a word", "Fortran"]):
+        monkeypatch.setattr(sys, "argv", ["attack", *options, "--inputs", json.dumps(inputs)])
+        with pytest.raises(SystemExit) as ended:
+            siege.main()
+        assert ended.value.code == 0
+        out.write_text(out.read_text() + '{"model": "hd')  # cut short
+    assert [line["input"] for line in siege.read([str(out)])] == ["no rows", "a word"]
+
+
+def test_a_case_that_ends_its_process_is_noted_and_the_next_one_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dying = tmp_path / "python"
+    dying.write_text('#!/bin/sh\necho \'{"outcome": "answered"}\'\nexit 7\n')
+    dying.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(dying))
+    told: list[str] = []
+    siege.in_processes("hdp", [("vb", "zeros"), ("vb", "halves"), ("vb", "records")], False, told.append)
+    assert [json.loads(line)["outcome"] for line in told] == ["answered", "crash", "answered"]
+    assert json.loads(told[1])["input"] == "halves"
 
 
 @pytest.mark.slow
