@@ -208,7 +208,8 @@ class Fit(Members, Card):
 
     def predict(self, inputs: Any) -> Any:
         """Mean and variance of the target at each new input, for models such as a regression."""
-        return require(self.model, Regressing).predict(self.state, self._named(inputs))
+        model = require(self.model, Regressing)
+        return model.predict(self.state, self._named(inputs, model.targets))
 
     def sample(self, key: Any, n: int) -> Any:
         """n new data from the posterior predictive."""
@@ -283,10 +284,10 @@ class Fit(Members, Card):
             return self.state
         return self._families() if self.model.local_groups else self.state.aligned(self.model, self.data)
 
-    def _named(self, x_new: Any) -> Any:
+    def _named(self, x_new: Any, without: tuple[str, ...] = ()) -> Any:
         """New data with the columns that were fitted, found by their names where they have names."""
         table = self.model.as_table(x_new)
-        return in_order(x_new, self.schema) if table is None else table
+        return in_order(x_new, self.schema, without) if table is None else table
 
     def _rowwise(self, name: str, x_new: Any, state: Any = None) -> Any:
         state = self.state if state is None else state

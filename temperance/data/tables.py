@@ -200,14 +200,14 @@ def schema_of(data: Any) -> Schema | None:
     return Schema(tuple(Column(name, "real") for name in data.columns))
 
 
-def in_order(data: Any, schema: Schema | None) -> Any:
-    """A table or a frame with the columns of this schema, in its order; other data as they are."""
+def in_order(data: Any, schema: Schema | None, without: tuple[str, ...] = ()) -> Any:
+    """A table or a frame with the columns of this schema, in its order, but `without` some; other data as they are."""
     if schema is None or not (isinstance(data, Table) or (_is_frame(data) and schema_of(data) is not None)):
         return data
-    lacking = [column.name for column in schema.used if column.name not in data.columns]
+    names = [column.name for column in schema.used if column.name not in without]
+    lacking = [name for name in names if name not in data.columns]
     if lacking:
         raise InvalidData(f"data lacks the column {lacking[0]!r}; its columns are {shortened(tuple(data.columns))}")
-    names = [column.name for column in schema.used]
     return data.choose(names) if isinstance(data, Table) else data[names]
 
 

@@ -362,6 +362,10 @@ class ConditionalGraphModel(Regressing, GraphModel):
     def __init__(self, spec: Spec, constants: dict[str, Any], remarks: tuple[str, ...], masked: bool = False):
         GraphModel.__init__(self, spec, constants, remarks, masked)
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        return tuple(q.name for q in self.spec.observed)
+
     def predict(self, q: Any, inputs: Any) -> Any:
         return predict(self, q, inputs)
 

@@ -263,12 +263,15 @@ def _arranged(spec: Spec, q: Quantity, value: Any) -> Any:
     if q.kind == "map":
         return value
     rank = len(value.batch_shape) if family else min(len(q.plates), value.ndim)
-    axes = [spec.axis(plate) for plate in q.plates[len(q.plates) - rank :]]
-    order = sorted(range(rank), key=lambda i: axes[i])
-    if order == list(range(rank)):
+    # A family without the first of its plates is the same for all their members: axes of length 1.
+    missing = len(q.plates) - rank if family else 0
+    axes = [spec.axis(plate) for plate in q.plates[len(q.plates) - rank - missing :]]
+    order = sorted(range(missing + rank), key=lambda i: axes[i])
+    if order == list(range(missing + rank)):
         return value
 
     def move(leaf: Any) -> Any:
-        return jnp.transpose(leaf, (*order, *range(rank, leaf.ndim)))
+        full = leaf.reshape((1,) * missing + leaf.shape)
+        return jnp.transpose(full, (*order, *range(missing + rank, full.ndim)))
 
     return value.with_natural(jax.tree.map(move, value.natural)) if family else move(value)

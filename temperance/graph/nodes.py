@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from ..errors import InvalidParameter
 from .errors import NotConjugate, PlateMismatch, drawn, users_line
 from .spec import Quantity
 
@@ -25,11 +26,19 @@ WORDS = {
 }
 
 
+_OPERATORS = {np.add: "add", np.subtract: "sub", np.multiply: "mul", np.matmul: "matmul", np.true_divide: "truediv"}
+
+
 class Node:
     """A quantity. `components[z]` chooses by a discrete variable; `a + b`, `2 * a`, `matrix @ a` and `a @ b` (the dot
     product of two Normal vectors) are linear functions; `a * b` is a product of positive numbers or of real ones."""
 
-    __array_ufunc__ = None  # NumPy leaves the operators to this class
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Node:
+        """An operator between an array and a variable is the variable's; other functions are not linear."""
+        if ufunc not in _OPERATORS:
+            self._refuse(f"{ufunc.__name__}({self.name})")
+        place = next(place for place, operand in enumerate(inputs) if operand is self)
+        return getattr(self, f"__{'r' * place}{_OPERATORS[ufunc]}__")(inputs[1 - place])
 
     def __init__(self, graph: Book, quantity: Quantity):
         self.graph, self.quantity = graph, quantity
@@ -107,7 +116,7 @@ class Node:
         return self * -1.0
 
     def __sub__(self, other: Any) -> Node:
-        return self + (-other if isinstance(other, Node) else -np.asarray(other))
+        return self + (-other if isinstance(other, Node) else -numbers(f"what is subtracted from {self.name!r}", other))
 
     def __rsub__(self, other: Any) -> Node:
         return (-self) + other
@@ -129,14 +138,39 @@ class Node:
             )
         if kind == "positive":
             return self * self.graph.constant(f"{other}", other, "positive")
-        return self._mapped(np.asarray(other, dtype=np.float64), f"{other} {self.name}", self.quantity.size)
+        return self._mapped(
+            numbers(f"what multiplies {self.name!r}", other), f"{other} {self.name}", self.quantity.size
+        )
 
     __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Node:
+        if isinstance(other, Node):
+            self._refuse(f"{self.name} / {other.name}")
+        divisor = numbers(f"what divides {self.name!r}", other)
+        if (divisor == 0).any():
+            raise InvalidParameter(f"{self.name} cannot be divided by zero")
+        return self * (1.0 / divisor)
+
+    def __rtruediv__(self, other: Any) -> Node:
+        self._refuse(f"{other} / {self.name}")
+
+    def __pow__(self, power: Any) -> Node:
+        self._refuse(f"{self.name} ** {power}")
+
+    def __abs__(self) -> Node:
+        self._refuse(f"abs({self.name})")
+
+    def _refuse(self, function: str) -> NoReturn:
+        raise NotConjugate(
+            f"{function} (at {users_line()}) is not linear: variables can be added, multiplied by numbers and "
+            "matrices, and multiplied by each other"
+        )
 
     def __matmul__(self, other: Any) -> Node:
         if isinstance(other, Node):
             return self.dot(other)
-        return self._mapped(np.asarray(other, dtype=np.float64).T, f"{self.name} matrix", None)
+        return self._mapped(numbers(f"what multiplies {self.name!r}", other).T, f"{self.name} matrix", None)
 
     def dot(self, other: Node) -> Node:
         """The dot product of two independent vectors."""
@@ -151,7 +185,7 @@ class Node:
         return self.graph.derive(name, "dot", "real", {"left": self, "right": other}, plates, 1, True)
 
     def __rmatmul__(self, matrix: Any) -> Node:
-        return self._mapped(np.asarray(matrix, dtype=np.float64), f"matrix {self.name}", None)
+        return self._mapped(numbers(f"what multiplies {self.name!r}", matrix), f"matrix {self.name}", None)
 
     def _mapped(self, matrix: np.ndarray, name: str, size: int | None) -> Node:
         if self.quantity.value != "real":
@@ -172,7 +206,7 @@ class Node:
 
     def _real(self, sign: str, other: Any) -> Node:
         if not isinstance(other, Node):
-            array = np.asarray(other, dtype=np.float64)
+            array = numbers(f"what is added to {self.name!r}", other)
             array = np.broadcast_to(array[..., None] if array.ndim == 0 else array, (self.quantity.size,))
             other = self.graph.constant("constant", array, "real", self.quantity.size, self.quantity.scalar)
         for node in (self, other):
@@ -182,6 +216,17 @@ class Node:
                     f"{WORDS[node.quantity.value]}"
                 )
         return other
+
+
+def numbers(name: str, given: Any) -> np.ndarray:
+    """Known numbers in place of a variable."""
+    try:
+        array = np.asarray(given)
+        if array.dtype.kind in "biuf":
+            return array.astype(np.float64)
+    except ValueError:  # lists of different lengths
+        pass
+    raise InvalidParameter(f"{name} must be a variable of the graph or numbers, got {given!r:.80}")
 
 
 def merged(*plates: tuple[str, ...]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import InvalidParameter
 from .book import Book
 from .errors import NotConjugate, PlateMismatch, drawn, users_line
-from .nodes import WORDS, Node
+from .nodes import WORDS, Node, numbers
 
 Plates = str | Sequence[str]
 
@@ -42,10 +42,7 @@ class Parents(Book):
     def _constant(
         self, name: str, given: Any, kind: str, plates: tuple[str, ...], event: int = 0, scalar: bool = False
     ) -> Node:
-        try:
-            array = np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidParameter(f"{name} must be a variable of the graph or numbers, got {given!r:.80}") from None
+        array = numbers(name, given)
         if not np.isfinite(array).all():
             raise InvalidParameter(f"{name} must be finite, got {given!r:.80}")
         rank = array.ndim - event
@@ -67,7 +64,7 @@ class Parents(Book):
         if isinstance(mean, Node):
             self._require(child, "mean", mean, ("real", "gaussian"))
             return mean
-        array = np.asarray(mean, dtype=np.float64)
+        array = numbers(f"{child}.mean", mean)
         if not scalar and array.ndim == 0:
             array = np.broadcast_to(array, (size,))
         return self._constant(f"{child}.mean", array, "real", as_tuple(plates), 0 if scalar else 1, scalar)
@@ -82,7 +79,7 @@ class Parents(Book):
                     f"{child!r} has {size} entries, but its precision {precision.name!r} {precision.quantity.size}"
                 )
             return precision
-        array = np.asarray(precision, dtype=np.float64)
+        array = numbers(f"{child}.precision", precision)
         matrix = not scalar and array.ndim >= 2 and array.shape[-2:] == (size, size)
         return self._constant(
             f"{child}.precision", array, "matrix" if matrix else "positive", as_tuple(plates), 2 if matrix else 0

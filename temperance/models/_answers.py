@@ -68,6 +68,11 @@ class Regressing(Predicting):
 
     lack = "has no targets to predict; see fit.log_predictive"
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The columns of a frame that hold targets, where the data are one frame; new inputs are without."""
+        return ()
+
     @abstractmethod
     def predict(self, q: Any, inputs: Any) -> Any:
         """Mean and variance of the target at each new input."""

@@ -145,7 +145,7 @@ def log_normaliser(blocks: Blocks) -> Float[Array, ""]:
 
 
 def sum_all(values: Float[Array, "*b"]) -> Float[Array, ""]:
-    return values if values.ndim == 0 else total(values)
+    return values if values.ndim == 0 else total(values.reshape(-1))
 
 
 def is_proper(blocks: Blocks) -> Bool[Array, ""]:

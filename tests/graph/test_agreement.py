@@ -5,13 +5,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas
 import pytest
 
 import temperance as tp
+from temperance.errors import InvalidData
 from temperance.graph import Graph
 from temperance.models import Model, Posterior, Powers, Way
 from temperance.models._model import means
 from tests.graph import models
+from tests.tiers import with_slow
 
 SWEEPS = 4
 
@@ -76,6 +79,39 @@ def test_regression() -> None:
     np.testing.assert_allclose(theirs.blocks["weights"].location, found["weights"].location, rtol=1e-8)
     np.testing.assert_allclose(theirs.blocks["noise"].rate, found["noise"].rate, rtol=1e-8)
     np.testing.assert_allclose(theirs.blocks["alpha"].rate, found["alpha"].rate[0], rtol=1e-8)
+
+
+METHODS = {
+    "VB": tp.VB(tol=1e-14, max_iter=3000),
+    "in batches": tp.VB(tol=1e-14, max_iter=3000, batches=2),
+    "Laplace": tp.Laplace(),
+}
+
+
+@pytest.mark.parametrize("name", with_slow(METHODS, "Laplace"))
+def test_regression_by_every_method_with_one_answer(name: str) -> None:
+    """Methods that do not depend on the start find the same evidence, whichever way the model is written."""
+    data = models.inputs_and_targets(np.random.default_rng(1))
+    ready = tp.LinearRegression(intercept="shared", prior=tp.Gamma(2.0, 1.0), noise=tp.Gamma(2.0, 0.5))
+    hand = tp.fit(ready, (data["inputs"][:, 1:], data["y"]), METHODS[name])
+    graph = tp.fit(models.regression().model(), data, METHODS[name])
+    assert hand.converged and graph.log_evidence == pytest.approx(hand.log_evidence, abs=1e-8)
+
+
+def test_a_frame_of_inputs_is_enough_to_predict() -> None:
+    data = models.inputs_and_targets(np.random.default_rng(1))
+    g = Graph()
+    slope = g.normal("slope", 0.0, 1.0)
+    g.normal("y", slope * g.input("x", plates="n"), g.gamma("noise", 2.0, 0.5), observed=True)
+    frame = pandas.DataFrame({"y": data["y"], "x": data["inputs"][:, 1]})
+    fit = tp.fit(g.model(), frame, tp.VB())
+    found = fit.predict(frame[["x"]])
+    np.testing.assert_array_equal(found.mean, fit.predict(frame).mean)
+    np.testing.assert_array_equal(found.mean, fit.predict({"x": frame["x"].to_numpy()}).mean)
+    expected = float(fit.posterior["slope"].location.ravel()[0]) * frame["x"].to_numpy()
+    np.testing.assert_allclose(found.mean, expected, atol=0.02)  # a mean over draws
+    with pytest.raises(InvalidData, match="lacks the column 'x'"):
+        fit.predict(frame[["y"]])
 
 
 def test_topics() -> None:

@@ -1,7 +1,10 @@
 """A user's mistake is answered in words, with the variables and the line of code."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from scipy import stats
 
 import temperance as tp
 from temperance.errors import InvalidData, InvalidParameter
@@ -151,3 +154,45 @@ def test_structure_is_found() -> None:
     many.normal("x", total, 1.0, observed=True)
     model = many.model()
     assert len(model.spec.factorised) == 1 and "more than 4096" in " ".join(model.remarks)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a: a / 2.0,
+        lambda a: a / np.array(2.0),
+        lambda a: np.array(0.5) * a,
+        lambda a: np.float64(0.5) * a,
+        lambda a: np.multiply(a, 0.5),
+        lambda a: np.array(0.0) - (-a / 2),
+    ],
+)
+def test_half_of_a_variable_in_any_spelling(function: Any) -> None:
+    g = Graph()
+    g.normal("x", function(g.normal("a", 0.0, 1.0)), 1.0, plates="n", observed=True)
+    x = np.array([1.0, 2.0, 3.0])
+    fit = tp.fit(g.model(), x, tp.VB())
+    exact = stats.multivariate_normal(np.zeros(3), np.eye(3) + 0.25).logpdf(x)
+    assert fit.log_evidence == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda g, a: np.exp(a), r"exp\(a\) \(at .*\) is not linear"),
+        (lambda g, a: abs(a), r"abs\(a\) .* is not linear"),
+        (lambda g, a: 1.0 / a, r"1.0 / a .* is not linear"),
+        (lambda g, a: a / a, r"a / a .* is not linear"),
+        (lambda g, a: a**2, r"a \*\* 2 .* is not linear"),
+        (lambda g, a: a / 0, "a cannot be divided by zero"),
+        (lambda g, a: a + "1", "what is added to 'a' must be a variable of the graph or numbers, got '1'"),
+        (lambda g, a: a - None, "what is subtracted from 'a' must be"),
+        (lambda g, a: a * [1.0, [2.0]], "what multiplies 'a' must be"),
+        (lambda g, a: g.normal("x", "a", 1.0), "x.mean must be a variable of the graph or numbers, got 'a'"),
+        (lambda g, a: g.normal("x", a, "t"), "x.precision must be a variable of the graph or numbers, got 't'"),
+    ],
+)
+def test_what_is_not_linear_is_one_sentence(function: Any, words: str) -> None:
+    g = Graph()
+    with pytest.raises(InvalidParameter, match=words):
+        function(g, g.normal("a", 0.0, 1.0))

@@ -11,6 +11,7 @@ import temperance as tp
 from temperance.errors import UnsupportedMethod
 from tests.graph import models
 from tests.matrix.truths import LINE, PRIOR, graph_of_a_mixture
+from tests.tiers import with_slow
 
 
 def fitted(model: Any, x: Any, alpha: float = 1.0) -> tp.Fit:
@@ -131,3 +132,30 @@ def test_a_chain_as_a_graph_is_the_hidden_markov_model() -> None:
     found = fitted(chain(), SWITCHES)
     assert found.converged and found.log_evidence == pytest.approx(expected.log_evidence, abs=1e-7)
     np.testing.assert_allclose(found.posterior["heads"].a, expected.posterior["emissions"].inner.a[:, 0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("raters", with_slow([2, 3], 3))
+def test_raters_with_a_table_each_against_all_classes_of_all_items(raters: int) -> None:
+    """The prior is given for each class, the same for all raters; with two of each, sizes do not tell the plates."""
+    y = np.array([[0, 0, 1], [1, 1, 1], [0, 1, 0], [0, 0, 0], [1, 1, 0]])[:, :raters]
+    prior = np.array([[3.0, 1.0], [1.0, 2.0]])
+    g = tp.Graph()
+    table = g.dirichlet("table", prior, plates=("rater", g.plate("class", 2)))
+    z = g.categorical("z", g.dirichlet("weights", np.ones(2)), plates="item")
+    g.categorical("y", table.select(z, "class"), plates=("item", "rater"), observed=True)
+
+    def log_beta(a: np.ndarray) -> float:
+        return float(np.sum(gammaln(a)) - gammaln(np.sum(a)))
+
+    exact = []
+    for path in itertools.product(range(2), repeat=len(y)):
+        classes = np.array(path)
+        total = log_beta(1.0 + np.bincount(classes, minlength=2)) - log_beta(np.ones(2))
+        for k, r in itertools.product(range(2), range(raters)):
+            total += log_beta(prior[k] + np.bincount(y[classes == k, r], minlength=2)) - log_beta(prior[k])
+        exact.append(total)
+    bound = tp.fit(g.model(), y, tp.VB(restarts=4), seed=0).log_evidence
+    ep = tp.fit(g.model(), y, tp.EP(restarts=4), seed=0).log_evidence
+    assert bound < logsumexp(exact) and ep == pytest.approx(logsumexp(exact), abs=0.1)
+    drawn = tp.fit(g.model(), y, tp.ImportanceSampling(), seed=0)
+    assert abs(drawn.log_evidence - logsumexp(exact)) < 4 * drawn.standard_error

@@ -13,6 +13,7 @@ from scipy.special import gammaln, logsumexp
 
 import temperance as tp
 from tests.exact import marginals, paths
+from tests.tiers import with_slow
 
 K, T, SEEDS = 2, 8, 20
 MOVES = np.array([[4.0, 1.0], [1.0, 4.0]])
@@ -148,6 +149,17 @@ def test_alpha_one_half() -> None:
     assert (column("half") < 0).all()
     vb, _, half = column("predictive").T
     assert (half < vb).mean() >= 0.75
+
+
+@pytest.mark.parametrize("kind", with_slow(CENTRES, "gaussian", "poisson"))
+def test_the_density_of_the_next_step_sums_to_one(kind: str) -> None:
+    x = draw(kind, CENTRES[kind], 0)
+    values = {"gaussian": np.linspace(-30, 30, 481), "poisson": np.arange(400.0), "categorical": np.arange(3.0)}[kind]
+    longer = [np.append(x, [[new]], axis=0) for new in values]
+    for method in (tp.VB(), tp.EP(), tp.MessagePassing(0.5)):
+        fit = fitted(method, model(kind, CENTRES[kind]), x)
+        density = np.exp(np.reshape(fit.log_predictive(longer), (len(longer), -1))[:, -1])
+        assert (values[1] - values[0]) * density.sum() == pytest.approx(1.0, abs=1e-8)
 
 
 @pytest.mark.slow
