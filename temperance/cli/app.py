@@ -163,10 +163,12 @@ def topics(
 ) -> None:
     """Find the topics of texts, and show them over time and by group."""
     check_format(format)
+    from ..data.load import in_a_file
     from .topics import Asked, find_topics
 
     asked = Asked(None if topics is None else sizes(topics, "topics"), by, seeds, formula)
-    find_topics(source, reading, asked, seed, out, format)
+    with in_a_file(source) as path:
+        find_topics(path, reading, asked, seed, out, format)
 
 
 @app.command(epilog="Example: temperance predict galaxy.tp galaxy --format json")

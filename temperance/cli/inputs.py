@@ -12,7 +12,7 @@ import temperance as tp
 
 from .. import registry
 from ..data import load
-from ..data.load import documents_of, load_corpus, load_table
+from ..data.load import documents_of, in_a_file, load_corpus, load_table
 from ..data.numbers import like, with_schema
 from ..data.tables import Table
 from ..data.text_sources import open_texts
@@ -75,8 +75,8 @@ def corpus(source: str, reading: Reading, vocabulary: Path | None = None, tables
 def new_documents(source: str, reading: Reading, texts: bool) -> Any:
     """Documents for a fitted model, which reads texts by itself as it read those that it was fitted to; with `texts` it
     was fitted to texts, so that a table of numbers is none of them."""
-    with documents_of(source, reading.text) as path:
-        return load_corpus(source, tables=not texts) if path is None else list(open_texts(path, reading.text).texts)
+    with in_a_file(source) as file, documents_of(file, reading.text) as path:
+        return load_corpus(file, tables=not texts) if path is None else list(open_texts(path, reading.text).texts)
 
 
 def table(

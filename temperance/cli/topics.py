@@ -114,13 +114,13 @@ def read_seeds(path: Path | None) -> list[list[str]]:
 
 def beside(source: str, reading: Reading) -> dict[str, list[Any]]:
     """The columns beside the texts."""
-    known = source != "-" and Path(source).exists() and Path(source).suffix != ".npz"
+    known = Path(source).exists() and Path(source).suffix != ".npz"
     return values_beside(Path(source), reading.text) if known else {}
 
 
 def shares_by(fit: tp.Fit, source: str, reading: Reading, by: str | None) -> list[tp.TopicsBy]:
     """Topics by the columns that were asked for, or by dates, years and categories that are beside the texts."""
-    if by == "none" or source == "-" or not Path(source).exists():
+    if by == "none" or not Path(source).exists():
         return []
     values = beside(source, reading)
     if by is None:

@@ -132,16 +132,40 @@ def load_corpus(
 
 
 @contextlib.contextmanager
+def in_a_file(source: str | Path) -> Iterator[str]:
+    """The source, which for standard input is a file for a while, so that it can be read more than once."""
+    if str(source) != "-":
+        yield str(source)
+        return
+    content, _ = _content(source)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / f"standard-input{_ending(content)}"
+        copy.write_bytes(content)
+        yield str(copy)
+
+
+def _ending(content: bytes) -> str:
+    """Which kind of file it is: a csv's first line has several short names."""
+    if content[:4] == b"PAR1":
+        return ".parquet"
+    if content[:2] == b"PK":
+        return ".npz"
+    if content[:1] in b"[{":
+        return ".jsonl"
+    first = content.lstrip().split(b"\n", 1)[0].decode("utf-8", "replace")
+    cells = max((split_line(first, mark) for mark in DELIMITERS), key=len)
+    named = len(cells) > 1 and all(cell.strip() and len(cell.split()) <= 2 for cell in cells)
+    return ".csv" if named else ".txt"
+
+
+@contextlib.contextmanager
 def documents_of(source: str | Path, column: str | None = None) -> Iterator[Path | None]:
     """Where the texts of a source are, standard input in a file for a while; None if it holds no texts."""
     if _dataset_name(source):
         yield None
     elif str(source) == "-" and column is not None:
-        with tempfile.TemporaryDirectory() as folder:
-            content, _ = _content(source)
-            copy = Path(folder) / ("input.jsonl" if content[:1] == b"{" else "input.csv")
-            copy.write_bytes(content)
-            yield copy
+        with in_a_file(source) as copy:
+            yield Path(copy)
     elif str(source) == "-":
         yield None
     else:

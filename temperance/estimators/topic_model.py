@@ -83,8 +83,9 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
             raise InvalidData("X must be several documents, got one string")
         if sparse.issparse(X) or isinstance(X, tp.Corpus) or hasattr(X, "columns") or not isinstance(X, Iterable):
             return X
-        if getattr(X, "ndim", 1) == 2:  # of strings, a column
-            return X[:, 0].tolist() if X.shape[1] == 1 and X.dtype.kind in "OUT" else X
+        values: Any = X
+        if getattr(values, "ndim", 1) == 2:  # of strings, a column
+            return values[:, 0].tolist() if values.shape[1] == 1 and values.dtype.kind in "OUT" else values
         return list(X)
 
     def _read(self, X: Any) -> Any:

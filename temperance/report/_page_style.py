@@ -58,7 +58,8 @@ pre { margin: 0; padding: .9rem 1rem; overflow-x: auto; background: var(--back);
 .map svg { width: 100%; height: auto; border: 1px solid var(--line); border-radius: .5rem; }
 .map circle { fill: var(--accent); fill-opacity: .28; stroke: var(--accent); cursor: pointer; }
 .map g.found circle { fill: var(--warnline); stroke: var(--warnline); fill-opacity: .5; }
-.map g[aria-pressed=true] circle { fill-opacity: .75; stroke-width: 2.5; }
+.map g[aria-pressed=true] circle { fill-opacity: 1; stroke-width: 2.5; }
+.map svg g[aria-pressed=true] text { fill: var(--paper); font-weight: bold; }
 .map svg text { fill: var(--ink); font-size: 16px; text-anchor: middle; pointer-events: none; }
 .map label { display: block; margin: 0 0 .6rem; color: var(--soft); font-size: .93rem; }
 .map input { font: inherit; width: 100%; color: var(--ink); background: var(--back); border: 1px solid var(--line);

@@ -43,6 +43,7 @@ _HEADINGS = {
     "failure": "what went wrong",
 }
 _COLUMNS = 60  # that are listed
+_TOPICS = 9  # that are drawn
 DENSITY = "Predictive density"
 _QUICK = 5.0  # seconds that a page may spend on fits under other priors
 _PACKAGES = ("temperance", "jax", "numpy", "scipy", "equinox")
@@ -279,10 +280,13 @@ def _fit_figures(fit: Fit, names: Sequence[str] | None) -> list[tuple[str, Calla
                 ("Components", lambda: plots.pairs(fit, x, names=names), caption, "Scatter plots of pairs of columns.")
             )
     if isinstance(fit.model, Topical):
+        topics = fit.topics(5, NAMING)
         caption = "The probabilities of the most telling words of each topic: those that other topics have less."
-        found.append(("Topics", lambda: plots.topics(fit, relevance=NAMING), caption,
+        if len(topics) > _TOPICS:
+            caption = caption.replace("each topic", f"the {_TOPICS} largest of {len(topics)} topics")
+        found.append(("Topics", lambda: plots.topics(fit, most=_TOPICS, relevance=NAMING), caption,
                       "; ".join(f"topic {k + 1}: {', '.join(str(word) for word, _ in words)}"
-                                for k, words in enumerate(fit.topics(5, NAMING)))))  # fmt: skip
+                                for k, words in enumerate(topics))))  # fmt: skip
     found += _linear_figures(fit, names)
     if isinstance(fit.model, Decomposing) and not isinstance(fit.model, Loading | Sequential):
         found.append(("Factors", lambda: plots.factors(fit), "The expected factors.", "Images of the factors."))

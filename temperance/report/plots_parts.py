@@ -32,12 +32,15 @@ def weights(fit: Fit, axes: Any = None) -> Any:
 
 
 def topics(fit: Fit, n_words: int = 8, most: int = 9, relevance: float = 1.0) -> Any:
-    """The probabilities of the words of each topic, as bars: the most probable words, or those that `relevance` chooses
-    (see `fit.topics`); returns the figure."""
-    found = fit.topics(n_words, relevance)[:most]
+    """The probabilities of the words of the `most` largest topics, as bars: the most probable words, or those that
+    `relevance` chooses (see `fit.topics`); returns the figure."""
+    table, listed = fit.columns(), fit.topics(n_words, relevance)
+    largest = np.asarray(table["topic"], dtype=int)[np.argsort(-np.asarray(table["share"]), kind="stable")[:most]]
+    shown = np.sort(largest)
+    found = [listed[k] for k in shown]
     columns = min(3, len(found))
     rows = -(-len(found) // columns)
-    figure, axes = grid_of_axes(rows, columns, 3.1 * columns, 0.24 * n_words * rows + 0.5 * rows)
+    figure, axes = grid_of_axes(rows, columns, 3.1 * columns, 0.28 * n_words * rows + 0.5 * rows)
     for number, here in enumerate(axes.ravel()):
         if number >= len(found):
             here.set_axis_off()
@@ -45,8 +48,8 @@ def topics(fit: Fit, n_words: int = 8, most: int = 9, relevance: float = 1.0) ->
         words, shares = zip(*found[number], strict=True)
         places = np.arange(len(words))[::-1]
         here.barh(places, shares, color=colour(number), alpha=0.8, height=0.7)
-        here.set_yticks(places, [plain(word) for word in words], fontsize=8)
-        here.set_title(f"topic {number + 1}", fontsize=9, loc="left")
+        here.set_yticks(places, [plain(word) for word in words], fontsize=7.5)
+        here.set_title(f"topic {shown[number] + 1}", fontsize=9, loc="left")
         here.tick_params(axis="x", labelsize=7)
         here.locator_params(axis="x", nbins=2)
     return figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from ..models.topics.by import TopicsBy
 from ..models.topics.effects import Effects
 from ..models.topics.report import NAMING
 from ._style import COLOURS, GREY, LIGHT, MARKERS, axes_or_new, colour, grid_of_axes, plain
+
+_TITLE = 24  # letters of a line above a panel: more would run into the next one
 
 
 def topic_map(fit: Fit, axes: Any = None, n_words: int = 3) -> Any:
@@ -69,9 +72,8 @@ def topics_by(found: TopicsBy, topics: Sequence[int] | None = None) -> Any:
             here.fill_between(places, low, high, color=colour(0), alpha=0.25, linewidth=0)
             here.plot(places, share, color=colour(0), marker="o", markersize=3)
         here.set_ylim(0.0, None)
-        words = [plain(word, 20) for word in found.words[k].split()]
-        first, second = " ".join(words[:2]), " ".join(words[2:4])
-        here.set_title(f"{k + 1}: {first}\n{second}", fontsize=7.5, loc="left")
+        words = " ".join(plain(word, 20) for word in found.words[k].split())
+        here.set_title("\n".join(textwrap.wrap(f"{k + 1}: {words}", _TITLE)[:2]), fontsize=7.5, loc="left")
         here.tick_params(labelsize=7)
         here.locator_params(axis="y", nbins=4)
     for here in axes.ravel()[len(shown) :]:

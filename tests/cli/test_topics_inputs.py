@@ -1,7 +1,9 @@
 """`temperance topics` and `predict` end to end; what holds no text is refused in one sentence, exit code 2."""
 
 import csv
+import io
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -88,3 +90,24 @@ def test_texts_to_topics_to_new_texts(tmp_path: Path, capsys: pytest.CaptureFixt
     numbers.write_text("height,weight\n1,2\n3,4\n")
     code, _, err = command(capsys, "predict", out / "fit.tp", numbers)
     assert code == 2 and "no column of text" in err
+
+
+def test_texts_on_standard_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines, a column of a csv, and records; typical documents are read from it too."""
+    table, out = tmp_path / "texts.csv", tmp_path / "out"
+    texts = write_texts(table, "utf-8")
+    lines, records = "\n".join(texts), "\n".join(json.dumps({"n": {"text": text}}) for text in texts)
+    for number, content in enumerate((table.read_text("utf-8"), lines, records)):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+        code, _, err = command(capsys, "topics", "-", "--topics", 2, *(("--out", out) if number == 0 else ()))
+        assert code == 0, err
+    page = (out / "report.html").read_text("utf-8")
+    assert sum(f"<blockquote>{text}<br>" in page for text in set(texts)) == 6  # three typical ones of each topic
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"Katze Maus Pfote Fell\n")))
+    code, told, _ = command(capsys, "predict", out / "fit.tp", "-")
+    assert code == 0 and len(json.loads(told)) == 1
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"height,weight\n1,2\n3,4\n")))
+    code, _, err = command(capsys, "topics", "-")
+    assert code == 2 and "no column of text, only numbers" in err

@@ -311,3 +311,17 @@ def test_draws_have_the_exact_posterior(monkeypatch: pytest.MonkeyPatch) -> None
     found = sample_topics(x, start(len(x.words), 2), alpha, eta, 1050, np.random.default_rng(0))
     np.testing.assert_allclose(found[:, 1], exact, atol=0.06)
     assert (found[:, 2:] == 0).all() and np.ptp(exact) > 0.3
+
+
+@pytest.mark.parametrize("n_topics", [1, 7, 8, 9, 40, 100])
+def test_a_draw_is_where_the_levels_added_up_exceed_it(n_topics: int) -> None:
+    """In blocks of eight and then one by one; padding is never drawn, nor is a topic without a share."""
+    rng = np.random.default_rng(n_topics)
+    level = np.zeros(-(-n_topics // 8) * 8 + 8, np.float32)
+    level[:n_topics] = rng.integers(1, 50, n_topics)  # whole numbers, of which sums are exact
+    level[n_topics // 2] = 0.0 if n_topics > 1 else 1.0
+    ends = np.cumsum(level[:n_topics])
+    for left in range(int(ends[-1])):
+        found = topics_start._find(level, np.float32(left), n_topics)
+        assert found == np.searchsorted(ends, left, side="right") and level[found] > 0
+    assert topics_start._find(level, np.float32(ends[-1] + 1), n_topics) < n_topics  # rounding

@@ -1,6 +1,8 @@
 """The kernel of topic models on a GPU, interpreted on the CPU, beside the same step on arrays and beside the host's."""
 
 import functools
+import sys
+import types
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +12,7 @@ from scipy.special import digamma
 
 from temperance.data import as_corpus
 from temperance.kernels.topics_pallas import fused_sums
+from temperance.models.topics import walk
 from temperance.models.topics.documents import Documents, as_documents
 from temperance.models.topics.walk import Heat, device_local_step, local_step, mean_energies
 from tests.tiers import with_slow
@@ -148,3 +151,19 @@ def test_one_token_and_many_topics_in_single_precision(fused: bool) -> None:
     assert np.allclose(found.gamma[0], 1 / 300 + topics[:, 0] / topics[:, 0].sum(), atol=1e-6)
     assert np.allclose(found.messages, truth.messages, atol=1e-5)
     assert np.isclose(found.evidence[0], truth.evidence[0], rtol=1e-5)
+
+
+def test_where_triton_is_gone_the_step_runs_on_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    from jax.experimental import pallas
+
+    assert walk._has_triton() and not walk._fused_suits(64)  # no GPU here
+    device = types.SimpleNamespace(device_kind="NVIDIA H200", compute_capability="9.0")
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(jax, "local_devices", lambda: [device])
+    monkeypatch.setattr(jax, "local_device_count", lambda: 1)
+    assert walk._fused_suits(64) and not walk._fused_suits(8)
+    monkeypatch.setattr(pallas, "triton", types.SimpleNamespace())  # a module without what the kernel asks for
+    assert not walk._fused_suits(64)
+    monkeypatch.delattr(pallas, "triton")
+    monkeypatch.setitem(sys.modules, "jax.experimental.pallas.triton", None)
+    assert not walk._fused_suits(64)

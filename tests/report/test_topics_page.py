@@ -67,3 +67,17 @@ def test_the_figures_show_what_was_found(made):
         tp.plot.topics_by(fit)
     with pytest.raises(InvalidParameter, match="also must hold results"):
         tp.report(fit, "never.html", also=[fit])
+
+
+def test_figures_of_topics_have_room_and_show_the_largest(made):
+    fit, _ = made
+    largest = int(np.asarray(fit.columns()["topic"])[np.argmax(fit.columns()["share"])])
+    (axes,) = tp.plot.topics(fit, n_words=3, most=1).axes
+    assert axes.get_title(loc="left") == f"topic {largest + 1}"
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == [word for word, _ in fit.topics(3)[largest]]
+    rng = np.random.default_rng(0)
+    texts = [list(rng.choice([f"{word}{'x' * 15}" for word in SUBJECTS[d % 2]], 12)) for d in range(40)]
+    long = tp.fit(tp.LDA(2), texts, tp.CVB0(), seed=0).topics_by(np.arange(40) % 2)
+    titles = [axes.get_title(loc="left") for axes in tp.plot.topics_by(long).axes]
+    assert titles[0].startswith("1: ") or titles[0].startswith("2: ")
+    assert all(len(line) <= 24 for title in titles for line in title.split("\n"))
