@@ -109,7 +109,7 @@ def galaxy_in_full(sizes: Sequence[int] = range(1, 7)) -> None:
     began = time.perf_counter()
     for k in sizes:
         clock = time.perf_counter()
-        method = tp.ParallelTempering(draws=10_000, warmup=1000, thin=4)
+        method = tp.ParallelTempering(draws=10_000, warmup=1000, thin=4, reference="prior")
         fit = tp.fit(*galaxy(k), method, seed=0, progress=False)
         print(
             f"galaxy, {k} components: {fit.log_evidence:.3f} ± {fit.standard_error:.3f}, bracket "

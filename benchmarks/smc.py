@@ -107,7 +107,7 @@ def main() -> None:
     model, x = galaxy(SIZE)
 
     def tempering(seed: int) -> float:
-        method = tp.ParallelTempering(draws=2000, warmup=500, replicas=16)
+        method = tp.ParallelTempering(draws=2000, warmup=500, replicas=16, reference="prior")
         return tp.fit(model, x, method, seed=seed, progress=False).log_evidence
 
     ours = repeated("parallel tempering, 2,500 sweeps", tempering)

@@ -32,6 +32,11 @@ def test_a_first_fit_compiles_little(case, programs, same_bucket):
         assert found["new"][1:] == (0, 0)
 
 
+@pytest.mark.parametrize("case", ["pt", "ais"])
+def test_a_small_mixture_is_sampled_without_compiling(case):
+    assert measure(case, "--once")["first"][1:] == (0, 0)
+
+
 def test_the_table_holds_medians_of_times_and_the_largest_counts():
     rounds = [
         {"unit": 0.4, "cold": Call(seconds, programs, 0), "kept": Call(0.5, 0, 0), "second": Call(0.1, 0, 0),

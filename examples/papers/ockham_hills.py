@@ -89,7 +89,7 @@ def hill(
 
 
 def reference(x: np.ndarray, prior: str, size: int, progress: Any = None) -> dict[str, Any]:
-    method = tp.ParallelTempering(draws=10_000, warmup=3000, replicas=32)
+    method = tp.ParallelTempering(draws=10_000, warmup=3000, replicas=32, reference="prior")
     began = time.perf_counter()
     fit = tp.fit(model(x, size, PRIORS[prior]), x, method, seed=size, progress=progress)
     if fit.interrupted:

@@ -14,7 +14,10 @@ from ._style import GREY, LIGHT, axes_or_new, colour
 def _ladder(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     """The temperatures, and dU/dβ of every sweep at each."""
     if "slopes" not in fit.history or "ladder" not in fit.details:
-        raise UnsupportedMethod(f"{fit.method.name} has no ladder of temperatures to draw; use tp.ParallelTempering()")
+        raise UnsupportedMethod(
+            f"this fit by {fit.method.name} has no ladder of temperatures to draw; use "
+            "tp.ParallelTempering(reference='prior')"
+        )
     slopes = np.asarray(fit.history["slopes"])
     return np.asarray(fit.details["ladder"]), slopes.reshape((-1, slopes.shape[-1]))
 

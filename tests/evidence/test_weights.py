@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from scipy.stats import genpareto
+from scipy.stats import genpareto, t
 
+from temperance.evidence.tempered import student
 from temperance.evidence.weights import both_ways, downwards, effective_draws, pareto_khat, upwards
 
 TRUE = 1.7
@@ -66,3 +67,8 @@ def test_pareto_shape_is_that_of_arviz() -> None:
 def test_weights_that_are_all_alike_have_no_tail() -> None:
     assert pareto_khat(np.zeros(100)) == -np.inf
     assert pareto_khat(np.zeros(4)) == np.inf  # too few to tell
+
+
+def test_quantiles_of_student_are_scipys() -> None:
+    dofs = [*range(1, 30), 99, 100, 1999, 2000, 2001, 2002, 999_999]
+    np.testing.assert_allclose([student(dof) for dof in dofs], t.ppf(0.975, dofs), rtol=1e-11)
