@@ -13,7 +13,7 @@ import pytest
 
 import temperance as tp
 from temperance.errors import InvalidParameter
-from temperance.report.page import _call
+from temperance.report._again import call_of
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 X = np.array([-2.1, -1.7, -1.9, 0.9, 1.4, 1.2, 1.1])[:, None]
@@ -185,4 +185,4 @@ def test_a_browser_shows_it(page, tmp_path, width):
     ],
 )
 def test_the_code_shown_makes_the_same_method(method: Any) -> None:
-    assert eval(_call(method), {"tp": tp}) == method
+    assert eval(call_of(method), {"tp": tp}) == method
