@@ -55,3 +55,10 @@ def test_coherence_is_that_of_the_leading_words(fit: tp.Fit, counts: np.ndarray,
     assert np.allclose(fit.coherence(n_words=3, measure=measure), truth)
     assert np.allclose(fit.coherence(counts[:30], n_words=3, measure=measure),
                        tp.coherence(fit.topics(3), counts[:30], measure=measure, vocabulary=WORDS))  # fmt: skip
+
+
+def test_documents_that_no_memory_could_hold_are_not_drawn():
+    counts = np.array([[1e9, 2e9, 0.0], [0.0, 1e9, 3e12]])
+    fit = tp.fit(tp.LDA(2), counts, tp.VB(max_iter=3), seed=0)
+    with pytest.raises(tp.errors.InvalidData, match=r"1502000000000 words a document would take .* GB"):
+        fit.sample(0, 2)

@@ -207,11 +207,11 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
 
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Documents:
         """n documents of `length` tokens; with draws of "proportions", documents that have these."""
+        require_memory(32 * n * self.length * sum(draws["topics"].shape[-2:]), f"{self.length} words a document")
         key_theta, key_z, key_w = jax.random.split(key, 3)
         theta = draws.get("proportions")
         if theta is None:
-            alpha = draws.get("document_prior", self.alpha)
-            theta = jax.random.dirichlet(key_theta, jnp.broadcast_to(alpha, (n, self.n_topics)))
+            theta = jax.random.dirichlet(key_theta, draws.get("document_prior", self.alpha), (n,))
         z = jax.random.categorical(key_z, jnp.log(theta)[:, None], shape=(n, self.length))
         words = jax.random.categorical(key_w, jnp.log(draws["topics"])[z])
         return given_documents(words.astype(jnp.int32), jnp.ones((n, self.length)))
