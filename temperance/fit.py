@@ -148,10 +148,13 @@ class Fit(Members, Card):
 
     def coherence(self, documents: Any = None, *, n_words: int = 10, measure: str = "npmi") -> np.ndarray:
         """How often the leading words of each topic occur together ("npmi" or "umass"), in the documents that were
-        fitted unless others are given; see `tp.coherence`."""
+        fitted unless others are given; "c_v" needs the texts as `documents`. See `tp.coherence`."""
         from .diagnostics.coherence import coherence
 
         model = require(self.model, Topical)
+        if measure == "c_v":
+            words, vocabulary = model.topics(self._families(), n_words), getattr(model, "vocabulary", None)
+            return coherence(words, documents, measure=measure, vocabulary=vocabulary)
         corpus = model.new_corpus(documents) if documents is not None else model.fitted_documents(self.data)
         best = np.argsort(-model.distributions(self._families()), axis=1, kind="stable")[:, :n_words]
         return coherence(best.tolist(), corpus, measure=measure)

@@ -1,4 +1,4 @@
-"""Whether the leading words of a topic occur together: UMass and NPMI, from counts of documents."""
+"""Whether the leading words of a topic occur together: UMass and NPMI by documents, C_v by windows of their words."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..data import as_corpus
+from ..data import Corpus, as_corpus
+from ..data.text_sources import open_texts
+from ..data.tokenise import Tokeniser
 from ..errors import InvalidData, InvalidParameter
+
+_WINDOW, _TINY = 110, 1e-12
 
 
 def coherence(
@@ -19,12 +23,18 @@ def coherence(
     With D(v) the number of documents that hold v, of N in all:
 
     - "npmi": log[N D(v,w) / (D(v) D(w))] / log[N / D(v,w)], between −1 (never together) and 1 (always);
-    - "umass": log[(D(v,w) + 1) / D(v)], v the more probable word of the pair (Mimno and others, 2011).
+    - "umass": log[(D(v,w) + 1) / D(v)], v the more probable word of the pair (Mimno and others, 2011);
+    - "c_v": the mean cosine between the NPMI of a word with each of the topic and the sum of these over the topic,
+      where D counts windows of 110 words (Röder, Both and Hinneburg, 2015). The documents are texts or lists of words:
+      counts have no order.
 
     A topic is a list of words, of their numbers, or of (word, probability) pairs.
     """
-    if measure not in ("npmi", "umass"):
-        raise InvalidParameter(f'measure must be "npmi" or "umass", got {measure!r}')
+    if measure not in ("npmi", "umass", "c_v"):
+        raise InvalidParameter(f'measure must be "npmi", "umass" or "c_v", got {measure!r}')
+    if measure == "c_v":
+        listed = [[word[0] if isinstance(word, tuple) else word for word in topic] for topic in topics]
+        return _c_v(listed, documents, vocabulary)
     corpus = as_corpus(documents, vocabulary=vocabulary, fractional=True)
     present = corpus.take(slice(None)).to_sparse().tocsc()
     present.data = np.ones_like(present.data, dtype=np.float64)
@@ -61,3 +71,41 @@ def _numbers(topic: Sequence[Any], numbers: dict[str, int], n_words: int) -> lis
             raise InvalidData(f"the topics' word {word!r} is not in the vocabulary of the documents")
         result.append(number)
     return result
+
+
+def _c_v(topics: list[list[Any]], documents: Any, vocabulary: Any) -> np.ndarray:
+    if not all(isinstance(word, str) for topic in topics for word in topic) or min(map(len, topics)) < 2:
+        raise InvalidParameter('"c_v" needs topics of at least two words each, such as fit.topics(10)')
+    words = sorted({word for topic in topics for word in topic})
+    number = {word: place for place, word in enumerate(words)}
+    windows, together = 0, np.zeros((len(words), len(words)))
+    tokeniser = getattr(vocabulary, "tokeniser", None) or Tokeniser()
+    for piece in tokeniser.read(_texts(documents), words):
+        for tokens in np.split(piece.tokens, np.cumsum(piece.lengths)[:-1]):
+            here = max(len(tokens) - _WINDOW + 1, 1)
+            windows += here
+            met = np.unique(tokens[tokens >= 0])
+            inside = np.zeros((here, len(met)))
+            for place, word in enumerate(met):
+                for at in np.flatnonzero(tokens == word):
+                    inside[max(at - _WINDOW + 1, 0) : at + 1, place] = 1.0
+            together[np.ix_(met, met)] += inside.T @ inside
+    share = together / windows
+    alone = np.diag(share)
+    if (alone == 0).any():
+        raise InvalidData(f"the topics' word {words[int(np.argmin(alone))]!r} is in none of the documents")
+    npmi = np.log((share + _TINY) / np.outer(alone, alone)) / -np.log(np.minimum(share + _TINY, 1 - _TINY))
+    places = [[number[word] for word in topic] for topic in topics]
+    return np.array([_mean_cosine(npmi[np.ix_(each, each)]) for each in places])
+
+
+def _mean_cosine(vectors: np.ndarray) -> float:
+    whole = vectors.sum(axis=0)
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(whole)
+    return float(np.mean(vectors @ whole / np.maximum(lengths, _TINY)))
+
+
+def _texts(documents: Any) -> Any:
+    if isinstance(documents, Corpus) or hasattr(documents, "tocsr") or getattr(documents, "ndim", 1) == 2:
+        raise InvalidParameter('"c_v" needs texts or lists of words, whose order counts have lost')
+    return open_texts(documents).texts
