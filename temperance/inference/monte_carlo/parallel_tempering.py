@@ -21,7 +21,7 @@ from ...models import Data, Mixture, Model
 from .._method import Info, Method, Result, Run
 from ..schedules import as_ladder, equal_rejection, power_ladder
 from ._support import check_counts, require_distributions, require_unweighted
-from .elsewhere import elsewhere, foreseen
+from .elsewhere import BRIDGES, elsewhere, foreseen
 from .gibbs import State, scattered_start
 from .path import Energies, Path
 from .reference import Reference, as_path
@@ -214,7 +214,8 @@ class ParallelTempering(Method):
         if result is not None:
             trips = result.details["round_trips"]
             if not torn(result.details["rejection"], trips) and (trips > 0 or self.draws < LONG):
-                return ()
+                slow = not result.converged and self.draws >= LONG and self.reference is None
+                return BRIDGES if slow else ()
         return elsewhere(dataclasses.replace(self, block=0), model)
 
     def _in_a_row(self, values: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Bridge sampling of small Gaussian mixtures: its proposal against the families' densities, its evidence against
 enumeration and against paths, and the defaults that use it."""
 
+import dataclasses
 import itertools
 import os
 from math import factorial, log
@@ -17,8 +18,10 @@ from benchmarks.first import table
 from temperance.errors import UnsupportedMethod
 from temperance.evidence.weights import both_ways
 from temperance.fitting import fit_arrays, prepare
+from temperance.inference._method import Result
 from temperance.inference.monte_carlo import bridge
 from temperance.inference.monte_carlo.bridge import Bridge
+from temperance.inference.monte_carlo.elsewhere import BRIDGES
 from temperance.kernels import small_tempered
 from temperance.kernels.small_conditionals import Conditionals, conditionals
 from temperance.numerics.streams import Streams
@@ -146,6 +149,16 @@ def test_short_paths_and_those_that_are_asked_for_are_taken() -> None:
     galaxy = tp.datasets.load("galaxy")
     asked = tp.fit(model, galaxy, tp.ParallelTempering(draws=1000, warmup=200, reference="prior"), seed=0)
     assert "round_trips" in asked.details
+
+
+def test_a_run_whose_replicas_pass_too_seldom_is_replaced() -> None:
+    """The pilot is content, but the run ends unconverged with a few round trips: one of the sizes of a comparison was
+    set aside for it."""
+    model, method = tp.GaussianMixture(2), tp.ParallelTempering()
+    result = Result(None, -235.41, {}, False, details={"rejection": np.full(31, 0.5), "round_trips": 2})
+    assert method.instead(model, result) == BRIDGES
+    assert method.instead(model, result._replace(converged=True)) == ()
+    assert dataclasses.replace(method, reference="prior").instead(model, result) == ()
 
 
 def real(name: str) -> np.ndarray:
