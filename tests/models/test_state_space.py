@@ -165,6 +165,13 @@ def test_answers_are_in_the_users_coordinates(tmp_path: Path) -> None:
     assert [row for row in fit.table()["noise of"]] == ["state 1", "column 1"]
 
 
+def test_the_predictive_density_of_a_new_step_integrates_to_one() -> None:
+    fit = tp.fit(tp.StateSpace(1), RNG.normal(size=(30, 1)), tp.VB(max_iter=5), seed=0)
+    grid = np.linspace(-200.0, 200.0, 20_001)
+    density = np.exp(fit.log_predictive([np.full((1, 1), x) for x in grid]))
+    assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=1e-6)
+
+
 def test_local_trend_is_the_dense_gaussian() -> None:
     """x_t = level_t + noise, level and slope summed up by hand from their increments."""
     options: dict[str, Any] = {"noise": 0.5, "start": [4.0, 0.3], "centre": 0.0, "scale": 1.0}
