@@ -33,6 +33,7 @@ def held():
 
 
 @pytest.mark.skipif(not MAPS.exists(), reason="/proc is Linux's")
+@pytest.mark.slow
 def test_new_sizes_leave_little_behind():
     """A tenth of what 500 sizes may leave; small mixtures leave nothing, because nothing is compiled."""
     maps, megabytes = grown(QUICK, range(20, 20 + 2 * FIRST))

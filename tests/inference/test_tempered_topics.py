@@ -147,6 +147,7 @@ def test_powers_of_documents_written_out() -> None:
         assert total.sum() == pytest.approx(np.sum(wanted * x.sum(1)), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_the_energy_of_documents_written_out() -> None:
     """At one power for all, in the walk that has no derivative."""
     x, power = corpus(20), 0.4

@@ -50,7 +50,7 @@ def test_statistics_equal_enumeration(engine: str, floor: float) -> None:
     np.testing.assert_allclose(np.exp(log_filter[last]), found.states[last], atol=1e-12)
 
 
-@pytest.mark.parametrize("engine", with_slow([*ENGINES, "parallel"], "device"))
+@pytest.mark.parametrize("engine", with_slow([*ENGINES, "parallel"], "device", "parallel"))
 def test_derivative_is_the_posterior(engine: str) -> None:
     chain, truth = problem()
     total = lambda *given: jnp.sum(chains.sum_paths(Chain(*given, chain.starts), engine=engine))  # noqa: E731

@@ -104,6 +104,7 @@ def test_the_headline_counts_the_components_in_use() -> None:
     assert [row["in_use"] for row in found.rows()][2] == held
 
 
+@pytest.mark.slow
 def test_leave_one_out_decides_where_it_is_asked_to() -> None:
     found = dataclasses.replace(fitted(), criterion="loo")
     each = {k: fitted().fit(k).loo().elpd for k in (1, 2, 3)}

@@ -116,7 +116,10 @@ def test_what_is_not_built_is_said() -> None:
         tp.fit(chain(), STEPS, tp.EP(double_loop=True))
 
 
-@pytest.mark.parametrize("kind", with_slow(["two steps", "two sequences", "a step that is missing"], "two sequences"))
+@pytest.mark.parametrize(
+    "kind",
+    with_slow(["two steps", "two sequences", "a step that is missing"], "two sequences", "a step that is missing"),
+)
 def test_two_steps_are_exact_with_the_correction(kind: str) -> None:
     x: Any = {"two steps": STEPS[1:3], "two sequences": [STEPS[1:2], STEPS[2:3]],
               "a step that is missing": np.array([[1.0], [np.nan], [0.0]])}[kind]  # fmt: skip

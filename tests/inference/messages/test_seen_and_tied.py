@@ -87,6 +87,7 @@ def test_two_components_with_a_gap() -> None:
     assert abs(fit.log_evidence + missing - exact) < abs(bound.log_evidence + np.log(2) - exact)
 
 
+@pytest.mark.slow
 def test_rows_without_gaps_are_those_of_a_mixture_that_takes_none() -> None:
     """There the factors are refreshed one by one, by another engine."""
     full, prior = np.where(np.isnan(ROWS), 2.5, ROWS), tp.NormalWishart(**PRIOR)

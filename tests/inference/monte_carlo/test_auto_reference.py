@@ -1,14 +1,11 @@
 """`reference="auto"`: the evidence from a start that nobody had to choose, against enumeration and quadrature."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from scipy.special import logsumexp
 from scipy.stats import gamma
 
 import temperance as tp
-from temperance.errors import NumericalFailure
 from temperance.inference._method import Method
 from tests.inference.monte_carlo import tiny
 
@@ -49,16 +46,16 @@ def test_the_evidence_of_a_mixture_is_the_same_from_this_start(method: Method) -
     assert abs(found.log_evidence - tiny.LOG_EVIDENCE) < 0.2
 
 
-def test_vague_relevances_overflow_from_the_prior_and_not_from_this_start() -> None:
+def test_vague_relevances_are_far_from_the_posterior_and_another_way_is_found() -> None:
     model = tp.LinearRegression(ard=True, intercept=False)
     for method in (
         tp.AIS(particles=20, temperatures=20, reference="prior"),
         tp.ParallelTempering(draws=20, warmup=20, replicas=4, reference="prior"),
     ):
-        with pytest.raises(NumericalFailure, match=r"draws overflow; give a narrower one, or reference='auto'$"):
-            tp.fit(model, (X, Y), method, seed=0)
+        short = tp.fit(model, (X, Y), method, seed=0)
+        assert not short.converged and short.bracket is None and short.notes
     exact = by_quadrature(tp.fit(model, (X, Y), tp.VB(), seed=0))
-    found = tp.fit(model, (X, Y), dataclasses.replace(SHORT, reference=None), seed=0)  # which finds it by itself
+    found = tp.fit(model, (X, Y), tp.AIS(), seed=0)  # which finds it by itself
     assert any("found no way from the prior" in note for note in found.notes) and found.converged
     assert found.bracket is None or found.bracket[0] < exact < found.bracket[1]
     assert abs(found.log_evidence - exact) < 4 * found.standard_error + 0.05
