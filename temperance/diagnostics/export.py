@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from ..inference.monte_carlo.draws import Draws
 from ..models import Data, Model, Posterior
 from ..models._answers import Regressing
 from ..models._blocks import draw_posterior
+from ._arviz import gathered
 
 if TYPE_CHECKING:
     from ..fit import Fit
@@ -44,7 +44,7 @@ def to_arviz(fit: Fit, log_likelihood: bool = True, predictive: bool = True, dra
     if predictive and not isinstance(fit.model, Regressing) and not fit.model.local_groups:
         with contextlib.suppress(InvalidParameter):  # multinomial counts whose totals are not given
             groups["posterior_predictive"] = _replicates(fit, few)
-    return _gathered({name: _dataset(fit.model, name, arrays) for name, arrays in groups.items()})
+    return gathered({name: _dataset(fit.model, name, arrays) for name, arrays in groups.items()})
 
 
 def _independent(fit: Fit, draws: int) -> Draws:
@@ -126,18 +126,6 @@ def _dimensions(words: tuple[str, ...], shape: tuple[int, ...], name: str, sizes
         sizes[dim] = size
         found.append(dim)
     return found
-
-
-def _gathered(groups: dict[str, Any]) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # ArviZ announces its successor when it is imported
-        import arviz
-
-        if int(arviz.__version__.split(".")[0]) < 1:
-            return arviz.InferenceData(**groups)
-    import xarray
-
-    return xarray.DataTree.from_dict(groups)
 
 
 # ---- log likelihoods and new data -----------------------------------------------------------------------------

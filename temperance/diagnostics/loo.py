@@ -9,7 +9,6 @@ datum, whether the posterior without the datum is too far away for that.
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -21,6 +20,7 @@ from scipy.special import logsumexp
 from ..errors import InvalidData, UnsupportedMethod
 from ..models import Data, Model, Posterior
 from ..numerics.keys import make_key
+from ._arviz import smoothed_weights
 
 if TYPE_CHECKING:
     from ..fit import Fit
@@ -74,7 +74,7 @@ def loo(fit: Fit, seed: int = 0) -> LOO:
     each = np.asarray(_log_likelihoods(model, blocks, data))[:, weights > 0]  # (draw, datum)
     kept = np.isfinite(log_weights) & np.isfinite(each).all(axis=1)
     each, log_weights = each[kept], log_weights[kept]
-    smoothed, khat = _smooth(log_weights[:, None] - each)
+    smoothed, khat = smoothed_weights(log_weights[:, None] - each)
     pointwise = logsumexp(smoothed + each, axis=0)
     seen = logsumexp(log_weights[:, None] + each, axis=0) - logsumexp(log_weights)
     n = len(pointwise)
@@ -109,16 +109,6 @@ def _draws(fit: Fit, seed: int) -> tuple[dict[str, Any], np.ndarray, tuple[str, 
         for index, (name, family) in enumerate(fit.state.blocks.items())
     }
     return draws, np.full(_MOST, -np.log(_MOST)), (note,)
-
-
-def _smooth(log_ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Normalised smoothed log weights (draw, datum), and the Pareto shape of each datum."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # ArviZ announces its successor, and warns of shapes that we report
-        import arviz
-
-        smoothed, khat = arviz.psislw(np.ascontiguousarray(log_ratios.T))
-    return np.asarray(smoothed).T, np.atleast_1d(np.asarray(khat))
 
 
 @eqx.filter_jit

@@ -11,6 +11,9 @@ from sklearn.base import clone
 
 from temperance import estimators
 
+# hmmlearn's own, with NumPy 2.5.
+pytestmark = pytest.mark.filterwarnings("ignore:Setting the shape on a NumPy array:DeprecationWarning")
+
 rng = np.random.default_rng(0)
 PATH = np.concatenate([np.repeat([0, 1, 0, 1], 15), np.repeat([1, 0], 20)])
 LENGTHS = [60, 40]
