@@ -58,7 +58,7 @@ sbom:
 	build/locked/bin/python tests/lock.py --sbom > build/sbom.json
 	@echo build/sbom.json
 
-# Every example of the documentation runs as it stands, and every link leads somewhere.
+# Every example of the documentation and every figure of the papers runs as it stands, and every link leads somewhere.
 # The variable silences the theme's notice about its successor; --quiet would also silence --strict.
 docs: $(VENV)/.dev $(VENV)/.docs
 	$(PY) -m pytest --numprocesses auto -m docs

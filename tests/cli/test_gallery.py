@@ -24,7 +24,7 @@ def test_settings_of_ockham_hills_are_those_of_its_command_line():
     assert set(script.QUICK) <= set(vars(script.arguments().parse_args([])))
 
 
-@pytest.mark.slow
+@pytest.mark.docs
 @pytest.mark.parametrize("name", NAMES)
 def test_every_figure_is_drawn(name, tmp_path, monkeypatch):
     monkeypatch.delenv("TEMPERANCE_DATA", raising=False)
