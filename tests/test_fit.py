@@ -59,6 +59,7 @@ def test_interruption_before_the_first_step(monkeypatch: pytest.MonkeyPatch) -> 
             raise KeyboardInterrupt
         return chunk(*arguments)
 
+    interrupted.ahead = chunk.ahead
     monkeypatch.setattr(loop, "_chunk", interrupted)
     fit = tp.fit(Effects(PRIOR, PRIOR), X)
     assert not fit.converged

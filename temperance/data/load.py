@@ -10,6 +10,7 @@ import io
 import itertools
 import sys
 import tempfile
+import warnings
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -288,7 +289,9 @@ def _market(content: bytes, name: str) -> Any:
     if len(sizes) == 3:
         require_memory(8 * max(sizes[0] * sizes[1], sum(sizes)), f"{name}, a table of {sizes[0]} × {sizes[1]},")
     try:
-        return mmread(io.BytesIO(content))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of the kind of sparse matrix, which is the same to us
+            return mmread(io.BytesIO(content))
     except (ValueError, OverflowError, TypeError) as error:
         raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
 

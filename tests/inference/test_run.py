@@ -105,6 +105,7 @@ def test_interruption_returns_the_best_so_far(monkeypatch):
             raise KeyboardInterrupt
         return step(*arguments)
 
+    interrupted.ahead = step.ahead
     monkeypatch.setattr(run, "_chunk", interrupted)
     found = fit(tol=0.0)
     assert not found.converged
