@@ -157,10 +157,7 @@ def _announce(avals: Sequence[Any], result: Any) -> None:
     if call is not None:
         values, (leaves, tree) = iter(avals), jax.tree.flatten(result)
         if all(leaf.generator is None for leaf in leaves if isinstance(leaf, Traced)):
-            # What an executable returns is never weakly typed.
-            filled = [
-                Promised(next(values).update(weak_type=False)) if isinstance(leaf, Traced) else leaf for leaf in leaves
-            ]
+            filled = [Promised(next(values)) if isinstance(leaf, Traced) else leaf for leaf in leaves]
             call(jax.tree.unflatten(tree, filled))
 
 
