@@ -107,6 +107,15 @@ def test_a_program_is_made_ahead_of_the_arrays_that_another_returns():
     assert len(traced) == 1
 
 
+@pytest.mark.parametrize("method", [tp.VB(max_iter=5), tp.EP(max_passes=5)], ids=["VB", "EP"])
+def test_start_and_steps_are_compiled_once(folder, monkeypatch, method):
+    """What is made ahead is what is called, at the first step and at the next."""
+    names, make = [], Program._make
+    monkeypatch.setattr(Program, "_make", lambda self, *a, **k: names.append(self.fun.__name__) or make(self, *a, **k))
+    tp.fit(tp.HMM(2), X[:20], method, seed=0)
+    assert sorted(names) == ["_chunk", "_start"]
+
+
 def test_what_fails_ahead_fails_where_it_is_called():
     start, step = program(lambda x: x + 1.0), program(lambda x: x @ jnp.ones(7))
     with awaiting(step.ahead):

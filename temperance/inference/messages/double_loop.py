@@ -203,7 +203,7 @@ class Problem(NamedTuple):
             value=self.value(cavities),
             mean=jnp.zeros(size),
             curvature=jnp.zeros((size, size)),
-            decrement=jnp.asarray(jnp.inf),
+            decrement=jnp.full((), jnp.inf, dtype=jnp.float64),
             steps=jnp.asarray(0),
         )
         first = (nowhere, jnp.zeros_like(cavities), jnp.asarray(True))

@@ -91,7 +91,7 @@ class Together(Method):
             return with_naturals(prior, _plus(naturals(prior), _sum(fresh))), fresh
 
         blocks, messages = jax.lax.scan(sweep, blocks, length=1 + self.warm_passes)
-        return Sites(blocks, jax.tree.map(lambda leaf: leaf[-1], messages), jnp.asarray(jnp.nan))
+        return Sites(blocks, jax.tree.map(lambda leaf: leaf[-1], messages), jnp.full((), jnp.nan, dtype=jnp.float64))
 
     def step(self, key: Key[Array, ""], model: Model, state: Sites, data: Data) -> tuple[Sites, Info]:
         assert isinstance(model, Factored)

@@ -46,7 +46,7 @@ class CollapsedShares(Method):
         assert isinstance(model, Factored)
         blocks = model.initial(key, data).blocks
         shares = begin(model, means(blocks), data, soften, key)
-        return Standing(shares, _with_shares(model, blocks, shares), jnp.asarray(-jnp.inf))
+        return Standing(shares, _with_shares(model, blocks, shares), jnp.full((), -jnp.inf, dtype=jnp.float64))
 
     def step(self, key: Key[Array, ""], model: Model, state: Standing, data: Data) -> tuple[Standing, Info]:
         assert isinstance(model, Factored)
