@@ -57,11 +57,14 @@ def test_pareto_shape_is_found(shape: float) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_pareto_shape_is_that_of_arviz() -> None:
+    import arviz
+
+    error = 0.01 if hasattr(arviz, "psislw") else 0.05  # since 1.0 it fits the tail a little differently
     rng = np.random.default_rng(0)
     for scale in (0.5, 2.0, 5.0):
         log_weights = rng.normal(size=2000) * scale
         _, (khat,) = smoothed_weights(log_weights[:, None])
-        assert pareto_khat(log_weights) == pytest.approx(khat, abs=0.01)
+        assert pareto_khat(log_weights) == pytest.approx(khat, abs=error)
 
 
 def test_weights_that_are_all_alike_have_no_tail() -> None:
