@@ -153,6 +153,7 @@ def test_every_public_name_has_a_docstring() -> None:
 @pytest.mark.docs  # which installs MkDocs
 def test_every_public_name_has_a_running_example_in_the_reference() -> None:
     """Blocks of docs/tools/examples.md or statements of the pages, all of which the tests above run."""
+    _tool("parameters")  # which it imports
     reference = _tool("reference")
     used = reference.usages(ROOT / "docs")
     groups = reference.groups()

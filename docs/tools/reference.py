@@ -21,6 +21,7 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+import parameters
 import temperance as tp
 from temperance import registry
 
@@ -35,6 +36,9 @@ OWN_PAGE = {  # where another page names the method or model more often
     "VB": "vb.md", "SVI": "svi.md", "Annealed": "annealed.md", "Laplace": "laplace.md", "Mixture": "mixture.md",
     "ParallelTempering": "parallel-tempering.md",
 }  # fmt: skip
+RETURNED = (
+    "Fit", "Comparison", "Table", "Schema", "Corpus", "Prediction", "Completion", "Effects", "TopicSizes", "TopicsBy",
+)  # fmt: skip
 MEMBERS = (*RESULTS, "Graph", "Corpus", "Family", "Pair", "Vector")  # classes whose methods are for users
 
 
@@ -79,9 +83,10 @@ def entry(group: Group, name: str, used: Mapping[str, list[Use]]) -> str:
     value = getattr(group.module, name)
     module = inspect.getmodule(value)
     lines = [f"## {group.prefix}{name} {{ #{name} }}", ""]
-    if not (inspect.isclass(value) and issubclass(value, BaseException)):
+    if not (inspect.isclass(value) and issubclass(value, BaseException)) and value not in returned():
         lines += ["```text", signature(f"{group.prefix}{name}", value), "```", ""]
-    lines += [prose(value), ""]
+    text, _ = parameters.own(value)
+    lines += [linked(text, group), "", *arguments(group, value)]
     if name in MEMBERS and inspect.isclass(value):
         lines += [line for member in members(value) for line in member]
     if used.get(name):
@@ -91,6 +96,55 @@ def entry(group: Group, name: str, used: Mapping[str, list[Use]]) -> str:
         about = (module.__doc__ or "").split("\n\n")[0].replace("\n", " ").strip()
         lines += [f"Defined in `{module.__name__}`" + (f" ({about.rstrip('.')})." if about else "."), ""]
     return "\n".join(lines)
+
+
+def arguments(group: Group, value: Any) -> list[str]:
+    """A list of the parameters and what is said of each; those of which the same is said stand together."""
+    together: dict[parameters.Said, list[str]] = {}
+    for name, said in parameters.described(value, functools.partial(find, group)).items():
+        together.setdefault(said, []).append(f"`{name}`")
+    if not together:
+        return []
+    lines = ["**Fields**" if value in returned() else "**Parameters**", ""]
+    for said, names in together.items():
+        by = (
+            f" (See [`{said.by}`](#{said.by}).)"
+            if said.by in group.names
+            else f" (See `{said.by}`.)"
+            if said.by
+            else ""
+        )
+        lines += [", ".join(names), f":   {linked(said.text, group)}{by}", ""]
+    return lines
+
+
+def returned() -> list[Any]:
+    """Classes that functions return and nobody calls: their parameters are fields."""
+    return [getattr(tp, name) for name in RETURNED]
+
+
+def find(group: Group, name: str) -> Any:
+    """The public object of this name, of the same page if there is one."""
+    if name in group.names:
+        return getattr(group.module, name)
+    return getattr(tp, name) if name in registry.EXPORTS else None
+
+
+@functools.cache
+def home(name: str) -> str:
+    """The file of the reference with an exported name."""
+    return next((each.file for each in groups() if each.module is tp and name in each.names), "")
+
+
+def linked(text: str, group: Group) -> str:
+    """Names of the reference as links to their entries."""
+
+    def link(found: re.Match[str]) -> str:
+        shown, name = found.group(1), found.group(2)
+        file = group.file if name in group.names and (group.module is tp or not shown.startswith("tp.")) else home(name)
+        return f"[`{shown}`]({file}.md#{name})" if file else found.group(0)
+
+    return re.sub(r"(?<!\[)`((?:tp\.)?([A-Z]\w+))`", link, text)
 
 
 @functools.cache
@@ -117,17 +171,17 @@ def signature(name: str, value: Any) -> str:
         given = inspect.signature(value)
     except (TypeError, ValueError):
         return name
-    parameters = [parameter(each) for each in given.parameters.values()]
+    listed = [parameter(each) for each in given.parameters.values()]
     kinds = [each.kind for each in given.parameters.values()]
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
-        parameters.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
+        listed.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
     returned = given.return_annotation
     arrow = "" if returned in (inspect.Signature.empty, None, "None") or inspect.isclass(value) else f" -> {returned}"
     arrow = arrow.replace("'", "")
-    whole = f"{name}({', '.join(parameters)}){arrow}"
+    whole = f"{name}({', '.join(listed)}){arrow}"
     if len(whole) <= 88:
         return whole
-    return f"{name}(\n" + "".join(f"    {each},\n" for each in parameters) + f"){arrow}"
+    return f"{name}(\n" + "".join(f"    {each},\n" for each in listed) + f"){arrow}"
 
 
 def parameter(each: inspect.Parameter) -> str:
@@ -140,13 +194,12 @@ def parameter(each: inspect.Parameter) -> str:
     return f"{whole} = {default}" if ": " in whole else f"{whole}={default}"
 
 
-def prose(value: Any) -> str:
-    return inspect.getdoc(value) or ""
-
-
 def members(value: type) -> Iterator[list[str]]:
-    """Public methods and properties with a docstring, in the order in which they are written."""
-    for name, member in vars(value).items():
+    """Public methods and properties with a docstring, those of its own class first."""
+    public = {name: member for base in reversed(value.__mro__[:-1]) for name, member in vars(base).items()}
+    first = [name for name in vars(value) if name in public]
+    for name in dict.fromkeys([*first, *public]):
+        member = public[name]
         plain = member.__func__ if isinstance(member, classmethod | staticmethod) else member
         if name.startswith("_") or not (inspect.isfunction(plain) or isinstance(plain, property)):
             continue
