@@ -17,6 +17,8 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
+from temperance.inference._method import Method
+
 ENDS = re.compile(r"(?<=\.)\s+(?=[A-Z`\"])|(?<=\.\))\s+(?=[A-Z`])")
 NAMED = re.compile(r"`([A-Za-z_]\w*)(?:=[^`]*)?`")
 REFERRED = re.compile(r"`(?:tp\.)?([A-Z]\w+)`")
@@ -40,12 +42,17 @@ class Said:
 
 
 def parameters(value: Any) -> list[inspect.Parameter]:
-    """What a caller may give; nothing for what has no signature, such as an error."""
+    """What a caller may give; nothing for what has no signature, such as an error.
+
+    Fields of a method that are not shown by `repr` are filled in by the method itself.
+    """
     try:
         given = inspect.signature(value).parameters.values()
     except (TypeError, ValueError):
         return []
-    return [each for each in given if each.name != "self"]
+    method = inspect.isclass(value) and issubclass(value, Method)
+    hidden = {each.name for each in dataclasses.fields(value) if not each.repr} if method else set()
+    return [each for each in given if each.name != "self" and each.name not in hidden]
 
 
 def own(value: Any) -> tuple[str, dict[str, str]]:

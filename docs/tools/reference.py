@@ -18,10 +18,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import parameters
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-import parameters
 import temperance as tp
 from temperance import registry
 
@@ -171,8 +171,8 @@ def signature(name: str, value: Any) -> str:
         given = inspect.signature(value)
     except (TypeError, ValueError):
         return name
-    listed = [parameter(each) for each in given.parameters.values()]
-    kinds = [each.kind for each in given.parameters.values()]
+    taken = parameters.parameters(value)
+    listed, kinds = [parameter(each) for each in taken], [each.kind for each in taken]
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         listed.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
     returned = given.return_annotation
@@ -206,7 +206,6 @@ def members(value: type) -> Iterator[list[str]]:
         text = inspect.getdoc(plain)
         if text:
             call = signature(f".{name}", plain) if inspect.isfunction(plain) else f".{name}"
-            call = call.replace("(self, ", "(").replace("(self)", "()").replace("    self,\n", "")
             shown = " ".join(call.split()).replace("( ", "(").replace(", )", ")")
             yield [f"`{shown}`", ":   " + textwrap.indent(text, "    ").lstrip(), ""]
 
