@@ -33,6 +33,9 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .data.features import Polynomial as Polynomial
     from .data.stream import Stream as Stream
     from .diagnostics.coherence import coherence as coherence
+    from .diagnostics.completion import Completion as Completion
+    from .diagnostics.completion import document_completion as document_completion
+    from .diagnostics.completion import perplexity as perplexity
     from .families import *  # noqa: F403
     from .fit import Fit as Fit
     from .fit import fit as fit
@@ -42,6 +45,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .inference.messages.ep import EP as EP
     from .inference.monte_carlo.annealed_importance import AIS as AIS
     from .inference.monte_carlo.collapsed import CollapsedGibbs as CollapsedGibbs
+    from .inference.monte_carlo.effects import Effects as Effects
     from .inference.monte_carlo.gibbs import Gibbs as Gibbs
     from .inference.monte_carlo.importance import ImportanceSampling as ImportanceSampling
     from .inference.monte_carlo.parallel_tempering import ParallelTempering as ParallelTempering
@@ -72,13 +76,9 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .models.mixture.finite import Mixture as Mixture
     from .models.mixture.gaussian import GaussianMixture as GaussianMixture
     from .models.mixture.student import StudentMixture as StudentMixture
-    from .models.topics.by import TopicsBy as TopicsBy
-    from .models.topics.effects import Effects as Effects
+    from .models.topics import LDA as LDA
     from .models.topics.hdp import HDP as HDP
-    from .models.topics.lda import LDA as LDA
-    from .models.topics.report import Completion as Completion
-    from .models.topics.report import document_completion as document_completion
-    from .models.topics.report import perplexity as perplexity
+    from .models.topics.report import TopicsBy as TopicsBy
     from .models.topics.structural import StructuralTopics as StructuralTopics
     from .report import plots as plot  # noqa: F401
     from .report import report as report

@@ -28,7 +28,7 @@ _ROOT = __name__.partition(".")[0]
 # The modules and folders of this package whose classes can be saved. None of them does anything when it is imported.
 FOLDERS = ("fit", "families", "data", "models", "graph", "evidence", "inference", "comparison", "diagnostics")
 # Those whose annotations hold for shapes, too; elsewhere arrays may have been stacked.
-_SHAPED = tuple(f"{_ROOT}.{folder}." for folder in ("families", "models"))
+_SHAPED = tuple(f"{_ROOT}.{folder}." for folder in ("families", "models", "data.documents"))
 
 
 def name_of(cls: type) -> str:
@@ -50,8 +50,9 @@ def class_named(name: str) -> Any:
     listed = [] if foreign or not bare.isidentifier() else _modules()
     hint = given.removeprefix(_ROOT + ".")
     same_place = [module for module in listed if module == f"{_ROOT}.{hint}"]
+    same_folder = [module for module in listed if module.startswith(f"{_ROOT}.{hint.rpartition('.')[0]}.")]
     same_file = [module for module in listed if module.rpartition(".")[2] == hint.rpartition(".")[2]]
-    for modules in (same_place, same_file, listed):
+    for modules in (same_place, same_file, same_folder, listed):
         found = {kind for module in modules if (kind := _class_in(module, bare)) is not None}
         if len(found) == 1:
             return found.pop()
@@ -83,7 +84,7 @@ def _is_listed(module: str) -> bool:
 
 def check_fields(cls: type, values: dict[str, Any]) -> None:
     """Refuse values that do not have the types (and, of families and models, the shapes) of the fields of a class."""
-    hints, shapes = _hints(cls), cls.__module__.startswith(_SHAPED)
+    hints, shapes = _hints(cls), f"{cls.__module__}.".startswith(_SHAPED)
     # Within one class a name of an axis stands for one size.
     with jaxtyping.jaxtyped("context"):
         for name, value in values.items():

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from .diagnostics.loo import LOO
-    from .models.topics.by import TopicsBy
-    from .models.topics.effects import Effects
+    from .inference.monte_carlo.effects import Effects
+    from .models.topics.report import TopicsBy
 
 _ENGINES = ("auto", "plain")
 

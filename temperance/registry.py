@@ -154,7 +154,7 @@ _MODELS = (
         aliases=("hidden-markov",),
     ),
     ModelEntry(
-        "LDA", "topics", "models.topics.lda", "latent Dirichlet allocation of documents", "corpus", "topic",
+        "LDA", "topics", "models.topics", "latent Dirichlet allocation of documents", "corpus", "topic",
         ("vb", "annealed", "vt", "lvt", "cvb0", *_LATENT), estimator="LatentDirichletAllocation", aliases=("lda",),
     ),
     ModelEntry(
@@ -301,6 +301,7 @@ _OTHERS = {
     "data": ("Corpus", "Schema", "Table", "read_table", "read_texts"),
     "data.stream": ("Stream",),
     "diagnostics.coherence": ("coherence",),
+    "diagnostics.completion": ("Completion", "document_completion", "perplexity"),
     "families": (
         "Bernoulli", "BernoulliDistribution", "BernoulliVector", "Beta", "BetaVector", "Categorical",
         "CategoricalDistribution", "CategoricalVector", "Dirichlet", "DirichletVector", "Family", "Gamma",
@@ -315,9 +316,8 @@ _OTHERS = {
     "fit": ("Fit", "fit", "load"),
     "data.features": ("Polynomial",),
     "models.linear.answers": ("Prediction",),
-    "models.topics.by": ("TopicsBy",),
-    "models.topics.effects": ("Effects",),
-    "models.topics.report": ("Completion", "document_completion", "perplexity"),
+    "inference.monte_carlo.effects": ("Effects",),
+    "models.topics.report": ("TopicsBy",),
     "report": ("report",),
 }  # fmt: skip
 

@@ -35,7 +35,7 @@ def test_a_fit_imports_nothing_that_it_does_not_use():
 def test_a_first_fit_waits_for_nothing_heavy():
     """SciPy's special functions take half as long to import as JAX, and readers of files have no part in a fit."""
     code = "import sys, temperance as tp; tp.fit(tp.GaussianMixture(2), [0.0, 0.1, 5.0, 5.1], seed=0);"
-    names = ("scipy", "temperance.models.topics.lda", "temperance.data.texts", *UNUSED)
+    names = ("scipy", "temperance.models.topics", "temperance.data.texts", *UNUSED)
     assert python(f"{code} print([name for name in {names} if name in sys.modules])") == "[]"
 
 

@@ -25,7 +25,7 @@ from ..inference.progress import Progress
 from ..models import LDA, Data, FactorAnalysis, FactorialMixture, LinearRegression, Mixture, Model, Posterior
 from ..models._answers import Predicting, require
 from ..models._data import make_data
-from ..models.topics.lda import Vocabulary
+from ..models.topics import Vocabulary
 from .engine import Session
 from .model import Distributed, Numbers, block_rows, sessions
 from .partitions import as_partitions, join_rows

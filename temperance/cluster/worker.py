@@ -16,10 +16,10 @@ import jax
 import numpy as np
 
 from ..data import Corpus
+from ..data.documents import as_documents
 from ..errors import PartitionFailed, TemperanceError
 from ..models import LDA, Data, Model, Powers, Way
 from ..models._answers import Predicting, require, rowwise
-from ..models.topics.documents import as_documents
 from .partitions import FromFile, FromMemory, FromShard, as_rows, row_count, take_rows
 
 _models: OrderedDict[str, Model] = OrderedDict()  # of the last few runs, on this worker's device

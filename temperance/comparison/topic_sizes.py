@@ -77,9 +77,9 @@ def topic_sizes(
     Of more than `most` documents a random sample is used. `method` is `tp.CVB0(passes=60)` unless given.
     """
     from ..diagnostics.coherence import coherence
+    from ..diagnostics.completion import completion_scores
     from ..inference.variational.cvb0 import CVB0
-    from ..models.topics.lda import LDA
-    from ..models.topics.report import completion_scores
+    from ..models.topics import LDA
 
     corpus = LDA(1).new_corpus(documents)
     whole(2)("folds", folds)

@@ -19,8 +19,8 @@ import numpy as np
 
 from .. import storage
 from .._arguments import check_path
+from ..data.documents import Documents
 from ..errors import DamagedFile, InvalidParameter
-from ..models.topics.documents import Documents
 
 _BUDGET = ("max_iter", "tol")  # the budget may differ between calls
 

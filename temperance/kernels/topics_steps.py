@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
-from ..models.topics.documents import find_rows
+from ..data.documents import find_rows
 from ..models.topics.walk import Heat, respond_on_host
 
 

@@ -32,7 +32,7 @@ if _typing.TYPE_CHECKING:
     from .mixture.dirichlet_process import DirichletProcessMixture as DirichletProcessMixture
     from .mixture.finite import Mixture as Mixture
     from .mixture.gaussian import GaussianMixture as GaussianMixture
-    from .topics.lda import LDA as LDA
+    from .topics import LDA as LDA
 
 _names, __getattr__ = _lazy(
     __name__,
@@ -50,7 +50,7 @@ _names, __getattr__ = _lazy(
         "mixture.dirichlet_process": ("DirichletProcessMixture",),
         "mixture.finite": ("Mixture",),
         "mixture.gaussian": ("GaussianMixture",),
-        "topics.lda": ("LDA",),
+        "topics": ("LDA",),
     },
 )
 _contract = "Conditional Data Each Factored Factors LinearTerms Model Posterior Powers Way written_out"

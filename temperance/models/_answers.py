@@ -438,3 +438,26 @@ def _log_predictive(model: Any, q: Any, x: Any) -> Array:
 def responsibilities_of(model: Any, q: Any, x: Any) -> Array:
     """The responsibilities of rows as the model has them, as one program."""
     return model.responsibilities(q, x) if isinstance(q, Posterior) else q.responsibilities(model, x)
+
+
+class Collapsible(Model):
+    """What collapsed updates (CVB0) need of a topic model.
+
+    Topics β_k ~ Dirichlet(η) are the block "topics", proportions θ_d ~ Dirichlet(α) the local one.
+    """
+
+    alpha: eqx.AbstractVar[Float[Array, " k"]]
+    eta: eqx.AbstractVar[Float[Array, "..."]]  # a number, one for each word, or (topics, words)
+    n_topics: eqx.AbstractVar[int]
+    n_words: eqx.AbstractVar[int | None]
+    learn: eqx.AbstractVar[tuple[str, ...]]  # of "document_prior" and "topic_prior"
+    single: eqx.AbstractVar[bool]  # precision
+    local_tol: eqx.AbstractVar[float]
+
+    @abstractmethod
+    def as_collapsed(self) -> Self:
+        """The model as CVB0 sees it."""
+
+    @abstractmethod
+    def new_corpus(self, data: Any) -> Any:
+        """New documents over the words that the model was fitted to."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..comparison.publication import Publication
     from ..comparison.topic_sizes import TopicSizes
     from ..fit import Fit
-    from ..models.topics.by import TopicsBy
+    from ..models.topics.report import TopicsBy
     from .topics_page import Typical
 
 

@@ -12,10 +12,9 @@ from ..comparison.topic_sizes import TopicSizes
 from ..diagnostics.topic_map import topic_distances, topic_positions
 from ..errors import InvalidParameter
 from ..fit import Fit
+from ..inference.monte_carlo.effects import Effects
 from ..models._answers import Topical, require
-from ..models.topics.by import TopicsBy
-from ..models.topics.effects import Effects
-from ..models.topics.report import NAMING
+from ..models.topics.report import NAMING, TopicsBy
 from ._style import COLOURS, GREY, LIGHT, MARKERS, axes_or_new, colour, grid_of_axes, plain
 
 _TITLE = 24  # letters of a line above a panel: more would run into the next one

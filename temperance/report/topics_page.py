@@ -13,8 +13,7 @@ from ..comparison.topic_sizes import TopicSizes
 from ..errors import InvalidParameter
 from ..fit import Fit
 from ..models._answers import Topical, require
-from ..models.topics.by import TopicsBy
-from ..models.topics.report import NAMING
+from ..models.topics.report import NAMING, TopicsBy
 from . import plots_topics as plots
 from ._pieces import escaped, figure, html_table, section
 from ._topic_script import SCRIPT

@@ -9,7 +9,7 @@ from scipy.special import expit, gammaln, log_expit, logsumexp
 import temperance as tp
 from temperance.errors import InvalidParameter, UnsupportedMethod
 from temperance.families.concentration import ConcentrationVector
-from temperance.models.topics.sticks import Sticks, moments
+from temperance.families.sticks import Sticks, moments
 
 
 @pytest.mark.parametrize(

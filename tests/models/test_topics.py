@@ -12,10 +12,10 @@ from scipy.special import digamma, gammaln, logsumexp
 
 import temperance as tp
 from temperance.data import as_corpus
+from temperance.data.documents import Documents, as_documents
 from temperance.errors import InvalidData, InvalidParameter, UnsupportedMethod
 from temperance.families.dirichlet import DirichletVector
 from temperance.models import Powers, Way
-from temperance.models.topics.documents import Documents, as_documents
 from temperance.models.topics.walk import local_step
 
 ENGINES = ("host", "device")

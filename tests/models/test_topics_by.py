@@ -10,7 +10,7 @@ from temperance.data.grouping import group_values
 from temperance.errors import InvalidData, InvalidParameter
 from temperance.families.dirichlet import Dirichlet
 from temperance.models._model import Posterior
-from temperance.models.topics.by import _intervals, shares_by
+from temperance.models.topics.report import _intervals, shares_by
 
 
 def simulated(rng, mus, beta, documents, length, concentration):

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import digamma, logsumexp
 
 from temperance.data import as_corpus
-from temperance.models.topics.documents import as_documents
+from temperance.data.documents import as_documents
 from temperance.models.topics.walk import local_step
 
 TOPICS = 300

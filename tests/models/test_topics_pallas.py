@@ -11,9 +11,9 @@ import pytest
 from scipy.special import digamma
 
 from temperance.data import as_corpus
+from temperance.data.documents import Documents, as_documents
 from temperance.kernels.topics_pallas import fused_sums
 from temperance.models.topics import walk
-from temperance.models.topics.documents import Documents, as_documents
 from temperance.models.topics.walk import Heat, device_local_step, local_step, mean_energies
 from tests.tiers import with_slow
 

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from ...models import Data, Model
+from ...models._answers import Collapsible
 from ...models._factors import Factored
-from ...models.topics.documents import Collapsible
 from .._method import Info
 from ..collapsed import Shares, begin, one_pass, require_collapsible
 from .collapsed_topics import CollapsedTopics

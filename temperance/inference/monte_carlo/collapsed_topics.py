@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, Key
 from ...errors import InvalidData
 from ...families.dirichlet import Dirichlet, DirichletVector
 from ...models import Data, Model
-from ...models.topics.documents import Collapsible
+from ...models._answers import Collapsible
 from ...numerics.place import on_device
 from .._method import Info
 from .gibbs import Gibbs

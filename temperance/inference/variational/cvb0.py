@@ -18,14 +18,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt32
 
+from ...data.documents import find_rows
 from ...errors import InvalidParameter, UnsupportedMethod
 from ...families.concentration import Concentration
 from ...families.dirichlet import Dirichlet, DirichletVector
 from ...families.point import Point
 from ...kernels import RunEngine
 from ...models import Data, Model, Posterior, Way
+from ...models._answers import Collapsible
 from ...models._model import means
-from ...models.topics.documents import Collapsible, find_rows
 from ...numerics.place import on_device
 from ...programs import program
 from .._method import Info, Method, Result, Run

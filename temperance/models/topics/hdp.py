@@ -19,12 +19,12 @@ from ..._arguments import check_count, number
 from ...errors import InvalidParameter, UnsupportedMethod
 from ...families.concentration import ConcentrationVector
 from ...families.dirichlet import Dirichlet, DirichletVector
+from ...families.sticks import Sticks
 from .._answers import Mergeable
 from .._data import Data
 from .._model import Posterior
 from .._normaliser import Normaliser
-from .lda import LDA
-from .sticks import Sticks
+from . import LDA
 
 _TOPIC_PRIOR = 0.1  # the same for every truncation: topics beyond those in use then change nothing
 _EMPTY = 0.01  # α of an empty topic in one of n documents, times n: it gets there by itself, but in many sweeps

@@ -19,7 +19,7 @@ from .._data import Data
 from .._normaliser import STABLE, Normaliser, exact, moved, shift
 
 if TYPE_CHECKING:
-    from .lda import LDA
+    from . import LDA
 
 _ENTRIES = 8192  # of a table of concentrations
 _NODES = 9  # powers at which a sum over all words is worked out

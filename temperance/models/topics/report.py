@@ -1,73 +1,39 @@
-"""What a fitted topic model says: its topics, the topics of documents, and how well it completes them."""
+"""What a fitted topic model says: the words of its topics, the topics of documents, and mean shares by group.
+
+Shares by group. In a group g let θ_d ~ Dirichlet(s μ_g), with s = Σ α and the topics held at their means. The estimate
+of μ_g is the fixed point at which the mean of E[θ_d | words] over the group equals its own prior mean, so that short
+documents are not drawn towards the other groups. Let S² be the variance of E[θ_d | words] over documents and v the mean
+of Var[θ_d | words]. The words show a fraction B = S² / (S² + v) of what distinguishes documents, so the estimate has
+variance (S² / B²) / n. v is the variance of a Dirichlet distribution divided by one minus the fraction of missing
+information (tokens do not show their topics). Intervals are Normal on the logit scale; within one half-length of 0 or 1
+the logit is too steep, so an end is moved no further from the estimate than e − 1 half-lengths of the plain interval.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ...data import Corpus
-from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
+from ...data.documents import Documents
+from ...data.grouping import Grouping
+from ...errors import InvalidParameter
 from ...families import Point
 from ...programs import program
 from .._model import Posterior
-from .documents import Documents
 
 if TYPE_CHECKING:
-    from ...fit import Fit
-    from .lda import LDA
+    from . import LDA
+
 
 _ROWS = 4096  # documents treated at a time
 LEAST = 1e-300  # the probability of a word that a point estimate gives none
 NAMING = 0.6  # the relevance by which words name a topic (Sievert and Shirley, 2014)
-
-
-class Completion(NamedTuple):
-    """How well the rest of each document was predicted from the part of it that was seen."""
-
-    log_predictive: float  # per held-out token, in nats
-    perplexity: float
-    tokens: int  # held out
-    by: str  # what was shared out: "tokens", or "types" (all tokens of a word together)
-
-
-def document_completion(fit: Fit, documents: Any, *, seed: int = 0, by: str = "tokens") -> Completion:
-    """Infer the proportions of each document from half of its tokens (or types), and predict the other half.
-
-    Proportions are inferred given the mean topics; a held-out token w then has probability Σ_k E[θ_k] E[β_kw].
-    """
-    rest, scores = _completed(fit, documents, seed, by)
-    each = sum(float(np.sum(part)) for part in scores) / rest.n_tokens
-    return Completion(each, float(np.exp(-each)), int(rest.n_tokens), by)
-
-
-def completion_scores(fit: Fit, documents: Any, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """The same for each document: Σ log p of its held-out tokens, and how many these are."""
-    rest, scores = _completed(fit, documents, seed, "tokens")
-    owner = np.repeat(np.arange(len(rest)), rest.entries)
-    return np.bincount(owner, np.concatenate(list(scores)), minlength=len(rest)), rest.lengths
-
-
-def _completed(fit: Fit, documents: Any, seed: int, by: str) -> tuple[Corpus, Iterator[np.ndarray]]:
-    """The held-out halves, and the scores of their entries."""
-    model, q = _fitted(fit)
-    observed, rest = model.new_corpus(documents).halves(seed, by)
-    if rest.n_tokens == 0:
-        raise InvalidData("no document has a token to hold out: each needs at least two")
-    return rest, _token_scores(model.transform(q, observed), mean_topics(q), rest)
-
-
-def perplexity(fit: Fit, documents: Any) -> float:
-    """exp(−bound per token) of whole documents: an upper bound on the perplexity given the mean topics."""
-    model, _ = _fitted(fit)
-    corpus = model.new_corpus(documents)
-    if corpus.n_tokens == 0:
-        raise InvalidData("all documents are empty")
-    return float(np.exp(-np.sum(fit.log_predictive(corpus)) / corpus.n_tokens))
 
 
 def top_words(model: LDA, q: Posterior, n_words: int, relevance: float = 1.0) -> list[list[tuple[str | int, float]]]:
@@ -166,21 +132,107 @@ def _infer(model: LDA, blocks: dict[str, Any], x: Documents, log_beta: Array) ->
     return model.infer(blocks, x, log_beta)[0].gamma
 
 
-def _token_scores(theta: np.ndarray, beta: np.ndarray, corpus: Corpus) -> Iterator[np.ndarray]:
-    """n_dv log Σ_k θ_dk β_kv for the entries of a corpus, in pieces."""
-    by_word = np.ascontiguousarray(beta.T)
+# ---- shares of topics in groups of documents ---------------------------------------------------------------
+
+
+_STEPS, _TOLERANCE = 20, 1e-4
+_SEEN = 0.1  # a fraction B below this is taken for it
+_MISSING = 0.9  # an ambiguity above this is taken for it
+_PIECE = 100_000  # entries treated at a time
+_POOLED = 3.0  # documents that the variance over all groups counts for in each
+
+
+@dataclasses.dataclass(frozen=True)
+class TopicsBy:
+    """The mean share of each topic in each group of documents, with intervals."""
+
+    name: str  # of the values
+    labels: tuple[str, ...]  # of the groups
+    positions: np.ndarray | None  # of groups that are intervals of numbers or of time: their centres
+    documents: np.ndarray  # how many are in each group (empty ones are in none)
+    share: np.ndarray  # (groups, topics)
+    low: np.ndarray
+    high: np.ndarray
+    level: float
+    words: tuple[str, ...]  # the most telling words of each topic
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each group and topic (numbered from 1), for a table."""
+        return [
+            {
+                self.name: label, "documents": int(self.documents[g]), "topic": k + 1, "words": self.words[k],
+                "share": float(self.share[g, k]), "low": float(self.low[g, k]), "high": float(self.high[g, k]),
+            }
+            for g, label in enumerate(self.labels)
+            for k in range(self.share.shape[1])
+        ]  # fmt: skip
+
+
+def shares_by(model: LDA, q: Posterior, corpus: Any, groups: Grouping, level: float = 0.95) -> TopicsBy:
+    """The shares of topics by group, each from the documents of the group that have a word."""
+    if not 0.0 < level < 1.0:
+        raise InvalidParameter(f"level must be between 0 and 1, got {level!r}")
+    by_word, alpha = np.ascontiguousarray(mean_topics(q).T), document_prior(model, q)
+    codes = np.where(corpus.entries > 0, groups.codes, -1)
+    kept = [g for g in range(len(groups.labels)) if (codes == g).any()]
+    found = [_mean(by_word, alpha, corpus.take(np.flatnonzero(codes == g))) for g in kept]
+    sizes = np.array([int((codes == g).sum()) for g in kept])
+    mean, spread, open_ = (np.stack(part) for part in zip(*found, strict=True))
+    low, high = _intervals(mean, spread, open_, sizes, level)
+    names = tuple(" ".join(str(word) for word, _ in topic) for topic in top_words(model, q, 4, NAMING))
+    positions = None if groups.positions is None else groups.positions[kept]
+    labels = tuple(groups.labels[g] for g in kept)
+    return TopicsBy(groups.name, labels, positions, sizes, mean, low, high, level, names)
+
+
+def _mean(by_word: np.ndarray, alpha: np.ndarray, corpus: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """μ of one group, the sum of squares of E[θ_d | words] around it, and the mean of Var[θ_d | words]."""
+    total, mu = alpha.sum(), alpha / alpha.sum()
+    for _ in range(_STEPS):
+        gamma = collapsed_counts(by_word, total * mu, corpus)
+        size = gamma.sum(axis=1, keepdims=True)
+        theta = gamma / size
+        mean, open_ = theta.mean(axis=0), (theta * (1.0 - theta) / (size + 1.0)).mean(axis=0)
+        spread = ((theta - mean) ** 2).sum(axis=0)
+        seen = np.maximum(_fraction(spread / max(len(theta) - 1, 1), open_), 0.5)  # no step of more than twice
+        fresh = np.maximum(mu + (mean - mu) / seen, 0.5 * mean)
+        fresh, before = fresh / fresh.sum(), mu
+        mu = fresh
+        if np.abs(fresh - before).max() < _TOLERANCE:
+            break
+    return mu, spread, open_ / (1.0 - np.minimum(_ambiguity(by_word, theta, corpus), _MISSING))
+
+
+def _ambiguity(by_word: np.ndarray, theta: np.ndarray, corpus: Any) -> np.ndarray:
+    """The fraction of the information on the share of each topic that is lost because tokens do not show their topics:
+    Σ φ (1 − φ) over tokens, beside the same sum for tokens of which nothing is known."""
     document = np.repeat(np.arange(len(corpus)), corpus.entries)
-    for first in range(0, len(document), 100_000):
-        part = slice(first, first + 100_000)
-        probability = np.einsum("ik,ik->i", theta[document[part]], by_word[corpus.words[part]])
-        yield corpus.counts[part] * np.log(probability)
+    lost = np.zeros(theta.shape[1])
+    for first in range(0, len(document), _PIECE):
+        part = slice(first, first + _PIECE)
+        phi = theta[document[part]] * by_word[corpus.words[part]]
+        phi /= phi.sum(axis=1, keepdims=True)
+        lost += corpus.counts[part] @ (phi * (1.0 - phi))
+    return lost / np.maximum(corpus.lengths @ (theta * (1.0 - theta)), 1e-300)
 
 
-def _fitted(fit: Fit) -> tuple[LDA, Posterior]:
-    from .lda import LDA
+def _fraction(spread: np.ndarray, open_: np.ndarray) -> np.ndarray:
+    return np.maximum(spread / np.maximum(spread + open_, 1e-300), _SEEN)
 
-    if not isinstance(fit.model, LDA) or not isinstance(fit.state, Posterior):
-        raise UnsupportedMethod(
-            f"this needs a variational fit of tp.LDA, got {fit.method.name} of {type(fit.model).__name__}"
-        )
-    return fit.model, fit.state
+
+def _intervals(
+    mean: np.ndarray, squares: np.ndarray, open_: np.ndarray, sizes: np.ndarray, level: float
+) -> tuple[np.ndarray, np.ndarray]:
+    from scipy.special import expit, logit
+    from scipy.stats import t
+
+    pooled = squares.sum(axis=0) / max(int((sizes - 1).sum()), 1)
+    free = sizes[:, None] - 1 + _POOLED
+    spread = (squares + _POOLED * pooled) / free
+    error = np.sqrt(spread / _fraction(spread, open_) ** 2 / sizes[:, None])
+    mean = np.clip(mean, 1e-12, 1 - 1e-12)
+    plain = t.ppf(0.5 + level / 2, free) * error
+    half, furthest = plain / (mean * (1.0 - mean)), (math.e - 1.0) * plain
+    return np.maximum(expit(logit(mean) - half), mean - furthest), np.minimum(
+        expit(logit(mean) + half), mean + furthest
+    )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import equinox as eqx
 import jax
@@ -26,23 +26,24 @@ from jaxtyping import Array, Float, Key
 
 from ..._arguments import number
 from ...data import Corpus
+from ...data.documents import Documents, corpus_of
 from ...data.formula import Design, Formula, complete_design, parse_formula
 from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
 from ...families._family import Family
 from ...families.dirichlet import Dirichlet, DirichletVector
 from ...families.normal import Normal, NormalVector
-from ...numerics.special import digamma
+from ...numerics.special import digamma, log_gamma
 from .._about import Symmetry, one_set
 from .._answers import Explaining
 from .._blocks import prior_terms
 from .._data import Data
-from .._model import Means, Posterior
+from .._model import Conditional, Means, Posterior
 from .._normaliser import Normaliser
-from .documents import Documents, corpus_of
-from .effects import Effects, topic_effects
-from .lda import LDA
-from .priors import Regressed
+from . import LDA
 from .walk import Local
+
+if TYPE_CHECKING:
+    from ...inference.monte_carlo.effects import Effects
 
 _INTERCEPT = 2.0  # prior standard deviation of the intercepts
 _START = 1e-2  # variance of coefficients where a search starts
@@ -160,7 +161,7 @@ class StructuralTopics(LDA, Explaining):
         return dataclasses.replace(documents, design=np.ascontiguousarray(design))  # type: ignore[arg-type]
 
     def fitted_documents(self, data: Data) -> Corpus:
-        corpus = corpus_of(data, self.n_words or 1)
+        corpus = corpus_of(data.values, data.size, self.n_words or 1)
         return dataclasses.replace(corpus, covariates=np.asarray(data.values.design)[: data.size])
 
     def as_collapsed(self) -> Self:
@@ -170,6 +171,8 @@ class StructuralTopics(LDA, Explaining):
         raise UnsupportedMethod("tp.VT is for tp.LDA, not for StructuralTopics; use tp.Annealed or tp.VB")
 
     def effects(self, q: Posterior, data: Data, **options: Any) -> Effects:
+        from ...inference.monte_carlo.effects import topic_effects
+
         return topic_effects(self, q, data, **options)
 
     def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
@@ -209,3 +212,48 @@ def _are_columns(value: Any) -> bool:
     if isinstance(value, Mapping):
         return not any(isinstance(column, int | np.integer) for column in value.values())
     return hasattr(value, "columns") and not hasattr(value, "tocsr")
+
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+_LEAST = 1e-8  # variance of a: derivatives of sums over nodes need one
+_LARGEST = 50.0  # exponent
+
+
+class Regressed(Conditional):
+    """p(θ_d | λ) = Dirichlet(exp(λ x_d)), a row for each document."""
+
+    parents: tuple[str, ...] = eqx.field(static=True)
+    design: Float[Array, "n p"]
+
+    def moments(self, m: Means) -> tuple[Float[Array, "n k"], Float[Array, "n k"]]:
+        """Mean and variance of a."""
+        coefficients = m[self.parents[0]]
+        mean = self.design @ coefficients.linear.T
+        # `precision` of a Normal's statistics is −½ E[λ λᵀ].
+        square = -2.0 * jnp.einsum("np,kpq,nq->nk", self.design, coefficients.precision, self.design)
+        return mean, jnp.maximum(square - jnp.square(mean), _LEAST)
+
+    def expected(self, m: Means) -> Float[Array, "n k"]:
+        """E α."""
+        mean, variance = self.moments(m)
+        return jnp.exp(jnp.minimum(mean + 0.5 * variance, _LARGEST))
+
+    def natural(self, m: Means) -> DirichletVector:
+        return DirichletVector(self.expected(m) - 1.0)
+
+    def log_normaliser(self, m: Means) -> Float[Array, " n"]:
+        """An upper bound on the expected log normaliser."""
+        mean, variance = self.moments(m)
+
+        def node(total: Array, here: tuple[Array, Array]) -> tuple[Array, None]:
+            place, weight = here
+            alpha = jnp.exp(jnp.minimum(mean + jnp.sqrt(variance) * place, _LARGEST))
+            return total + weight * jnp.sum(log_gamma(alpha), axis=1), None
+
+        start = jnp.zeros(mean.shape[0])
+        each = jax.lax.scan(node, start, (jnp.asarray(_NODES), jnp.asarray(_WEIGHTS)))[0]
+        return each - log_gamma(jnp.sum(self.expected(m), axis=1))
+
+    def family(self, natural: DirichletVector) -> Dirichlet:
+        return Dirichlet.from_natural(natural)

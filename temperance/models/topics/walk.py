@@ -15,15 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float
 
+from ...data.documents import Documents, find_rows
 from ...families.dirichlet import Dirichlet, DirichletVector
 from ...numerics.special import digamma, log_gamma
 from .._blocks import Means, Walked, Way, join_powers, power_rows
 from .._data import Data, over_blocks
-from .documents import Documents, find_rows
 
 if TYPE_CHECKING:
     from ...kernels.topics_entries import Rows
-    from .lda import LDA
+    from . import LDA
 
 
 class Local(NamedTuple):

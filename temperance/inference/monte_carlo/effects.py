@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ...data.documents import corpus_of
 from ...data.formula import Design
 from ...data.schema import shortened
 from ...errors import InvalidData, InvalidParameter
+from ...models._data import Data
+from ...models._model import Posterior
+from ...models.topics.report import NAMING, TopicsBy, mean_topics, proportions, top_words
 from ...numerics.autocorrelation import effective_size
-from .._data import Data
-from .._model import Posterior
-from .by import TopicsBy
-from .documents import corpus_of
-from .report import NAMING, mean_topics, proportions, top_words
 
 if TYPE_CHECKING:
-    from .structural import StructuralTopics
+    from ...models.topics.structural import StructuralTopics
+
 
 _PLACES = 25  # of a number, at which shares are shown
 _ENOUGH = 50  # independent draws for an interval
@@ -141,7 +141,7 @@ def _sample(
     from ...kernels.topics_sampler import start_tokens, sweep_tokens
 
     warmup, draws = steps
-    whole = corpus_of(data, model.n_words or 1)
+    whole = corpus_of(data.values, data.size, model.n_words or 1)
     corpus = dataclasses.replace(whole.take(rows), covariates=np.asarray(data.values.design)[rows])
     if (corpus.counts != np.round(corpus.counts)).any():
         raise InvalidData("effects need whole counts: fractional counts have no tokens")

@@ -22,9 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from ...errors import UnsupportedMethod
-from ...families._family import Family
-from ...families.concentration import ConcentrationVector
+from ..errors import UnsupportedMethod
+from ._family import Family
+from .concentration import ConcentrationVector
 
 _SWEEPS = 3  # over the sticks, whenever the natural parameter moves
 _STEP = 0.05  # of the rule for integrals: in u, at sinh(u) standard deviations from the mode

@@ -9,8 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import weakref
-from abc import abstractmethod
-from typing import Any, Self
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -18,10 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from ...data import Corpus, as_corpus
-from ...errors import InvalidData
-from .._data import Data
-from .._model import Model
+from ..errors import InvalidData
+from . import Corpus, as_corpus
 
 _PADDED = 64 << 20  # bytes up to which documents are padded even where the host does not need it
 _SHIFT = 40  # bits of a document's number within its corpus
@@ -81,9 +78,8 @@ def as_documents(corpus: Any, host: bool, width: int, padded: bool | None = None
     return Documents(lengths, rows, words, counts, width, Keep(corpus if host else None))  # type: ignore[arg-type]
 
 
-def corpus_of(data: Data, n_words: int) -> Corpus:
-    """The documents that arrays were made of, without their padding."""
-    x, n = data.values, data.size
+def corpus_of(x: Documents, n: int, n_words: int) -> Corpus:
+    """The first `n` documents that arrays were made of, without their padding."""
     if x.words is None or x.counts is None:
         corpus, rows = find_rows(np.asarray(x.rows)[:n])
         return corpus.take(rows)
@@ -128,26 +124,3 @@ def _fetch(rows: Array, width: int) -> tuple[np.ndarray, np.ndarray]:
     corpus, here = find_rows(np.asarray(rows))
     words, counts = pad(corpus.take(here), width)
     return words, counts.astype(np.float64)
-
-
-# Topic models whose documents can be inferred by collapsed updates: what CVB0 needs to know of them.
-
-
-class Collapsible(Model):
-    """Topics β_k ~ Dirichlet(η) are the block "topics", proportions θ_d ~ Dirichlet(α) the local one."""
-
-    alpha: eqx.AbstractVar[Float[Array, " k"]]
-    eta: eqx.AbstractVar[Float[Array, "..."]]  # a number, one for each word, or (topics, words)
-    n_topics: eqx.AbstractVar[int]
-    n_words: eqx.AbstractVar[int | None]
-    learn: eqx.AbstractVar[tuple[str, ...]]  # of "document_prior" and "topic_prior"
-    single: eqx.AbstractVar[bool]  # precision
-    local_tol: eqx.AbstractVar[float]
-
-    @abstractmethod
-    def as_collapsed(self) -> Self:
-        """The model as CVB0 sees it."""
-
-    @abstractmethod
-    def new_corpus(self, data: Any) -> Any:
-        """New documents over the words that the model was fitted to."""

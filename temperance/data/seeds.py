@@ -7,16 +7,12 @@ a word that it should not have has next to no count there: it stays out as long 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ...data import Corpus
-from ...errors import InvalidData, InvalidParameter
-from ...numerics.place import on_device
-
-if TYPE_CHECKING:
-    from .lda import LDA
+from ..errors import InvalidData, InvalidParameter
+from . import Corpus
 
 _SHARE = 0.1  # of the occurrences of a word
 _AVOIDED = 1e-6  # of the prior of other words
@@ -56,15 +52,10 @@ def _word(word: Any, count: Any) -> tuple[str, float | None]:
     return word, None if count is None else float(count)
 
 
-def with_seeds(model: LDA, corpus: Any, words: tuple[str, ...] | None) -> Any:
-    """The model with its seeds in η, unless they are there already."""
-    if not model.seeds or model.eta.ndim == 2:
-        return model
-    return model._with(eta=on_device(_prior(model.seeds, np.asarray(model.eta), model.n_topics, corpus, words)))
-
-
-def _prior(seeds: Seeds, eta: np.ndarray, n_topics: int, corpus: Any, words: tuple[str, ...] | None) -> np.ndarray:
-    """η as (topics, words)."""
+def seeded_prior(
+    seeds: Seeds, eta: np.ndarray, n_topics: int, corpus: Any, words: tuple[str, ...] | None
+) -> np.ndarray:
+    """η as (topics, words), with the counts that the seeds add to it."""
     if words is None:
         raise InvalidData("seeds need a vocabulary, and the documents have none: give vocabulary=…")
     prior = np.array(np.broadcast_to(eta, (n_topics, len(words))))
