@@ -229,9 +229,7 @@ class Gaussian(Pair):
         assert isinstance(family, NormalWishart)
         d = x.shape[-1]
         dof, count = family.dof[None], family.pseudo_count[None]
-        factor = cholesky(family.scatter)
-        centred = jnp.swapaxes(x[:, None] - family.location[None], 0, 1)  # k n d
-        white = whiten(factor, jnp.swapaxes(centred, -1, -2))
+        factor, white = self.whitened(family, x)
         distance = jnp.sum(jnp.square(white), axis=-2).T * count / (count + 1.0)
         return (
             log_gamma(0.5 * (dof + 1.0))
@@ -240,6 +238,12 @@ class Gaussian(Pair):
             - 0.5 * log_det(factor)[None]
             - 0.5 * (dof + 1.0) * jnp.log1p(distance)
         )
+
+    def whitened(self, family: NormalWishart, x: Any) -> tuple[Float[Array, "k d d"], Float[Array, "k d n"]]:
+        """The factor L of each component's scatter, and L⁻¹(x − m) for its mean m."""
+        factor = cholesky(family.scatter)
+        centred = jnp.swapaxes(x[:, None] - family.location[None], 0, 1)  # k n d
+        return factor, whiten(factor, jnp.swapaxes(centred, -1, -2))
 
     def sample(self, key: Key[Array, ""], draw: MeanAndPrecision) -> Float[Array, "*b d"]:
         noise = jax.random.normal(key, draw.mean.shape)

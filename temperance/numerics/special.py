@@ -8,13 +8,16 @@ an asymptotic series give the same digits about five times faster.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ._tiny import add
+from ._tiny import TINY, add
 from .host import BERNOULLI, DIGAMMA, STIRLING, series
+from .linalg import total
 
 LOG_2PI = math.log(2.0 * math.pi)
 
@@ -92,26 +95,35 @@ def _log_gamma_jvp(primals, tangents):  # type: ignore[no-untyped-def]
     return log_gamma(x), digamma(x) * dx
 
 
-def _halves(a: Float[Array, "*s"], d: int) -> tuple[list[Array], list[Array]]:
-    """a, a − ½, …, a − (d−1)/2, as 2z for every pair (z, z + ½) of neighbours, and the one left over.
+def _over_pairs(function: Callable[[Array, Any], Any], a: Float[Array, "*s"], d: int) -> Any:
+    """Σ f(2a, c) over c = 1, 3, … < d, for the pairs (z, z + ½) of neighbours among a, a − ½, …, a − (d−1)/2.
 
-    By Legendre's duplication formula a pair needs one special function: Γ(z) Γ(z + ½) = 2^(1−2z) √π Γ(2z).
+    By Legendre's duplication formula a pair needs one special function, Γ(z) Γ(z + ½) = 2^(1−2z) √π Γ(2z), at
+    2z = 2a − c. With odd d the last, a − (d−1)/2, is left over.
     """
-    pairs = [2.0 * a - (2 * j + 1) for j in range(d // 2)]
-    return pairs, [a - 0.5 * (d - 1)] if d % 2 else []
+    if d <= TINY:
+        return function(2.0 * a, 1.0)
+    # One array for all pairs: written out, hundreds of columns would take the compiler minutes.
+    odd = jnp.arange(1, d, 2, dtype=a.dtype).reshape((1,) * a.ndim + (-1,))
+    return jax.tree.map(total, function(2.0 * a[..., None], odd))
 
 
 def log_multigamma(a: Float[Array, "*s"], d: int) -> Float[Array, "*s"]:
     """log Γ_d(a), the multivariate gamma function, for a > (d − 1)/2."""
-    pairs, rest = _halves(a, d)
-    terms = [log_gamma(z) + (1.0 - z) * math.log(2.0) + 0.5 * math.log(math.pi) for z in pairs]
-    return d * (d - 1) / 4 * math.log(math.pi) + add(terms + [log_gamma(z) for z in rest])
+    a = jnp.asarray(a)
+    value = log_gamma(a - 0.5 * (d - 1)) if d % 2 else jnp.zeros_like(a)
+    if d > 1:
+        value = value + _over_pairs(lambda x, c: log_gamma(x - c) + (1.0 - (x - c)) * math.log(2.0), a, d)
+    return value + (d * (d - 1) / 4 + d // 2 / 2) * math.log(math.pi)
 
 
 def multidigamma(a: Float[Array, "*s"], d: int) -> Float[Array, "*s"]:
     """The derivative of log Γ_d."""
-    pairs, rest = _halves(a, d)
-    return add([2.0 * (digamma(z) - math.log(2.0)) for z in pairs] + [digamma(z) for z in rest])
+    a = jnp.asarray(a)
+    value = digamma(a - 0.5 * (d - 1)) if d % 2 else jnp.zeros_like(a)
+    if d > 1:
+        value = value + _over_pairs(lambda x, c: 2.0 * (digamma(x - c) - math.log(2.0)), a, d)
+    return value
 
 
 def _log_minus_digamma(x: Float[Array, "*s"]) -> tuple[Float[Array, "*s"], Float[Array, "*s"]]:
@@ -146,12 +158,13 @@ def inverse_digamma(y: Float[Array, "*s"]) -> Float[Array, "*s"]:
 
 def _wishart_gap(dof: Float[Array, "*s"], d: int) -> tuple[Float[Array, "*s"], Float[Array, "*s"]]:
     """log|E Λ| − E log|Λ| of a Wishart, d log(dof/2) − Σ_i ψ((dof − i)/2), without cancellation; and its slope."""
-    gap, slope = jnp.zeros_like(dof), jnp.zeros_like(dof)
+
     # Pairs of digammas are one digamma at twice the argument, dof − c.
-    for c in range(1, d, 2):
+    def pair(dof: Array, c: Any) -> tuple[Array, Array]:
         value, curve = _log_minus_digamma(dof - c)
-        gap = gap + 2.0 * (value - jnp.log1p(-c / dof))
-        slope = slope + 2.0 * (curve - c / (dof * (dof - c)))
+        return 2.0 * (value - jnp.log1p(-c / dof)), 2.0 * (curve - c / (dof * (dof - c)))
+
+    gap, slope = _over_pairs(pair, 0.5 * dof, d) if d > 1 else (jnp.zeros_like(dof), jnp.zeros_like(dof))
     if d % 2:
         value, curve = _log_minus_digamma(0.5 * (dof - (d - 1)))
         gap, slope = gap + value, slope + 0.5 * curve

@@ -129,6 +129,20 @@ def test_the_predictive_density(fitted: tp.Fit) -> None:
     assert fitted.sample(0, 5).shape == (5, 2)
 
 
+def test_the_predictive_density_far_away_is_that_in_other_units() -> None:
+    """A cell of 1e139 divided by 2^460 is an ordinary number; squares of the first, over a small scale, are none."""
+    x, unit = np.column_stack([LINE, LINE[::-1]]), 2.0**460
+    x[1, 0] = 1e139
+    model = tp.StudentMixture(2, degrees=(1.0, 4.0))
+    far, near = (tp.fit(model, data, tp.VB(max_iter=20), seed=0, progress=False) for data in (x, x / unit))
+    expected = near.log_predictive(x / unit) - x.shape[1] * np.log(unit)
+    np.testing.assert_allclose(far.log_predictive(x), expected, rtol=1e-9)
+    fit = tp.fit(model, np.column_stack([LINE, LINE[::-1]]), tp.VB(max_iter=20), seed=0, progress=False)
+    tail = fit.log_predictive(np.array([[1e100, 0.0], [2e100, 0.0], [1e139, 0.0], [2e139, 0.0]]))
+    # Far out p(x) falls as a power of the distance, the same power wherever one looks.
+    assert np.isfinite(tail).all() and tail[0] - tail[1] == pytest.approx(tail[2] - tail[3], rel=1e-3)
+
+
 def test_a_saved_fit_loads(fitted: tp.Fit, tmp_path: Any) -> None:
     fitted.save(tmp_path / "fit.tp")
     np.testing.assert_array_equal(tp.load(tmp_path / "fit.tp").log_predictive(PLANE), fitted.log_predictive(PLANE))

@@ -14,7 +14,8 @@ and log p(x, z = k) is l log π_k + Σ_j q(ν_k = ν_j) L_nkj. Everything else i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -25,9 +26,10 @@ from jax.lax import stop_gradient
 from jaxtyping import Array, ArrayLike, Float, Key
 
 from ...errors import InvalidParameter
-from ...families import CategoricalDistribution, Gaussian, NormalWishartVector, Point
+from ...families import CategoricalDistribution, Gaussian, NormalWishart, Point
 from ...families._family import Family
 from ...families._parameters import parameters
+from ...numerics.linalg import log_det
 from ...numerics.place import on_device
 from ...numerics.random import log_gamma_variate
 from ...numerics.special import log_gamma, log_mix, safe_log
@@ -54,6 +56,7 @@ class StudentMixture(Mixture):
     number is a known ν. `prior` is the `NormalWishart` of the means and the precisions. See `Mixture` for the rest.
     """
 
+    pair: ScaledGaussian
     degrees: Float[Array, " j"]
 
     def __init__(
@@ -165,17 +168,35 @@ class StudentMixture(Mixture):
         reach = jnp.sqrt(2.0 * _DEPTH / a) + _DEPTH / a
         log_u = jnp.linspace(-reach, jnp.log1p(reach), _NODES, axis=-1)
         log_weights = jax.nn.log_softmax(a[:, None] * (log_u - jnp.exp(log_u)), axis=-1)
-        eta = components.natural
+        density = self._given_scale(components, x)
 
         def add(total: Array, node: tuple[Array, Array]) -> tuple[Array, None]:
-            u, log_weight = jnp.exp(node[0]), node[1]
-            # (μ, uΛ) is Normal-Wishart with the pseudo-count and the scatter divided by u.
-            scaled = NormalWishartVector(eta.first / u, eta.count / u, eta.second / u, eta.dof)
-            each = self.pair.log_predictive(components.with_natural(scaled), x)
-            return jnp.logaddexp(total, log_weight[None] + each), None
+            return jnp.logaddexp(total, node[1][None] + density(node[0])), None
 
         nodes = (log_u.reshape(-1), (shares.T[:, None] + log_weights[..., None]).reshape(-1, self.n_components))
         return jax.lax.scan(add, jnp.full((x.shape[0], self.n_components), -jnp.inf), nodes)[0]
+
+    def _given_scale(self, components: Family, x: Any) -> Callable[[Array], Float[Array, "n k"]]:
+        """log p(x | u) as a function of log u, with the mean and the precision integrated out.
+
+        (μ, uΛ) is Normal-Wishart with the pseudo-count v and the scatter S divided by u, so that x has a Student-t
+        density. The logarithm of the distance (x − m)ᵀ S⁻¹ (x − m), unlike its square, is always a float.
+        """
+        assert isinstance(components, NormalWishart)
+        factor, white = self.pair.whitened(components, x)
+        farthest = jnp.max(jnp.abs(white), axis=-2, keepdims=True)
+        relative = jnp.square(white / jnp.where(farthest > 0.0, farthest, 1.0))
+        log_distance = (2.0 * jnp.log(farthest[:, 0]) + jnp.log(jnp.sum(relative, axis=-2))).T
+        d, dof, count = x.shape[1], components.dof, components.pseudo_count
+        constant = log_gamma(0.5 * (dof + 1.0)) - log_gamma(0.5 * (dof + 1.0 - d))
+        constant = constant - 0.5 * d * math.log(math.pi) - 0.5 * log_det(factor)
+
+        def density(log_u: Array) -> Float[Array, "n k"]:
+            step = log_u - jnp.log1p(jnp.exp(log_u) / count)
+            tails = (0.5 * (dof + 1.0))[None] * jax.nn.softplus(log_distance + step[None])
+            return (constant + 0.5 * d * step)[None] - tails
+
+        return density
 
     @eqx.filter_jit
     def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
