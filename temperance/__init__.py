@@ -2,16 +2,19 @@
 
 One model, every method, an honest log evidence.
 
-Names are imported when they are first used (PEP 562), from where `temperance.registry` says that they are.
+Names are imported when they are first used (PEP 562), from where `temperance.registry` says that they are. What every fit
+needs is imported at once, except by the command line, whose help and complaints need no JAX.
 """
 
 import importlib as _importlib
 import sys as _sys
 import typing as _typing
+from pathlib import Path as _Path
 from types import ModuleType as _ModuleType
 
 from . import registry as _registry
 from ._configure import configure_jax as _configure_jax
+from ._uncollected import uncollected as _uncollected
 
 _configure_jax()
 
@@ -127,5 +130,16 @@ def _submodule(name: str) -> _ModuleType:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def _is_command_line() -> bool:
+    """Whether this process was started as `temperance …` or `python -m temperance.cli …`."""
+    started = _sys.argv[0] if _sys.argv else ""
+    return started == "-m" or _Path(started).stem.removesuffix("-script") == "temperance"
+
+
 def __dir__() -> list[str]:
     return sorted([*__all__, "__version__", "errors", "estimators", "models", "registry"])
+
+
+if not _is_command_line():
+    with _uncollected():
+        _importlib.import_module(f"{__name__}.families")

@@ -13,7 +13,7 @@ from temperance import registry
 
 ROOT = Path(__file__).parents[1]
 UNUSED = ("matplotlib", "arviz", "sklearn", "numba", "dask", "pandas", "rich", "typer", "scipy.interpolate")
-HEAVY = ("jax", "numpy", "scipy", "equinox", *UNUSED)
+HEAVY = ("jax", "numpy", "equinox")
 
 
 def python(code, *arguments, **options):
@@ -22,9 +22,16 @@ def python(code, *arguments, **options):
     return subprocess.run(command, capture_output=True, text=True, check=True, env=here, **options).stdout.strip()
 
 
-def test_nothing_heavy_is_imported():
-    loaded = f"print([name for name in {HEAVY} if name in sys.modules])"
-    assert python(f"import sys, temperance; temperance.__version__, dir(temperance); {loaded}") == "[]"
+def test_the_package_imports_what_every_fit_needs_and_no_more():
+    loaded = f"print([name for name in {(*HEAVY, 'scipy', *UNUSED)} if name in sys.modules])"
+    assert python(f"import sys, temperance; temperance.__version__, dir(temperance); {loaded}") == str(list(HEAVY))
+
+
+@pytest.mark.parametrize("started", ["-m", "/usr/bin/temperance", "temperance-script.py"])
+def test_the_command_line_imports_nothing_heavy(started):
+    loaded = f"print([name for name in {(*HEAVY, 'scipy', *UNUSED)} if name in sys.modules])"
+    code = f"import sys; sys.argv[0] = {started!r}; import temperance; temperance.__version__, dir(temperance);"
+    assert python(f"{code} {loaded}") == "[]"
 
 
 def test_a_fit_imports_nothing_that_it_does_not_use():
@@ -48,7 +55,8 @@ def test_a_first_fit_waits_for_nothing_heavy():
     ],
 )  # fmt: skip
 def test_help_and_mistakes_need_no_jax(arguments, code):
-    script = "import sys; from temperance.cli import main; code = main(sys.argv[1:]); print(code, 'jax' in sys.modules)"
+    script = "import sys; sys.argv[0] = 'temperance'; from temperance.cli import main;"
+    script += "code = main(sys.argv[1:]); print(code, 'jax' in sys.modules)"
     assert python(script, *arguments.split()).splitlines()[-1] == f"{code} False"
 
 
@@ -123,7 +131,7 @@ def test_public_names():
 
 def test_type_checkers_see_the_same_names():
     tree = ast.parse(Path(tp.__file__).read_text("utf-8"))
-    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
     static = {
         alias.asname: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
