@@ -43,12 +43,13 @@ def compare(
 ) -> Comparison:
     """Fit every model by every method (default `tp.VB(restarts=10)`) and compare their evidence.
 
-    Each cell is `tp.fit(model, data, method, seed=seed)`. Models and methods may be mappings, whose keys then name
-    them. `prior` is one weight per model (default: all the same). `workers` is the number of fits made at a time: the
-    results are the same, and the compiler uses more than one core. Ctrl-C ends the comparison and returns the fits
-    that are done; `resume` reuses those of the same models, methods, data and seed. `engine` is a Dask
-    client whose workers make the fits, or a pool of processes (`concurrent.futures.ProcessPoolExecutor`). With
-    `criterion="loo"` the best model is the one that predicts each datum best from all others (`fit.loo()`).
+    Each cell is `tp.fit(model, data, method, seed=seed)`; `data`, `seed`, `weights` and `progress` are those of
+    `tp.fit`. `models` and `methods` are lists, or mappings whose keys name them. `prior` is one weight per model
+    (default: all the same). `workers` is the number of fits made at a time: the results are the same, and the compiler
+    uses more than one core. Ctrl-C ends the comparison and returns the fits that are done; `resume` reuses those of the
+    same models, methods, data and seed. `engine` is a Dask client whose workers make the fits, or a pool of processes
+    (`concurrent.futures.ProcessPoolExecutor`). With `criterion="loo"` the best model is the one that predicts each
+    datum best from all others (`fit.loo()`).
     """
     choice(*CRITERIA)("criterion", criterion)
     named, size_name = named_models(models)

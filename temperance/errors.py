@@ -32,7 +32,7 @@ class DamagedFile(TemperanceError, ValueError):
 
 
 class PartitionFailed(TemperanceError, RuntimeError):
-    """A partition cannot be read or treated; its number and name are in the message."""
+    """A partition cannot be read or treated; the `message` names it, and `number` is its place, from 0."""
 
     def __init__(self, message: str, number: int | None = None):
         super().__init__(message, number)

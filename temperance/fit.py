@@ -60,20 +60,25 @@ _ENGINES = ("auto", "plain")
 
 @dataclasses.dataclass(frozen=True)
 class Fit(Members, Card):
-    """The result of a method on a model: posterior, evidence, history, and what follows from them."""
+    """The result of a method on a model: posterior, evidence, history, and what follows from them.
 
-    model: Model
-    method: Method
-    log_evidence: float | None  # None where the method estimates none
-    history: dict[str, np.ndarray]
-    converged: bool
-    seconds: float
-    seed: Any
+    `x_new` is new data in the form of those that were fitted, and `inputs` are new rows X of a regression. Where
+    `documents` are not given they are those that were fitted. `n` says how many are wanted, `level` is the probability
+    that an interval holds. The same `seed` (a whole number) or `key` (of JAX) gives the same draws.
+    """
+
+    model: Model  # with the prior that was used
+    method: Method  # as given
+    log_evidence: float | None  # in nats, every constant kept; None where the method estimates none
+    history: dict[str, np.ndarray]  # an array for each quantity, with one entry per step of the best run
+    converged: bool  # whether the best run reached its tolerance
+    seconds: float  # that the runs took
+    seed: Any  # as given
     state: Any = dataclasses.field(repr=False)  # the best run's, in the model's own coordinates
-    data: Data = dataclasses.field(repr=False)
-    bracket: tuple[float, float] | None = None
-    details: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
-    notes: tuple[str, ...] = ()
+    data: Data = dataclasses.field(repr=False)  # as the model prepared them
+    bracket: tuple[float, float] | None = None  # with the log evidence between its ends; None where it was withheld
+    details: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)  # what only this method reports
+    notes: tuple[str, ...] = ()  # sentences to read before the numbers
     interrupted: bool = False  # by Ctrl-C: a result, but of a run cut short
     schema: Schema | None = None  # of the columns, where the data were a table or a frame
 
@@ -92,7 +97,7 @@ class Fit(Members, Card):
         return self.corrected(2)
 
     def corrected(self, order: int = 2) -> float:
-        """The log evidence with a correction of second or third order. The third takes time that grows with the cube of
+        """The log evidence with a correction of this `order`, 2 or 3. The third takes time that grows with the cube of
         the number of data, is exact with three data, and is for small problems without chains."""
         if not hasattr(self.method, "corrected_log_evidence"):
             raise UnsupportedMethod(f"{self.method.name} has no correction to its evidence; tp.EP() has one")
@@ -130,13 +135,12 @@ class Fit(Members, Card):
         return np.asarray(require(self.model, Decomposing).components(self._families()))
 
     def topics(self, n_words: int = 10, relevance: float = 1.0) -> list[list[tuple[str | int, float]]]:
-        """The words of each topic with their probabilities, for models such as LDA: the most probable ones, or with a
-        `relevance` below 1 (0.6 is usual) those that distinguish it from other topics."""
+        """`n_words` words of each topic with their probabilities, for models such as LDA: the most probable ones, or
+        with a `relevance` below 1 (0.6 is usual) those that distinguish it from other topics."""
         return require(self.model, Topical).topics(self._families(), n_words, relevance)
 
     def typical(self, topic: int, n: int = 5, documents: Any = None) -> list[tuple[int, float]]:
-        """The n documents with the largest share of a topic, as (row, share), of those that were fitted unless others
-        are given."""
+        """The `n` documents with the largest share of a `topic` (counted from 0), as (row, share)."""
         model = require(self.model, Topical)
         documents = model.fitted_documents(self.data) if documents is None else documents
         shares = self.transform(documents)
@@ -147,8 +151,8 @@ class Fit(Members, Card):
         return [(int(row), float(shares[row, topic])) for row in rows]
 
     def coherence(self, documents: Any = None, *, n_words: int = 10, measure: str = "npmi") -> np.ndarray:
-        """How often the leading words of each topic occur together ("npmi" or "umass"), in the documents that were
-        fitted unless others are given; "c_v" needs the texts as `documents`. See `tp.coherence`."""
+        """How often the leading `n_words` of each topic occur together, one number per topic: see `tp.coherence` for
+        the `measure` ("npmi", "umass" or "c_v"). For "c_v" the `documents` must be texts."""
         from .diagnostics.coherence import coherence
 
         model = require(self.model, Topical)
@@ -160,15 +164,16 @@ class Fit(Members, Card):
         return coherence(best.tolist(), corpus, measure=measure)
 
     def topics_by(self, values: Any, documents: Any = None, *, level: float = 0.95) -> TopicsBy:
-        """The mean share of each topic, with intervals, among the documents (those that were fitted unless others are
-        given) with each of these `values`, one per document: categories, or numbers or dates, in intervals if many."""
+        """The mean share of each topic, with intervals, among the documents with each of these `values`: one per
+        document, categories, or numbers or dates, which are put into intervals if they are many."""
         model = require(self.model, Topical)
         corpus = model.new_corpus(documents) if documents is not None else model.fitted_documents(self.data)
         return model.shares_by(self._families(), corpus, group_values(values, len(corpus)), level)
 
     def effects(self, **options: Any) -> Effects:
-        """What covariates do to the shares of topics, with intervals at the `level` (0.95), for tp.StructuralTopics:
-        `draws` (400) of a sampler that starts at the fit, after `warmup` (200), on at most `documents` (20,000)."""
+        """What covariates do to the shares of topics, for tp.StructuralTopics. `options` are the `level` (0.95) of the
+        intervals, and `draws` (400) of a sampler that starts at the fit, after `warmup` (200), on at most `documents`
+        (20,000)."""
         return require(self.model, Explaining).effects(self._families(), self.data, **options)
 
     def transform(self, x_new: Any) -> np.ndarray:
@@ -176,7 +181,7 @@ class Fit(Members, Card):
         return require(self.model, Transforming).transform(self._families(), self._named(x_new))
 
     def inverse_transform(self, scores: Any) -> np.ndarray:
-        """The expected data with these local variables, for models such as factor analysis."""
+        """The expected data with these `scores` (local variables), for models such as factor analysis."""
         return require(self.model, Reconstructing).inverse_transform(self._families(), scores)
 
     def impute(self, x_new: Any) -> Any:
@@ -198,8 +203,8 @@ class Fit(Members, Card):
         return require(self.model, Decoding, "decode").decode(self._families(), self._steps(x_new))
 
     def forecast(self, n: int, x_new: Any = None, *, seed: Any = 0, draws: int = 1000, **options: Any) -> Any:
-        """The next n steps of a sequence (the one that was fitted, unless another is given): mean, variance, and the
-        `draws` that these summarise."""
+        """The next `n` steps of a sequence (the one that was fitted, unless another is given): mean, variance, and the
+        `draws` that these summarise. `options` are those of the model, such as `controls` of a state space."""
         for name, value in (("n", n), ("draws", draws)):
             whole(1)(name, value)
         model = require(self.model, Sequential, "forecast")
@@ -215,7 +220,7 @@ class Fit(Members, Card):
         return model.predict(self.state, self._named(inputs, model.targets))
 
     def sample(self, key: Any, n: int) -> Any:
-        """n new data from the posterior predictive."""
+        """`n` new data from the posterior predictive."""
         whole(1)("n", n)
         if not isinstance(self.state, Posterior):
             return self.state.sample(as_key(key), self.model, n)
@@ -256,8 +261,8 @@ class Fit(Members, Card):
 
     def to_arviz(self, log_likelihood: bool = True, predictive: bool = True, draws: int = 1000) -> Any:
         """The draws, with named dimensions, as ArviZ takes them: an `arviz.InferenceData` before ArviZ 1.0, an
-        `xarray.DataTree` since. Its groups are the posterior, sample statistics, the log likelihood of each datum and
-        new data from the predictive. From a posterior of families about `draws` independent draws are made."""
+        `xarray.DataTree` since. Its groups are the posterior, sample statistics, with `log_likelihood` that of each
+        datum, and with `predictive` new data. From a posterior of families about `draws` independent draws are made."""
         from .diagnostics.export import to_arviz
 
         return to_arviz(self, log_likelihood, predictive, draws)
@@ -273,7 +278,7 @@ class Fit(Members, Card):
         return fit_card(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything, the data included, to one file that `tp.load` reads."""
+        """Write everything, the data included, to one file at `path`, which `tp.load` reads."""
         storage.save(self, path)
 
     def _families(self) -> Posterior:
@@ -316,11 +321,11 @@ def fit(
 ) -> Fit:
     """Fit `model` to `data` by `method` (default `tp.VB()`); see `Fit` for what comes back.
 
-    The same seed on the same machine gives the same bits. `weights` is one non-negative number per datum.
-    `progress` shows a bar; by default only on a terminal. Data larger than memory are a `tp.Stream`. The state is
-    saved in the file `checkpoint` about every `every` seconds, and the same call then continues from there. `engine` is
-    "plain" (no compiled kernels, every sum derived by autodiff), or a Dask client whose workers hold the data: Dask
-    collections, delayed parts, or a folder of shards.
+    `seed` is a whole number or a JAX key: the same seed on the same machine gives the same bits. `weights` is one
+    non-negative number per datum. `progress` shows a bar; by default only on a terminal. Data larger than memory are a
+    `tp.Stream`. The state is saved in the file `checkpoint` about every `every` seconds, and the same call then
+    continues from there. `engine` is "plain" (no compiled kernels, every sum derived by autodiff), or a Dask client
+    whose workers hold the data: Dask collections, delayed parts, or a folder of shards.
     """
     from .inference.variational.coordinate import VB
 
@@ -360,7 +365,7 @@ def fit(
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a fit or a comparison that `save` wrote. Loading never runs code from the file."""
+    """The fit or comparison that `save` wrote at `path`. Loading never runs code from the file."""
     from .comparison.comparison import Comparison
 
     value = storage.load(path)

@@ -54,7 +54,8 @@ class Members:
         replicates: int = 100,
     ) -> Effects:  # fmt: skip
         """Membership of the rows that were fitted regressed on `covariates` (a frame, a dictionary of columns or an
-        array), as log odds against the class of `reference` (the largest), corrected for errors of classification."""
+        array), as log odds against the class of `reference` (the largest). `correction` for errors of classification is
+        "three-step", "two-step", "one-step" or "none"; intervals are from `replicates` of the Bayesian bootstrap."""
         from .diagnostics.three_step import classes_by
 
         return classes_by(self, covariates, reference, correction, level, replicates)
@@ -62,8 +63,8 @@ class Members:
     def outcome_by_class(
         self: Any, outcome: Any, covariates: Any = None, *, correction: str = "three-step", level: float = 0.95
     ) -> Effects:
-        """The mean of an `outcome` in each class (or the probabilities of its levels), corrected for errors of
-        classification (BCH), at the mean of the `covariates`."""
+        """The mean of an `outcome` in each class (or the probabilities of its levels), at the mean of the `covariates`.
+        `correction` for errors of classification is "three-step" (BCH) or "none"."""
         from .diagnostics.three_step import outcome_by_class
 
         return outcome_by_class(self, outcome, covariates, correction, level)

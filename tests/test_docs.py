@@ -160,3 +160,56 @@ def test_every_public_name_has_a_running_example_in_the_reference() -> None:
     assert not [name for group in groups for name in group.names if name not in used]
     assert sum(len(group.names) for group in groups) > 150
     assert {name for group in groups for name in group.names} >= set(registry.EXPORTS)
+
+
+@pytest.mark.docs
+def test_every_parameter_of_a_public_name_is_described() -> None:
+    """In its docstring, beside its field, in a docstring that it refers to, or for a whole module."""
+    parameters, reference = _tool("parameters"), _tool("reference")
+    assert not reference.undescribed()
+    counted = [
+        each
+        for group in reference.groups()
+        for name in group.names
+        for each in parameters.parameters(getattr(group.module, name))
+    ]
+    assert len(counted) > 700
+
+
+# A docstring of something that returns begins with what it returns (words, a name or a formula), or says so.
+BEGINS = re.compile(
+    r"(?:The|A|One|Each|Every|Two|What|How|Whether|Can|By|For|Mean|Size|Known|Discrete|Membership|Probabilities|Numbers|"
+    r"Counts|Coefficients|Parameters|Rows|Documents|Topics|Shares|Held-out)\b|`|0 |log |exp\(|[A-Zt]{1,2}[(\[]|[(⟨]"
+)
+
+
+def says_what_it_returns(text: str) -> bool:
+    return bool(BEGINS.match(text)) or "return" in text or "comes back" in text
+
+
+@pytest.mark.docs
+def test_every_result_of_a_public_function_is_described() -> None:
+    _tool("parameters")
+    found = _tool("reference").results()
+    assert len(found) > 150
+    assert not [name for name, text in found.items() if not says_what_it_returns(text)]
+    assert not says_what_it_returns("Fit every model by every method.") and says_what_it_returns("The mean of x.")
+
+
+@pytest.mark.docs
+def test_sentences_about_parameters_are_found_and_the_rest_stays() -> None:
+    parameters = _tool("parameters")
+
+    def both(first: int, second: int = 0, third: int = 0) -> int:
+        """The sum of `first` and something.
+
+        It is quick. `second` is added (twice). So it must be small.
+        """
+        return first + 2 * second
+
+    kept, said = parameters.own(both)
+    assert kept == "The sum of `first` and something.\n\nIt is quick."
+    assert said == {
+        "first": "The sum of `first` and something.", "second": "`second` is added (twice). So it must be small."
+    }  # fmt: skip
+    assert "third" not in parameters.described(both, lambda name: None)

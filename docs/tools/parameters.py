@@ -56,14 +56,16 @@ def parameters(value: Any) -> list[inspect.Parameter]:
 
 
 def own(value: Any) -> tuple[str, dict[str, str]]:
-    """The docstring without the sentences about parameters, and those sentences by parameter.
+    """The docstring without the sentences about parameters, and those sentences by parameter."""
+    kept, said = divided(inspect.getdoc(value) or "", {each.name for each in parameters(value)})
+    return kept, {**comments(value), **said}
 
-    The first sentence always stays. A sentence that names no parameter goes with the one before it.
-    """
-    known = {each.name for each in parameters(value)}
+
+def divided(text: str, known: set[str]) -> tuple[str, dict[str, str]]:
+    """The first sentence always stays. A sentence that names no parameter goes with the one before it."""
     kept: list[str] = []
     about: dict[str, list[str]] = {}
-    for number, paragraph in enumerate((inspect.getdoc(value) or "").split("\n\n")):
+    for number, paragraph in enumerate(text.split("\n\n")):
         if re.match(r"\s*- ", paragraph):  # a list stays as it is
             kept.append(paragraph)
             continue
@@ -77,13 +79,12 @@ def own(value: Any) -> tuple[str, dict[str, str]]:
                 about.setdefault(name, []).append(sentence)
             last = "" if first else (named[0] if named else last)
         kept += [" ".join(stay)] if stay else []
-    said = {name: " ".join(sentences) for name, sentences in about.items()}
-    return "\n\n".join(kept), {**comments(value), **said}
+    return "\n\n".join(kept), {name: " ".join(sentences) for name, sentences in about.items()}
 
 
 def comments(value: Any) -> dict[str, str]:
-    """The comments beside the fields of a dataclass."""
-    if not (inspect.isclass(value) and dataclasses.is_dataclass(value)):
+    """The comments beside the fields of a dataclass or a named tuple."""
+    if not (inspect.isclass(value) and (dataclasses.is_dataclass(value) or hasattr(value, "_fields"))):
         return {}
     source = textwrap.dedent(inspect.getsource(value))
     lines = source.splitlines()
@@ -96,19 +97,22 @@ def comments(value: Any) -> dict[str, str]:
     return found
 
 
-def described(value: Any, find: Callable[[str], Any], seen: tuple[Any, ...] = ()) -> dict[str, Said]:
-    """What is said of each parameter, here or in a docstring that this one refers to; `find` gets a name's object."""
+def described(value: Any, find: Callable[[str], Any], common: str = "", seen: tuple[Any, ...] = ()) -> dict[str, Said]:
+    """What is said of each parameter, here, in a docstring that this one refers to, or in `common`, the text for a
+    whole module; `find` gets a name's object."""
     found = {name: Said(text) for name, text in own(value)[1].items()}
     text = inspect.getdoc(value) or ""
     for name in dict.fromkeys(REFERRED.findall(text)):
         other = find(name)
         if other is not None and other is not value and other not in seen:
-            for parameter, said in described(other, find, (*seen, value)).items():
-                found.setdefault(parameter, Said(said.text, said.by or name))
+            for parameter, told in described(other, find, seen=(*seen, value)).items():
+                found.setdefault(parameter, Said(told.text, told.by or name))
     for library, name in THEIRS.findall(text):
         link, names = theirs(library, name or value.__name__)
         for parameter in names:
             found.setdefault(parameter, Said(f"As in {library}'s {link}."))
+    for parameter, said in divided(common, {each.name for each in parameters(value)})[1].items():
+        found.setdefault(parameter, Said(said))
     return {each.name: found[each.name] for each in parameters(value) if each.name in found}
 
 

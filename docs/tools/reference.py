@@ -13,7 +13,7 @@ import functools
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -88,7 +88,7 @@ def entry(group: Group, name: str, used: Mapping[str, list[Use]]) -> str:
     text, _ = parameters.own(value)
     lines += [linked(text, group), "", *arguments(group, value)]
     if name in MEMBERS and inspect.isclass(value):
-        lines += [line for member in members(value) for line in member]
+        lines += [line for place, member in members(value).items() for line in member_entry(place, member)]
     if used.get(name):
         lines += ["**Example**", "", *example(used[name], equations(group, name))]
     lines += [f"Equations: {page}.", ""] if (page := equations(group, name)) else []
@@ -101,7 +101,7 @@ def entry(group: Group, name: str, used: Mapping[str, list[Use]]) -> str:
 def arguments(group: Group, value: Any) -> list[str]:
     """A list of the parameters and what is said of each; those of which the same is said stand together."""
     together: dict[parameters.Said, list[str]] = {}
-    for name, said in parameters.described(value, functools.partial(find, group)).items():
+    for name, said in described(group, value).items():
         together.setdefault(said, []).append(f"`{name}`")
     if not together:
         return []
@@ -116,6 +116,12 @@ def arguments(group: Group, value: Any) -> list[str]:
         )
         lines += [", ".join(names), f":   {linked(said.text, group)}{by}", ""]
     return lines
+
+
+def described(group: Group, value: Any) -> dict[str, parameters.Said]:
+    """What is said of each parameter; of plots and estimators their module says what they have in common."""
+    common = "" if group.module is tp else inspect.getdoc(group.module) or ""
+    return parameters.described(value, functools.partial(find, group), common)
 
 
 def returned() -> list[Any]:
@@ -194,20 +200,57 @@ def parameter(each: inspect.Parameter) -> str:
     return f"{whole} = {default}" if ": " in whole else f"{whole}={default}"
 
 
-def members(value: type) -> Iterator[list[str]]:
+def members(value: type) -> dict[str, Any]:
     """Public methods and properties with a docstring, those of its own class first."""
     public = {name: member for base in reversed(value.__mro__[:-1]) for name, member in vars(base).items()}
-    first = [name for name in vars(value) if name in public]
-    for name in dict.fromkeys([*first, *public]):
+    found = {}
+    for name in dict.fromkeys([*vars(value), *public]):
         member = public[name]
         plain = member.__func__ if isinstance(member, classmethod | staticmethod) else member
-        if name.startswith("_") or not (inspect.isfunction(plain) or isinstance(plain, property)):
-            continue
-        text = inspect.getdoc(plain)
-        if text:
-            call = signature(f".{name}", plain) if inspect.isfunction(plain) else f".{name}"
-            shown = " ".join(call.split()).replace("( ", "(").replace(", )", ")")
-            yield [f"`{shown}`", ":   " + textwrap.indent(text, "    ").lstrip(), ""]
+        shown = inspect.isfunction(plain) or isinstance(plain, property)
+        if shown and inspect.getdoc(plain) and not name.startswith("_"):
+            found[name] = plain
+    return found
+
+
+def member_entry(name: str, member: Any) -> list[str]:
+    call = signature(f".{name}", member) if inspect.isfunction(member) else f".{name}"
+    shown = " ".join(call.split()).replace("( ", "(").replace(", )", ")")
+    return [f"`{shown}`", ":   " + textwrap.indent(inspect.getdoc(member) or "", "    ").lstrip(), ""]
+
+
+def undescribed() -> list[str]:
+    """Every parameter of a public name, or of a method of one, of which nothing is said."""
+    missing = []
+    for group in groups():
+        for name in group.names:
+            value = getattr(group.module, name)
+            said = described(group, value)
+            missing += [f"{name}({each.name})" for each in parameters.parameters(value) if each.name not in said]
+            if name in MEMBERS and inspect.isclass(value):
+                about = inspect.getdoc(value) or ""
+                for place, member in members(value).items():
+                    taken = [each.name for each in parameters.parameters(member) if each.name != "cls"]
+                    told = parameters.described(member, functools.partial(find, group), about)
+                    missing += [f"{name}.{place}({each})" for each in taken if each not in told]
+    return missing
+
+
+def results() -> dict[str, str]:
+    """Functions, and methods of classes, that return something, with their docstrings."""
+    found: dict[str, Any] = {}
+    for group in groups():
+        for name in group.names:
+            value = getattr(group.module, name)
+            if inspect.isfunction(value):
+                found[f"{group.prefix}{name}"] = value
+            elif name in MEMBERS and inspect.isclass(value):
+                found |= {f"{name}.{place}": member for place, member in members(value).items()}
+    plain = {name: value.fget if isinstance(value, property) else value for name, value in found.items()}
+    returning = {
+        name: value for name, value in plain.items() if value.__annotations__.get("return") not in (None, "None")
+    }
+    return {name: inspect.getdoc(value) or "" for name, value in returning.items()}
 
 
 @dataclasses.dataclass(frozen=True)

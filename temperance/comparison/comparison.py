@@ -92,14 +92,15 @@ def _untempered(method: Method) -> Method:
 class Comparison(Card):
     """Every model by every method. See `compare`.
 
-    Where several methods were given, arrays are (methods, models); for a single one, (models,).
+    Where several methods were given, arrays are (methods, models); for a single one, (models,). In what follows `model`
+    and `method` are one of each, as they are called in `models` and `methods`; `x_new` is new data.
     """
 
-    models: tuple[Label, ...]
-    methods: tuple[str, ...]
+    models: tuple[Label, ...]  # what each is called: its size, or its name
+    methods: tuple[str, ...]  # their names
     cells: tuple[tuple[Cell, ...], ...] = dataclasses.field(repr=False)  # methods × models
     log_prior: np.ndarray = dataclasses.field(repr=False)  # of the models
-    seed: Any
+    seed: Any  # of every fit
     single: bool  # one method, not a list
     size_name: str  # what the labels count: "components", "topics", … or "model"
     criterion: str = "evidence"  # or "loo": what `best` goes by
@@ -208,7 +209,7 @@ class Comparison(Card):
 
     def stacking(self, seed: int = 0) -> np.ndarray:
         """The weights of the models whose averaged density predicts each datum best from all others (stacking by
-        `fit.loo()`), by the method that decides; 0 for models without a fit."""
+        `fit.loo()`), by the method that decides; 0 for models without a fit. `seed` is that of `fit.loo`."""
         row = self.cells[self._deciding()]
         fitted = [index for index, cell in enumerate(row) if cell.fit is not None]
         weights = np.zeros(len(row))
@@ -268,7 +269,7 @@ class Comparison(Card):
         return publication(self, restarts)
 
     def plot(self, axes: Any = None) -> Any:
-        """The Ockham hill; returns Matplotlib axes."""
+        """The Ockham hill, on these Matplotlib `axes` or in a new figure; returns the axes."""
         from ..report.plots import hill
 
         return hill(self, axes=axes)
@@ -293,7 +294,7 @@ class Comparison(Card):
         return card(f"Comparison of {len(row)} models", conclusion(self), picture, table, steps)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file that `tp.load` reads."""
+        """Write everything to one file at `path`, which `tp.load` reads."""
         storage.save(self, path)
 
     def _array(self, name: str) -> np.ndarray:

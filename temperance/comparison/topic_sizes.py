@@ -22,14 +22,14 @@ _PASSES = 60
 class TopicSizes:
     """The scores of each number of topics; errors are over documents, and for coherence over topics."""
 
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...]  # the numbers of topics
     held_out: np.ndarray  # log probability of a held-out token, in nats
     standard_error: np.ndarray  # of its difference from the highest
     coherence: np.ndarray  # mean NPMI of the topics
-    coherence_error: np.ndarray
+    coherence_error: np.ndarray  # its standard error
     documents: int  # that were used
     tokens: int  # that were held out
-    folds: int
+    folds: int  # into which they were divided
 
     @property
     def highest(self) -> int:
@@ -71,10 +71,11 @@ def topic_sizes(
     folds: int = 3,
     most: int = 5000,
 ) -> TopicSizes:
-    """Fit LDA in each of these sizes, by default some of 2, 5, 10, 20 and 40, to the documents that are not in a fold,
-    and predict half of each document in the fold from the other half, for each of the `folds`.
+    """The scores of several numbers of topics, by prediction of held-out words.
 
-    Of more than `most` documents a random sample is used. `method` is `tp.CVB0(passes=60)` unless given.
+    LDA in each of `sizes` (by default some of 2, 5, 10, 20 and 40) is fitted to the `documents` that are not in a fold,
+    and half of each document in the fold is predicted from the other half, for each of the `folds`. `seed` makes the
+    folds. Of more than `most` documents a random sample is used. `method` is `tp.CVB0(passes=60)` unless given.
     """
     from ..diagnostics.coherence import coherence
     from ..diagnostics.completion import completion_scores

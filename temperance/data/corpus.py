@@ -26,7 +26,7 @@ class Corpus:
     words: np.ndarray  # (entries,) int32, each word at most once per document
     counts: np.ndarray  # (entries,) float32 for whole counts, float64 for fractional ones; all positive
     n_words: int
-    vocabulary: tuple[str, ...] | None = None
+    vocabulary: tuple[str, ...] | None = None  # the words as strings, if they are known
     unknown: int = 0  # tokens left out because they are not in the vocabulary
     tokeniser: Tokeniser | None = None  # how the texts were read, for new ones
     report: tuple[str, ...] = ()  # what was read and what was left out, a sentence each
@@ -55,7 +55,7 @@ class Corpus:
         return int(np.sum(self.entries == 0))
 
     def take(self, rows: Any) -> Corpus:
-        """The documents with these numbers, in this order, in memory."""
+        """The documents with the numbers `rows`, in this order, in memory."""
         if isinstance(rows, slice) and rows.step in (None, 1):  # next to each other: no list of their entries
             first, last, _ = rows.indices(len(self))
             starts = np.array(self.starts[first : max(first, last) + 1], dtype=np.int64)
@@ -72,7 +72,7 @@ class Corpus:
         return dataclasses.replace(self, starts=starts, words=words, counts=counts, covariates=beside)
 
     def take_ranges(self, ranges: Sequence[tuple[int, int]]) -> Corpus:
-        """The documents from one number to before another, range after range: copied in runs, not one by one."""
+        """The documents of all `ranges`, each from one number to before another: copied in runs, not one by one."""
         bounds = [(int(self.starts[first]), int(self.starts[last])) for first, last in ranges]
         sizes = [np.diff(self.starts[first : last + 1]) for first, last in ranges]
         starts = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
@@ -85,7 +85,7 @@ class Corpus:
         return dataclasses.replace(self, starts=starts, words=words, counts=counts, covariates=beside)
 
     def with_covariates(self, columns: Any) -> Corpus:
-        """The same documents with columns of a table (a frame, or a dictionary of lists) beside them."""
+        """The same documents with `columns` of a table (a frame, or a dictionary of lists) beside them."""
         from .tables import Table
 
         table = columns.words() if isinstance(columns, Table) else columns
@@ -118,8 +118,8 @@ class Corpus:
         return dataclasses.replace(self, starts=kept[self.starts], vocabulary=vocabulary, **fewer)
 
     def prune(self, min_documents: int = 1, max_share: float = 1.0, most_common: int | None = None) -> Corpus:
-        """Drop words in fewer than `min_documents` or in more than a share `max_share` of the documents,
-        then all but the `most_common`; documents stay, even those left empty."""
+        """The same documents without words in fewer than `min_documents` or in more than a share `max_share` of the
+        documents, and then with only the `most_common`; documents stay, even those left empty."""
         in_documents = np.bincount(self.words, minlength=self.n_words)
         keep = (in_documents >= min_documents) & (in_documents <= max_share * len(self))
         if most_common is not None:
@@ -131,7 +131,7 @@ class Corpus:
         return self.keep_words(keep)
 
     def split(self, share: float = 0.1, seed: int = 0) -> tuple[Corpus, Corpus]:
-        """Documents for training and, a random `share` of them, for testing."""
+        """Documents for training and, a random `share` of them, for testing; `seed` chooses them."""
         if not 0.0 < share < 1.0:
             raise InvalidParameter(f"share must be between 0 and 1, got {share!r}")
         order = np.random.default_rng(seed).permutation(len(self))
@@ -139,7 +139,8 @@ class Corpus:
         return self.take(np.sort(order[cut:])), self.take(np.sort(order[:cut]))
 
     def halves(self, seed: int = 0, by: str = "tokens") -> tuple[Corpus, Corpus]:
-        """Each document in two: half of its tokens (or types, `by="types"`), rounded up, and the rest."""
+        """Each document in two: half of its tokens (or types, `by="types"`), rounded up, and the rest; `seed`
+        chooses."""
         if by not in ("tokens", "types"):
             raise InvalidParameter(f'by must be "tokens" or "types", got {by!r}')
         if by == "tokens" and (self.counts != np.round(self.counts)).any():

@@ -48,8 +48,8 @@ class Column:
 class Schema:
     """The columns of a table in their order, and what was found about the file."""
 
-    columns: tuple[Column, ...]
-    notes: tuple[str, ...] = ()
+    columns: tuple[Column, ...]  # name, kind, levels and gaps of each
+    notes: tuple[str, ...] = ()  # sentences about the file
     missing: tuple[str, ...] = ()  # cells that stand for a missing value besides the usual
 
     def __iter__(self) -> Iterator[Column]:

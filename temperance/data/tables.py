@@ -28,9 +28,9 @@ _NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", " ": "spaces"}
 class Table:
     """Columns with a schema. `table["age"]` is an array: numbers, places of levels, days since 1970, or texts."""
 
-    schema: Schema
-    values: dict[str, np.ndarray]
-    name: str = "data"
+    schema: Schema  # what each column is
+    values: dict[str, np.ndarray]  # each column by its name
+    name: str = "data"  # of the file, without its suffix
 
     def __len__(self) -> int:
         return len(next(iter(self.values.values()), ()))
@@ -106,11 +106,13 @@ def read_table(
     delimiter: str | None = None,
     like: Schema | None = None,
 ) -> Table:
-    """A table from a file, a pandas, polars or pyarrow frame, or a dictionary of columns, with its schema.
+    """A table with its schema.
 
-    `kinds` says what a column is where that is not recognised ({"income": "positive"}), `missing` which cells stand for
-    a missing value besides the usual ("sex=9": only in that column). `like` is the schema of a table read before: its
-    columns are found by name, in any order, with its kinds and levels.
+    `source` is the path of a csv or parquet file, a pandas, polars or pyarrow frame, or a dictionary of
+    columns; `delimiter` separates the cells of a text file where that is not recognised. `kinds` says what a column is
+    where that is not recognised ({"income": "positive"}), `missing` which cells stand for a missing value besides the
+    usual ("sex=9": only in that column). `like` is the schema of a table read before: its columns are found by name, in
+    any order, with its kinds and levels.
     """
     missing = (*((missing,) if isinstance(missing, str) else missing), *(like.missing if like else ()))
     words = frozenset(_text(word, "missing").lower() for word in missing)

@@ -42,9 +42,11 @@ def read_texts(
     stem: Callable[[str], str] | None = None,
     numbers: bool = False,
 ) -> Corpus:
-    """A corpus of texts: a list, generator or Series of strings; a folder of .txt files; a column of a csv,
-    JSON-lines or parquet file or of a frame (the one that holds text, unless `column` names it); or a pair of
-    scikit-learn's matrix of counts and its vectoriser or words, whose words are all kept.
+    """A corpus of texts.
+
+    `source` is a list, generator or Series of strings; a folder of .txt files; a csv, JSON-lines or parquet file or a
+    frame, of which `column` names the column (by default the one that holds text); or a pair of a matrix of counts
+    from scikit-learn and its vectoriser or words, whose words are all kept.
 
     Words are in lower case and have letters; `numbers=True` keeps numbers. `stop_words` (a list, or a function that
     says whether a word is one) replaces the list of the `language`; `language=None` has no list. `phrases` joins pairs

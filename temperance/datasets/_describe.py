@@ -47,7 +47,7 @@ BUNDLED_TEXT = {
 
 
 def describe(name: str) -> Description:
-    """Size, columns, meaning and source of a data set; print it, or use its fields."""
+    """Size, columns, meaning and source of the data set of this `name`; print it, or use its fields."""
     path = find(name)
     shape, columns, about = _DESCRIBERS[kind(path)](path)
     source = f"{path.name} in the folder of {VARIABLE}"

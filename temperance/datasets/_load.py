@@ -22,7 +22,7 @@ def load(name: Literal["acidity", "faithful", "galaxy", "geyser"]) -> NDArray[np
 @overload
 def load(name: str) -> Any: ...
 def load(name: str) -> Any:
-    """Load a data set by name.
+    """The data set called `name`.
 
     Bundled, as float64 arrays with one row per observation:
 

@@ -28,7 +28,8 @@ def coherence(
       where D counts windows of 110 words (Röder, Both and Hinneburg, 2015). The documents are texts or lists of words:
       counts have no order.
 
-    A topic is a list of words, of their numbers, or of (word, probability) pairs.
+    Each of `topics` is a list of words, of their numbers, or of (word, probability) pairs. The `measure` is counted in
+    these `documents`: a corpus, a matrix of counts or texts. `vocabulary` gives the words of a matrix.
     """
     if measure not in ("npmi", "umass", "c_v"):
         raise InvalidParameter(f'measure must be "npmi", "umass" or "c_v", got {measure!r}')

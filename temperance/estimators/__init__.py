@@ -2,6 +2,11 @@
 
 Classes with the name of one of scikit-learn or hmmlearn take its arguments and set its attributes, so changing the
 import line is enough; `inference` chooses another method than theirs.
+
+`n_components` is the number of components, classes, factors or states. `inference` is a method such as `tp.EP()`, or
+its name: "vb", "ep", "pt", …. A run ends when its bound gains less than `tol`, as the method understands it, or after
+`max_iter` iterations. Of `n_init` runs from random starts the best is kept. `random_state` is a whole number, or a
+NumPy generator to draw one from.
 """
 
 from .classes import ClassMixture

@@ -27,8 +27,9 @@ class ClassMixture(BatchedMixture):
     """Latent classes of a table: `fit` takes a pandas or polars frame, a dictionary of columns, a path, or numbers.
 
     The kind of each column is recognised as `tp.read_table` does; `kinds` says where not ({"income": "positive"}).
-    `covariance` is "diag" or "full"; `inference` is a method such as `tp.ParallelTempering()`, or its name. Fitted,
-    `schema_` says what each column is, `weights_` and `profiles_` what the classes are like; gaps are integrated out.
+    `concentration` is the Dirichlet parameter of the classes' shares; `covariance` is "diag" or "full"; `inference` is
+    a method such as `tp.ParallelTempering()`, or its name. Fitted, `schema_` says what each column is, `weights_` and
+    `profiles_` what the classes are like; gaps are integrated out.
     """
 
     schema_: Schema = field(init=False)

@@ -16,12 +16,12 @@ from ._mixture import BatchedMixture
 
 @dataclass(eq=False, repr=False)
 class BayesianMixture(BatchedMixture):
-    """A mixture of `n_components` distributions: "gaussian", "diagonal", "spherical", "poisson", "bernoulli",
-    "categorical" or "multinomial".
+    """A mixture of `n_components` distributions of one kind.
 
-    `prior` is the conjugate family of a component, by default weakly informative; `concentration` is the Dirichlet
-    parameter of the weights; `inference` is a method such as `tp.EP()`, or its name. Fitted, `components_` is a
-    dictionary of what each component is like.
+    `likelihood` is "gaussian", "diagonal", "spherical", "poisson", "bernoulli", "categorical" or "multinomial". `init`
+    is that of `tp.Mixture`. `prior` is the conjugate family of a component, by default weakly informative;
+    `concentration` is the Dirichlet parameter of the weights; `inference` is a method such as `tp.EP()`, or its name.
+    Fitted, `components_` is a dictionary of what each component is like.
     """
 
     _kind: ClassVar[type[Mixture]] = tp.Mixture
@@ -59,7 +59,10 @@ class BayesianMixture(BatchedMixture):
 
 @dataclass(eq=False, repr=False)
 class DirichletProcessMixture(BayesianMixture):
-    """A mixture that uses as many of its `n_components` as the data support; `n_components_used_` says how many."""
+    """A mixture that uses as many of its `n_components` as the data support; `n_components_used_` says how many.
+
+    The other arguments are those of `BayesianMixture`, and `concentration` that of `tp.DirichletProcessMixture`.
+    """
 
     _kind = tp.DirichletProcessMixture
 

@@ -19,8 +19,9 @@ from ._inference import as_method
 class BayesianLinearRegression(RegressorMixin, Estimator):
     """Linear regression with unknown noise; `ard=True` gives every weight a precision of its own.
 
-    `prior` and `noise` are those of `tp.LinearRegression`. Fitted: `coef_`, `intercept_`, `log_evidence_`, and
-    `predict(X, return_std=True)`, whose deviations hold the noise.
+    Without `fit_intercept` the regression goes through the origin. `prior` and `noise` are those of
+    `tp.LinearRegression`. Fitted: `coef_`, `intercept_`, `log_evidence_`, and `predict(X, return_std=True)`, whose
+    deviations hold the noise.
     """
 
     fit_intercept: bool = True

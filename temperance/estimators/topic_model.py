@@ -22,7 +22,8 @@ from .topics import LatentDirichletAllocation
 
 @dataclass(eq=False, repr=False)
 class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
-    """Topics of texts: `fit` takes strings, which are read as `tp.read_texts` reads them, or counts of words.
+    """`n_topics` topics of texts: `fit` takes strings, which are read as `tp.read_texts` reads them, or counts of
+    words.
 
     `inference` is a method such as `tp.CVB0()`, or its name; `language` says whose stop words are left out.
     `partial_fit` takes the documents of a first call for the vocabulary, and one step of online variational Bayes for

@@ -31,7 +31,7 @@ class Vector(Module):
     """A point in the natural-parameter space of one family: η, t(θ), E[t(θ)] or a message.
 
     Fields are arrays with the same leading batch axes; `kinds` says what the trailing axes of each field are:
-    "scalar", "vector", "matrix" or "symmetric".
+    "scalar", "vector", "matrix" or "symmetric". In what follows `other` is a vector of the same family.
     """
 
     kinds: ClassVar[tuple[str, ...]]
@@ -51,7 +51,7 @@ class Vector(Module):
         return jax.tree.map(jnp.negative, self)
 
     def scale(self, factor: ArrayLike) -> Self:
-        """Multiply by a scalar, or by an array of the batch shape."""
+        """The vector times `factor`, a scalar or an array of the batch shape."""
         return self._map(lambda leaf, rank: leaf * _right_pad(jnp.asarray(factor), rank))
 
     __mul__ = scale
@@ -83,15 +83,15 @@ class Vector(Module):
         return total
 
     def mix(self, other: Self, rate: ArrayLike) -> Self:
-        """(1 − rate) · self + rate · other: a damped, stochastic or tempered step."""
+        """(1 − `rate`) · self + `rate` · other: a damped, stochastic or tempered step."""
         return self * (1.0 - jnp.asarray(rate)) + other * rate
 
     def sum(self, axis: int = 0) -> Self:
-        """Sum over one (leading, non-negative) batch axis."""
+        """The sum over one (leading, non-negative) batch `axis`."""
         return jax.tree.map(lambda leaf: jnp.sum(leaf, axis=axis), self)
 
     def expand(self, axis: int) -> Self:
-        """Insert a batch axis of size one at the (non-negative) position `axis`."""
+        """The vector with a batch axis of size one at the (non-negative) position `axis`."""
         return jax.tree.map(lambda leaf: jnp.expand_dims(leaf, axis), self)
 
     @property
@@ -100,7 +100,7 @@ class Vector(Module):
         return None
 
     def moved(self, shift: Any) -> Self:
-        """The natural parameter of θ + shift when this one is that of θ."""
+        """The natural parameter of θ + `shift` when this one is that of θ."""
         raise TypeError(f"{type(self).__name__} has no location to move")
 
     def features(self) -> Float[Array, "*b f"]:
@@ -166,7 +166,10 @@ def family_line(family: Any) -> str:
 
 
 class Family(Card, Module):
-    """An exponential family with base measure 1, stored by its natural parameters."""
+    """An exponential family with base measure 1, stored by its `natural` parameters, a `Vector`.
+
+    In what follows `other` is a member of the same family, and `key` is a JAX key.
+    """
 
     def _card(self) -> str:
         found = {name: np.asarray(values) for name, values in self.described().items()}
@@ -204,7 +207,7 @@ class Family(Card, Module):
 
     @abstractmethod
     def statistics(self, draw: Any) -> Any:
-        """t(θ) of a draw."""
+        """t(θ) of a `draw` θ."""
 
     @abstractmethod
     def mode(self) -> Any:
@@ -226,11 +229,11 @@ class Family(Card, Module):
         return family
 
     def with_natural(self, natural: Any) -> Self:
-        """The same family at another natural parameter."""
+        """The member of the same family with this `natural` parameter."""
         return type(self).from_natural(natural)
 
     def worth(self, times: float) -> Self:
-        """The prior that counts as so many times the observations: its density to that power."""
+        """The prior that counts as so many `times` the observations: its density to that power."""
         return self.with_natural(self.natural.scale(times))
 
     def match(self, mean: Any) -> Self:
@@ -257,9 +260,11 @@ class Family(Card, Module):
         return value, pull(jnp.ones_like(value))[0]
 
     def log_prob(self, draw: Any) -> Float[Array, "*b"]:
+        """The log density of a `draw` θ: ⟨η, t(θ)⟩ − A(η)."""
         return self.natural.dot(self.statistics(draw)) - self.log_normaliser()
 
     def entropy(self) -> Float[Array, "*b"]:
+        """A(η) − ⟨η, E[t(θ)]⟩."""
         return self.log_normaliser() - self.natural.dot(self.mean())
 
     def kl(self, other: Self) -> Float[Array, "*b"]:
@@ -269,15 +274,17 @@ class Family(Card, Module):
         return jnp.maximum(divergence, 0.0)  # between near neighbours rounding can leave it just below zero
 
     def mix(self, other: Self, rate: ArrayLike) -> Self:
-        """Interpolate natural parameters: a geometric path between the two densities."""
+        """The member a share `rate` of the way in natural parameters: on the geometric path between the two
+        densities."""
         return self.with_natural(self.natural.mix(other.natural, rate))
 
     def mix_means(self, other: Self, rate: ArrayLike) -> Self:
-        """Interpolate mean parameters: the member that a mixture of the two densities is closest to in KL."""
+        """The member a share `rate` of the way in mean parameters: the closest in KL to a mixture of the two
+        densities."""
         return self.match(self.mean().mix(other.mean(), rate))
 
     def scale(self, power: ArrayLike) -> Self:
-        """The density to a power, normalised again (the base measure is 1)."""
+        """The density to this `power`, normalised again (the base measure is 1)."""
         return self.with_natural(self.natural.scale(power))
 
     def __add__(self, message: Any) -> Self:

@@ -21,7 +21,10 @@ from ._family import Family, Packed
 
 
 class Pair(Module):
-    """A likelihood and the map from data to its prior's natural-parameter space."""
+    """A likelihood and the map from data to its prior's natural-parameter space.
+
+    In what follows `x` is data, `m` the mean parameter E[t(θ)] of each component, and `key` a JAX key.
+    """
 
     has_latents: ClassVar[bool] = False  # whether it sums out latents of its own, such as missing entries
 
@@ -35,14 +38,14 @@ class Pair(Module):
 
     @abstractmethod
     def sample(self, key: Key[Array, ""], draw: Any) -> Any:
-        """One datum for each batch element of a draw of θ."""
+        """One datum for each batch element of a `draw` of θ."""
 
     @abstractmethod
     def default_prior(self, x: Any, size: int) -> Family:
         """A weakly informative prior from the data's scale, for `size` components."""
 
     def check(self, x: np.ndarray) -> np.ndarray:
-        """Refuse data outside the likelihood's support (NaN, for missing, passes)."""
+        """The data as they are, if all lie in the likelihood's support (NaN, for missing, passes); else an error."""
         return x
 
     def complete(self, x: np.ndarray) -> Self:
@@ -50,7 +53,7 @@ class Pair(Module):
         return self
 
     def shifted(self, shift: Any) -> Self:
-        """The pair for data that were moved by −shift: the same, unless its base measure is not that of a shift."""
+        """The pair for data that were moved by −`shift`: the same, unless its base measure is not that of a shift."""
         return self
 
     def coordinates(self, x: Any) -> Float[Array, "n c"]:
@@ -82,7 +85,7 @@ class Pair(Module):
         return self.statistics(x).features().T
 
     def log_predictive(self, family: Family, x: Any, power: ArrayLike = 1.0) -> Float[Array, "n k"]:
-        """log ∫ q_k(θ) p(x_n | θ)^power dθ for every datum and every batch element of `family`."""
+        """log ∫ q_k(θ) p(x_n | θ)^`power` dθ for every datum and every batch element of `family`."""
         statistics = self.statistics(x).expand(1) * power
         natural = family.natural.expand(0)
         updated = family.with_natural(natural + statistics)

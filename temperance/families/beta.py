@@ -17,7 +17,7 @@ from .dirichlet import Dirichlet, DirichletVector
 
 
 class BetaVector(Vector):
-    """η = (a − 1, b − 1), t(p) = (log p, log(1 − p))."""
+    """η = (a − 1, b − 1), t(p) = (log p, log(1 − p)). Its parts are `log` and `log_complement`."""
 
     log: Float[Array, "*b"]
     log_complement: Float[Array, "*b"]
@@ -32,7 +32,7 @@ def _value_and_mean(natural: BetaVector) -> tuple[Float[Array, "*b"], BetaVector
 
 
 class Beta(Family):
-    """p(p) ∝ p^(a − 1) (1 − p)^(b − 1)."""
+    """p(p) ∝ p^(a − 1) (1 − p)^(b − 1), with `a` and `b` above 0."""
 
     natural: BetaVector
     closed: ClassVar[ClosedForm | None] = closed_form(_value_and_mean)

@@ -14,7 +14,7 @@ from ._parameters import as_float, parameters, require
 
 
 class CategoricalVector(Vector):
-    """η = log-odds (up to a constant), t(z) = one-hot z."""
+    """η = log-odds (up to a constant), t(z) = one-hot z. Its part is `indicator`."""
 
     indicator: Float[Array, "*b k"]
 
@@ -22,7 +22,10 @@ class CategoricalVector(Vector):
 
 
 class CategoricalDistribution(Family):
-    """p(z = k) = π_k. The family is overcomplete: adding a constant to η changes nothing."""
+    """p(z = k) = π_k, given by its `probabilities` or by their `logits`, on the last axis.
+
+    The family is overcomplete: adding a constant to η changes nothing.
+    """
 
     natural: CategoricalVector
 
@@ -86,7 +89,7 @@ def _weighted(weights: Float[Array, "*b k"], logits: Float[Array, "*b k"]) -> Fl
 
 
 class BernoulliVector(Vector):
-    """η = log-odds, t(z) = z."""
+    """η = log-odds, t(z) = z. Its part is `indicator`."""
 
     indicator: Float[Array, "*b"]
 
@@ -94,7 +97,7 @@ class BernoulliVector(Vector):
 
 
 class BernoulliDistribution(Family):
-    """p(z = 1) = p."""
+    """p(z = 1) = p, given as `probability` or by its `logit`."""
 
     natural: BernoulliVector
 

@@ -20,7 +20,7 @@ from ._parameters import as_arrays, parameters, require, require_finite_positive
 
 
 class DirichletVector(Vector):
-    """η = δ − 1, t(π) = log π."""
+    """η = δ − 1, t(π) = log π. Its part is `log`."""
 
     log: Float[Array, "*b k"]
 
@@ -34,7 +34,7 @@ def _value_and_mean(natural: DirichletVector) -> tuple[Float[Array, "*b"], Diric
 
 
 class Dirichlet(Family):
-    """p(π) ∝ Π_k π_k^(δ_k − 1), with concentration δ (one per category, all positive)."""
+    """p(π) ∝ Π_k π_k^(δ_k − 1), with δ the `concentration`: one number above 0 per category."""
 
     natural: DirichletVector
     closed: ClassVar[ClosedForm | None] = closed_form(_value_and_mean)
@@ -137,7 +137,7 @@ _LEVELS = 10_000  # more than a column of categories has, fewer than an id or a 
 class Categorical(Pair):
     """x ∈ {0, …, levels − 1} with probabilities π ~ Dirichlet."""
 
-    levels: int | None = eqx.field(static=True, default=None)  # None: one more than the largest value seen
+    levels: int | None = eqx.field(static=True, default=None)  # by default one more than the largest value seen
 
     def check(self, x: np.ndarray) -> np.ndarray:
         x = check_counts(x, "categorical data", None if self.levels is None else self.levels - 1)

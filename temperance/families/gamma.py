@@ -21,7 +21,7 @@ LEAST = 1e-80
 
 
 class GammaVector(Vector):
-    """η = (a − 1, −b), t(λ) = (log λ, λ)."""
+    """η = (a − 1, −b), t(λ) = (log λ, λ). Its parts are `log` and `value`."""
 
     log: Float[Array, "*b"]
     value: Float[Array, "*b"]
@@ -36,7 +36,7 @@ def _value_and_mean(natural: GammaVector) -> tuple[Float[Array, "*b"], GammaVect
 
 
 class Gamma(Family):
-    """p(λ) ∝ λ^(shape − 1) exp(−rate · λ)."""
+    """p(λ) ∝ λ^(shape − 1) exp(−rate · λ), with `shape` and `rate` above 0: E[λ] = shape / rate."""
 
     natural: GammaVector
     closed: ClassVar[ClosedForm | None] = closed_form(_value_and_mean)

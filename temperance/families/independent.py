@@ -16,7 +16,7 @@ from .normal_gamma import NormalGammaVector
 
 
 class IndependentVector(Vector):
-    """A vector of the inner family whose last batch axis belongs to the event."""
+    """A vector of the `inner` family whose last batch axis belongs to the event."""
 
     inner: Any
 
@@ -47,7 +47,7 @@ def _join(columns: Float[Array, "*b d f"]) -> Float[Array, "*b g"]:
 
 
 class Independent(Family):
-    """A product of independent members of one family, one for each column."""
+    """A product of independent members of one family, one for each column: the last batch axis of `inner`."""
 
     inner: Family
 
@@ -93,7 +93,7 @@ class Independent(Family):
 
 
 class IndependentPair(Pair):
-    """The same likelihood for every column; NaN stands for a column that was not seen and adds nothing."""
+    """The same likelihood, `inner`, for every column; NaN stands for a column that was not seen and adds nothing."""
 
     inner: Pair
 

@@ -31,7 +31,10 @@ from .wishart import TINY
 
 
 class MatrixNormalVector(Vector):
-    """η = (V C, V), t(W) = (W, −½ W Wᵀ), T(z, x) = (z xᵀ, z zᵀ) for x = Wᵀz + noise of unit variance."""
+    """η = (V C, V), t(W) = (W, −½ W Wᵀ), T(z, x) = (z xᵀ, z zᵀ) for x = Wᵀz + noise of unit variance.
+
+    Its parts are `cross` and `gram`.
+    """
 
     cross: Float[Array, "*b k d"]
     gram: Float[Array, "*b k k"]
@@ -52,7 +55,7 @@ def _value_and_mean(natural: MatrixNormalVector) -> tuple[Float[Array, "*b"], Ma
 
 
 class MatrixNormal(Family):
-    """W (k × d) with E[W] = mean, whose columns are independent with the covariance precision⁻¹ (k × k)."""
+    """W with E[W] = `mean` (k, d), whose columns are independent with the covariance `precision`⁻¹ (k, k)."""
 
     natural: MatrixNormalVector
     closed: ClassVar[ClosedForm | None] = closed_form(_value_and_mean)
@@ -99,7 +102,7 @@ class MatrixNormal(Family):
 
 class MatrixNormalGammaVector(Vector):
     """η = (V C, V, s + tr CᵀVC, dof − 2 + k d), t(W, λ) = (λW, −½ λWWᵀ, −½ λ, ½ log λ),
-    T(z, x) = (z xᵀ, z zᵀ, |x|², d)."""
+    T(z, x) = (z xᵀ, z zᵀ, |x|², d). Its parts are `cross`, `gram`, `second` and `dof`."""
 
     cross: Float[Array, "*b k d"]
     gram: Float[Array, "*b k k"]
@@ -112,8 +115,8 @@ class MatrixNormalGammaVector(Vector):
 class WeightsAndScale(NamedTuple):
     """A draw of the weights W (k × d) and of the noise precision λ."""
 
-    weights: Float[Array, "*b k d"]
-    precision: Float[Array, "*b"]
+    weights: Float[Array, "*b k d"]  # W
+    precision: Float[Array, "*b"]  # λ
 
 
 def _gamma_natural(centre: Array, gram: Array, dof: Array, scatter: Array) -> MatrixNormalGammaVector:
@@ -142,7 +145,11 @@ def _gamma_value_and_mean(
 
 class MatrixNormalGamma(Located):
     """λ ~ Gamma(dof/2, rate = scatter/2), and W | λ with E[W] = mean (k × d), whose columns are independent
-    with the covariance (λ · pseudo_inputs)⁻¹: the k × k matrix acts as the sum of z zᵀ of imaginary data."""
+    with the covariance (λ · pseudo_inputs)⁻¹.
+
+    `pseudo_inputs` (k, k) is positive definite and acts as the sum of z zᵀ of imaginary data around `mean`. `dof` and
+    `scatter` are above 0; E[λ] = dof / scatter.
+    """
 
     natural: MatrixNormalGammaVector
     closed: ClassVar[ClosedForm | None] = closed_form(_gamma_value_and_mean)

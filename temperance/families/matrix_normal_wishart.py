@@ -38,7 +38,7 @@ from .wishart import (
 
 class MatrixNormalWishartVector(Vector):
     """η = (M V, V, S + M V Mᵀ, dof − d − 1 + p), t(W, Λ) = (ΛW, −½ WᵀΛW, −½ Λ, ½ log|Λ|),
-    T(x, y) = (y xᵀ, x xᵀ, y yᵀ, 1)."""
+    T(x, y) = (y xᵀ, x xᵀ, y yᵀ, 1). Its parts are `cross`, `inputs`, `outputs` and `dof`."""
 
     cross: Float[Array, "*b d p"]
     inputs: Float[Array, "*b p p"]
@@ -62,8 +62,8 @@ class MatrixNormalWishartVector(Vector):
 class WeightsAndPrecision(NamedTuple):
     """A draw of the regression weights W (d × p) and the noise precision Λ (d × d)."""
 
-    weights: Float[Array, "*b d p"]
-    precision: Float[Array, "*b d d"]
+    weights: Float[Array, "*b d p"]  # W
+    precision: Float[Array, "*b d d"]  # Λ
 
 
 def _natural(location: Array, inputs: Array, dof: Array, scatter: Array) -> MatrixNormalWishartVector:
@@ -105,8 +105,12 @@ def _value_and_mean(
 
 
 class MatrixNormalWishart(Located):
-    """Λ ~ Wishart(dof, scatter), and W | Λ with E[W] = mean (d × p), rows of covariance Λ⁻¹ and columns of
-    covariance pseudo_inputs⁻¹ (a p × p matrix that acts as the sum of x xᵀ of imaginary data)."""
+    """Λ ~ Wishart(dof, scatter), and W | Λ with E[W] = mean, rows of covariance Λ⁻¹ and columns of covariance
+    pseudo_inputs⁻¹.
+
+    `mean` is (d, p). `pseudo_inputs` (p, p) is positive definite and acts as the sum of x xᵀ of imaginary data. `dof`
+    is above d − 1, and `scatter` (d, d) is positive definite: E[Λ] = dof · scatter⁻¹.
+    """
 
     natural: MatrixNormalWishartVector
     closed: ClassVar[ClosedForm | None] = closed_form(_value_and_mean)

@@ -55,7 +55,7 @@ class _Missing(Pair):
 
 
 class GaussianWithMissing(_Missing, Gaussian):
-    """Full covariance, NaN allowed."""
+    """Full covariance, NaN allowed; `reference` is the variance of each column's stand-in, by default the data's."""
 
     def tempered_log_likelihood(
         self,
@@ -106,7 +106,8 @@ class GaussianWithMissing(_Missing, Gaussian):
 
 
 class SphericalWithMissing(_Missing, SphericalGaussian):
-    """Spherical covariance, NaN allowed."""
+    """Spherical covariance, NaN allowed; `reference` is the variance of each column's stand-in, by default the
+    data's."""
 
     def tempered_log_likelihood(
         self,

@@ -33,7 +33,7 @@ from ._parameters import as_arrays, as_float, parameters, positive_definite, req
 
 
 class NormalVector(Vector):
-    """η = (Λ m, Λ), t(x) = (x, −½ x xᵀ)."""
+    """η = (Λ m, Λ), t(x) = (x, −½ x xᵀ). Its parts are `linear` and `precision`."""
 
     linear: Float[Array, "*b d"]
     precision: Float[Array, "*b d d"]
@@ -63,7 +63,10 @@ _invert = jax.jit(lambda matrix: explicit_inverse(cholesky(matrix)))
 
 
 class Normal(Family):
-    """p(x) = N(x | mean, covariance), kept as the precision and the precision times the mean."""
+    """p(x) = N(x | mean, covariance), in d dimensions.
+
+    `mean` (d) comes with either the `covariance` or the `precision` (d, d), which is kept, as is precision · mean.
+    """
 
     natural: NormalVector
     closed: ClassVar[ClosedForm | None] = closed_form(_value_and_mean)
@@ -135,7 +138,7 @@ class Normal(Family):
 
 
 class KnownCovarianceGaussian(Pair):
-    """x ~ N(μ, covariance) with the covariance known and μ ~ Normal."""
+    """x ~ N(μ, covariance) with the `covariance` (d, d) known and μ ~ Normal."""
 
     covariance: Float[Array, "d d"]
     missing: bool = eqx.field(static=True)  # whether NaN may stand for a column that was not seen

@@ -25,7 +25,10 @@ from .wishart import TINY
 
 
 class NormalGammaVector(Vector):
-    """η = (v m, v, s + v m², dof − 1), t(μ, λ) = (λμ, −½ λμ², −½ λ, ½ log λ), T(x) = (x, 1, x², 1)."""
+    """η = (v m, v, s + v m², dof − 1), t(μ, λ) = (λμ, −½ λμ², −½ λ, ½ log λ), T(x) = (x, 1, x², 1).
+
+    Its parts are `first`, `count`, `second` and `dof`.
+    """
 
     first: Float[Array, "*b"]
     count: Float[Array, "*b"]
@@ -40,7 +43,7 @@ class NormalGammaVector(Vector):
 
 class IsotropicNormalGammaVector(Vector):
     """η = (v m, v, s + v|m|², dof − 2 + d), t(μ, λ) = (λμ, −½ λ|μ|², −½ λ, ½ log λ),
-    T(x) = (x, 1, |x|², d)."""
+    T(x) = (x, 1, |x|², d). Its parts are `first`, `count`, `second` and `dof`."""
 
     first: Float[Array, "*b d"]
     count: Float[Array, "*b"]
@@ -199,7 +202,10 @@ class _NormalGamma(Located):
 
 
 class NormalGamma(_NormalGamma):
-    """λ ~ Gamma(dof/2, rate = scatter/2) and μ | λ ~ N(mean, 1/(pseudo_count · λ)), for each element."""
+    """λ ~ Gamma(dof/2, rate = scatter/2) and μ | λ ~ N(mean, 1/(pseudo_count · λ)), for each element.
+
+    `pseudo_count`, `dof` and `scatter` are above 0; E[λ] = dof / scatter. `mean` has the weight of `pseudo_count` data.
+    """
 
     natural: NormalGammaVector
     vector: ClassVar[Any] = NormalGammaVector
@@ -209,7 +215,10 @@ class NormalGamma(_NormalGamma):
 
 
 class IsotropicNormalGamma(_NormalGamma):
-    """λ ~ Gamma(dof/2, rate = scatter/2) and μ | λ ~ N(mean, I/(pseudo_count · λ)): one λ for d columns."""
+    """λ ~ Gamma(dof/2, rate = scatter/2) and μ | λ ~ N(mean, I/(pseudo_count · λ)): one λ for d columns.
+
+    `mean` has d entries; `pseudo_count`, `dof` and `scatter` are above 0, and E[λ] = dof / scatter.
+    """
 
     natural: IsotropicNormalGammaVector
     vector: ClassVar[Any] = IsotropicNormalGammaVector

@@ -38,7 +38,10 @@ from .wishart import (
 
 
 class NormalWishartVector(Vector):
-    """η = (v m, v, S + v m mᵀ, dof − d), t(μ, Λ) = (Λμ, −½ μᵀΛμ, −½ Λ, ½ log|Λ|), T(x) = (x, 1, x xᵀ, 1)."""
+    """η = (v m, v, S + v m mᵀ, dof − d), t(μ, Λ) = (Λμ, −½ μᵀΛμ, −½ Λ, ½ log|Λ|), T(x) = (x, 1, x xᵀ, 1).
+
+    Its parts are `first`, `count`, `second` and `dof`.
+    """
 
     first: Float[Array, "*b d"]
     count: Float[Array, "*b"]
@@ -72,7 +75,7 @@ class MeanAndPrecision(NamedTuple):
     With dof close to d − 1 most draws are nearly singular: `before` holds what a sampler knew before rounding.
     """
 
-    mean: Float[Array, "*b d"]
+    mean: Float[Array, "*b d"]  # a vector
     precision: Float[Array, "*b d d"] | Float[Array, "*b d"]  # a matrix, or one for each column
     before: BeforeRounding | None = None
 
@@ -124,6 +127,7 @@ def _value_and_mean(natural: NormalWishartVector) -> tuple[Float[Array, "*b"], N
 class NormalWishart(Located):
     """Λ ~ Wishart(dof, scatter) with E[Λ] = dof · scatter⁻¹, and μ | Λ ~ N(mean, (pseudo_count · Λ)⁻¹).
 
+    `mean` (d) has the weight of `pseudo_count` data. `dof` is above d − 1, and `scatter` (d, d) is positive definite.
     In the thesis's symbols v = pseudo_count, a = dof/2, B = scatter/2.
     """
 

@@ -12,7 +12,7 @@ from ._family import Family
 
 
 class Point(Family):
-    """A(η) = max_θ ⟨η, t(θ)⟩, so that the mean is t(mode) and the entropy 0.
+    """All mass at the mode of `inner`, a family: A(η) = max_θ ⟨η, t(θ)⟩, so that the mean is t(mode) and the entropy 0.
 
     As a prior, the zero vector is flat: it adds nothing, which makes EM maximum likelihood.
     """

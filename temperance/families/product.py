@@ -16,7 +16,7 @@ REAL = "real"  # the factor whose locations are moved; the first columns are its
 
 
 class ProductVector(Vector):
-    """One vector per factor."""
+    """One vector for each of the `factors`, by name."""
 
     factors: dict[str, Any]
 
@@ -43,7 +43,7 @@ class ProductVector(Vector):
 
 
 class Product(Family):
-    """Independent factors with names; a draw is a dictionary."""
+    """Independent `factors`, given by name (`rate=tp.Gamma(1, 1)`); a draw is a dictionary."""
 
     factors: dict[str, Family]
 
@@ -99,7 +99,7 @@ class Product(Family):
 
 
 class ProductPair(Pair):
-    """Different likelihoods for different parts of a datum, which is a dictionary with the same names."""
+    """Likelihoods as `factors`, given by name, of the parts of a datum, which is a dictionary with the same names."""
 
     factors: dict[str, Pair]
 

@@ -20,7 +20,7 @@ TINY = 1e-100
 
 
 class WishartVector(Vector):
-    """η = (scatter, dof − d − 1), t(Λ) = (−½ Λ, ½ log|Λ|)."""
+    """η = (scatter, dof − d − 1), t(Λ) = (−½ Λ, ½ log|Λ|). Its parts are `scatter` and `dof`."""
 
     scatter: Float[Array, "*b d d"]
     dof: Float[Array, "*b"]
@@ -96,7 +96,7 @@ def _value_and_mean(natural: WishartVector) -> tuple[Float[Array, "*b"], Wishart
 
 
 class Wishart(Family):
-    """Precision matrices Λ with E[Λ] = dof · scatter⁻¹."""
+    """Precision matrices Λ (d, d) with E[Λ] = dof · scatter⁻¹: `dof` is above d − 1, `scatter` is positive definite."""
 
     natural: WishartVector
     closed: ClassVar[ClosedForm | None] = closed_form(_value_and_mean)

@@ -74,7 +74,8 @@ class Book:
         self, name: str, kind: str, value: str, parents: dict[str, Node], plates: tuple[str, ...],
         size: int = 1, scalar: bool = False, constant: Any = None,
     ) -> Node:  # fmt: skip
-        """A function of other quantities; asking for the same function again returns the same quantity."""
+        """A function of the `parents`, called `name`: its `kind`, what its `value` is (of `size` numbers, or a
+        `scalar`), and a `constant` that it may hold. Asking for the same function again returns the same quantity."""
         named = tuple((argument, parent.name) for argument, parent in parents.items())
         quantity = Quantity(name, kind, value, named, plates, size, scalar)
         if constant is None and self.quantities.get(name) == quantity:
@@ -120,11 +121,11 @@ class Book:
             )
 
     def chosen_by(self, node: Node) -> frozenset[str]:
-        """The discrete latents that choose between values of a quantity."""
+        """The discrete latents that choose between values of this `node`."""
         return Spec(tuple(self.quantities.values()), tuple(self._plates), ()).gates(node.name)
 
     def require_apart(self, what: str, *nodes: Node) -> None:
-        """Parents of one variable must not share latents: their statistics would not factorise."""
+        """Refuse `nodes` that share latents, as parents of the variable called `what`: they would not factorise."""
         spec = Spec(tuple(self.quantities.values()), tuple(self._plates), ())
         seen: dict[str, str] = {}
         for node in nodes:

@@ -60,7 +60,8 @@ class Chains(Parents):
         """Numbers, or vectors of `dim` entries, along the plate `time`: the first is Normal with mean `initial`, each
         later one has the mean `dynamics` times the one before. `dynamics` is a number, a matrix, or a Normal variable:
         a single number for a chain of numbers, and for a chain of vectors the rows of the matrix, on a plate of `dim`
-        members. Precisions are given as in `g.normal`. All steps are integrated out together."""
+        members. `precision` and `initial_precision`
+        are given as in `g.normal`. All steps are integrated out together."""
         size, scalar = event_of(name, initial, initial_precision, dim)
         if dim is None and not isinstance(dynamics, Node) and np.ndim(dynamics) == 2:
             size, scalar = np.shape(dynamics)[-1], False

@@ -39,9 +39,12 @@ FAMILIES = {
 
 
 class Graph(Chains):
-    """A conjugate model under construction. Each method adds a variable, given its name, its parents, and the `plates`
-    on which it is repeated besides those of its parents. `observed=True` says that its values are the data (NaN:
-    missing). `model()` compiles the graph."""
+    """A conjugate model under construction.
+
+    Each method adds a variable, given its `name`, its parents, and the `plates` on which it is repeated besides those
+    of its parents. A parent is a number, an array or another variable. `observed=True` says that its values are the
+    data (NaN: missing). `size` is the number of members of a plate. `model()` compiles the graph.
+    """
 
     # ---- plates and known quantities ------------------------------------------------------------------------
 
@@ -66,29 +69,33 @@ class Graph(Chains):
     # ---- variables with known parameters ----------------------------------------------------------------------
 
     def dirichlet(self, name: str, concentration: Any, *, plates: Plates = ()) -> Node:
+        """Probabilities of categories, Dirichlet with this `concentration`."""
         return self.variable(name, Dirichlet(concentration), plates=plates)
 
     def beta(self, name: str, a: Any, b: Any, *, plates: Plates = ()) -> Node:
+        """A probability, Beta with parameters `a` and `b`."""
         return self.variable(name, Beta(a, b), plates=plates)
 
     def wishart(self, name: str, dof: Any, scatter: Any, *, plates: Plates = ()) -> Node:
-        """A precision matrix with mean dof · scatter⁻¹."""
+        """A precision matrix with mean `dof` · `scatter`⁻¹."""
         return self.variable(name, Wishart(dof, scatter), plates=plates)
 
     def normal_wishart(
         self, name: str, mean: Any, pseudo_count: Any, dof: Any, scatter: Any, *, plates: Plates = ()
     ) -> Node:
-        """The mean and the precision matrix of a Gaussian vector."""
+        """The mean and the precision matrix of a Gaussian vector; `mean`, `pseudo_count`, `dof` and `scatter` are those
+        of `tp.NormalWishart`."""
         return self.variable(name, NormalWishart(mean, pseudo_count, dof, scatter), plates=plates)
 
     def normal_gamma(
         self, name: str, mean: Any, pseudo_count: Any, dof: Any, scatter: Any, *, plates: Plates = ()
     ) -> Node:
-        """The mean and the precision of a Gaussian number."""
+        """The mean and the precision of a Gaussian number; `mean`, `pseudo_count`, `dof` and `scatter` are those of
+        `tp.NormalGamma`."""
         return self.variable(name, NormalGamma(mean, pseudo_count, dof, scatter), plates=plates)
 
     def variable(self, name: str, prior: Family, *, plates: Plates = ()) -> Node:
-        """A variable whose prior is a family of this package."""
+        """A variable whose `prior` is a family of this package, such as `tp.Gamma(2, 1)`."""
         family = type(prior).__name__
         if family not in FAMILIES:
             raise InvalidParameter(f"the prior of {name!r} must be one of {', '.join(FAMILIES)}, got {prior!r}")
@@ -109,6 +116,7 @@ class Graph(Chains):
     # ---- variables with parents -------------------------------------------------------------------------------
 
     def gamma(self, name: str, shape: Any, rate: Any, *, plates: Plates = (), observed: bool = False) -> Node:
+        """A positive number, Gamma with this `shape` (a number) and `rate` (a number or a Gamma variable)."""
         if not isinstance(rate, Node) and not observed:
             return self.variable(name, Gamma(shape, rate), plates=plates)
         if isinstance(shape, Node):
@@ -146,23 +154,26 @@ class Graph(Chains):
         return self._add(name, "normal", "real", parents, as_tuple(plates), size, scalar, observed=observed)
 
     def categorical(self, name: str, probabilities: Any, *, plates: Plates = (), observed: bool = False) -> Node:
+        """A category 0, 1, 2, … with these `probabilities`: numbers or a Dirichlet variable."""
         p = self._parent(name, "probabilities", probabilities, ("simplex",), plates, event=1)
         return self._add(
             name, "categorical", "category", {"probabilities": p}, as_tuple(plates), p.quantity.size, observed=observed
         )
 
     def bernoulli(self, name: str, probability: Any, *, plates: Plates = (), observed: bool = False) -> Node:
+        """0 or 1, the latter with this `probability`: a number or a Beta variable."""
         p = self._parent(name, "probability", probability, ("probability",), plates)
         return self._add(name, "bernoulli", "category", {"probability": p}, as_tuple(plates), 2, observed=observed)
 
     def poisson(self, name: str, rate: Any, *, plates: Plates = (), observed: bool = False) -> Node:
+        """A count with this `rate`: a number or a Gamma variable, which an exposure may multiply."""
         p = self._parent(name, "rate", rate, ("positive",), plates)
         return self._seen(
             name, observed, self._add(name, "poisson", "count", {"rate": p}, as_tuple(plates), observed=True)
         )
 
     def multinomial(self, name: str, probabilities: Any, *, plates: Plates = (), observed: bool = False) -> Node:
-        """Counts of categories, given their sum."""
+        """Counts of categories with these `probabilities`, given their sum."""
         p = self._parent(name, "probabilities", probabilities, ("simplex",), plates, event=1)
         node = self._add(
             name, "multinomial", "count", {"probabilities": p}, as_tuple(plates), p.quantity.size, observed=True
@@ -172,12 +183,12 @@ class Graph(Chains):
     # ---- functions --------------------------------------------------------------------------------------------
 
     def dot(self, left: Node, right: Node) -> Node:
-        """The dot product of two independent vectors."""
+        """The dot product of two independent vectors, `left` and `right`."""
         return left.dot(right)
 
     def switches(self, of: Node, plate: str) -> Node:
-        """The members of a plate of Bernoulli variables as a vector of zeros and ones, which turns parts of a dot
-        product on and off."""
+        """The members on `plate` of a Bernoulli variable, `of`, as a vector of zeros and ones, which turns parts of a
+        dot product on and off."""
         if of.quantity.kind != "bernoulli" or plate not in of.plates:
             raise NotConjugate(f"switches({of.name}) needs a Bernoulli variable on plate {plate!r}, got {of!r}")
         if plate not in self.sizes:
@@ -186,7 +197,7 @@ class Graph(Chains):
         return self.derive(f"switches({of.name})", "switches", "real", {"of": of}, plates, self.sizes[plate])
 
     def diagonal(self, of: Node, plate: str) -> Node:
-        """The members of a plate of Gamma variables as the diagonal of a precision matrix."""
+        """The members on `plate` of a Gamma variable, `of`, as the diagonal of a precision matrix."""
         if of.quantity.value != "positive" or plate not in of.plates:
             raise NotConjugate(f"diagonal({of.name}) needs {WORDS['positive']} on plate {plate!r}, got {of!r}")
         if plate not in self.sizes:

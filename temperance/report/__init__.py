@@ -26,7 +26,8 @@ def report(
     also: Sequence[TopicsBy | TopicSizes | Typical | Publication] = (),
     lead: Sequence[str] = (),
 ) -> Path:
-    """Write one self-contained HTML page about a fit or a comparison to `path`; it opens offline.
+    """Write one self-contained HTML page about `result`, a fit or a comparison, to `path`, and return the path; it
+    opens offline.
 
     `also` are results to be shown with it: `tp.topic_sizes(...)`, `fit.topics_by(...)`, `hill.publication()`. `title`
     heads the page, `lead` are sentences that open it in place of its own (the first is the headline), `code` is the

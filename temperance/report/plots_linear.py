@@ -33,7 +33,7 @@ def coefficients(fit: Fit, axes: Any = None, most: int = 30) -> Any:
 
 def predicted(fit: Fit, axes: Any = None, bins: int = 10) -> Any:
     """The targets of a regression against what is expected of them; of yes and no, the share of yes among rows with
-    about the same probability, with two standard errors."""
+    about the same probability (`bins` of them), with two standard errors."""
     target, mean = require(fit.model, Regressing).fitted(fit.state, fit.data)
     axes = axes_or_new(axes, 4.5, 4.0)
     what = "observed"
@@ -81,7 +81,7 @@ def loadings(fit: Fit, names: Sequence[str] | None = None, axes: Any = None) -> 
 
 
 def forecast(fit: Fit, n: int, column: int = 0, axes: Any = None, *, recent: int | None = None, **options: Any) -> Any:
-    """The data of one column, what the model makes of them, and a fan of the next n steps: half and nine tenths of
+    """The data of one column, what the model makes of them, and a fan of the next `n` steps: half and nine tenths of
     the probability. `recent` shows only so many of the last steps; `options` are those of `fit.forecast`."""
     model = fit.model
     if not isinstance(model, Sequential):

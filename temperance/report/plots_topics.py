@@ -50,8 +50,11 @@ def map_of(fit: Fit) -> tuple[np.ndarray, float, np.ndarray]:
 
 
 def topics_by(found: TopicsBy, topics: Sequence[int] | None = None) -> Any:
-    """Shares of topics in groups of documents, or over time, with intervals; returns the figure. By default it shows
-    up to nine topics (from 0), those that differ most between the groups."""
+    """Shares of topics in groups of documents, or over time, with intervals; returns the figure.
+
+    `found` is what `fit.topics_by` or `effects.shares` returned. `topics` are the numbers of those to show, from 0; by
+    default they are the nine that differ most between the groups.
+    """
     if not isinstance(found, TopicsBy):
         raise InvalidParameter(f"found must come from fit.topics_by(values), got {type(found).__name__}")
     shown = _most_different(found)[:9] if topics is None else list(topics)
@@ -83,8 +86,11 @@ def topics_by(found: TopicsBy, topics: Sequence[int] | None = None) -> Any:
 
 
 def effects(found: Effects, coefficients: Sequence[str] | None = None) -> Any:
-    """Coefficients of each topic with their intervals, a panel for each coefficient (all but the intercept unless they
-    are named); returns the figure."""
+    """Coefficients of each topic with their intervals, a panel for each; returns the figure.
+
+    `found` is what `fit.effects` returned. `coefficients` are the names of those to show, by default all but the
+    intercept.
+    """
     if not isinstance(found, Effects):
         raise InvalidParameter(f"found must come from fit.effects(), got {type(found).__name__}")
     shown = [name for name in found.names if name != "intercept"] if coefficients is None else list(coefficients)
@@ -116,7 +122,8 @@ def _most_different(found: TopicsBy) -> list[int]:
 
 
 def topic_sizes(found: TopicSizes) -> Any:
-    """Held-out prediction and coherence against the number of topics; returns the figure."""
+    """Held-out prediction and coherence against the number of topics, as `found` by `tp.topic_sizes`; returns the
+    figure."""
     figure, axes = grid_of_axes(1, 2, 6.6, 2.7)
     both = (found.held_out, found.standard_error), (found.coherence, found.coherence_error)
     names = ("log probability of a held-out word", "coherence of the topics (NPMI)")

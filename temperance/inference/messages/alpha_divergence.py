@@ -59,7 +59,10 @@ class Approximation(eqx.Module):
 
 @dataclasses.dataclass(frozen=True)
 class MessagePassing(Method):
-    """Passes over the factors until q moves by less than `tol` (the root of a symmetrised KL divergence) in one.
+    """Message passing: each factor of the model is approximated in turn, with the least α-divergence that q allows.
+
+    A run ends when q moves by less than `tol` (the root of a symmetrised KL divergence) in one pass. `restarts` is the
+    number of random starts, of which the best is kept.
 
     `alpha` is 1 for expectation propagation, 0 for variational Bayes; above 1 the projection may not exist, which
     is checked. A factor whose cavity is improper is skipped; a run that skipped one in its last pass has not

@@ -15,7 +15,7 @@ from .double_loop import DoubleLoop
 
 @dataclasses.dataclass(frozen=True)
 class EP(MessagePassing):
-    """Expectation propagation: message passing with α = 1.
+    """Expectation propagation: message passing with α = 1. The other arguments are those of `tp.MessagePassing`.
 
     `double_loop=True` minimises the same free energy by a slower algorithm that cannot oscillate, for when the plain
     one does not settle; `warm_passes` of the plain one come first.

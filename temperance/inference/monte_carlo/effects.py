@@ -38,16 +38,16 @@ class Effects:
 
     names: tuple[str, ...]  # of the coefficients
     mean: np.ndarray  # (topics, coefficients)
-    sd: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    level: float
+    sd: np.ndarray  # of the posterior
+    low: np.ndarray  # end of the interval
+    high: np.ndarray  # end of the interval
+    level: float  # of the interval
     words: tuple[str, ...]  # the most telling words of each topic
     draws: np.ndarray  # (draws, topics, coefficients), in the model's coordinates
     effective: float  # the least number of independent draws that they are worth
     accepted: float  # share of the proposals
-    coding: Design
-    documents: int
+    coding: Design  # of the covariates in columns
+    documents: int  # that the sampler used
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each topic (numbered from 1) and coefficient, for a table."""

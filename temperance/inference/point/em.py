@@ -38,8 +38,8 @@ class EM(Method):
 
     `incremental` updates the parameters after each part of the data rather than after a whole pass (Neal &
     Hinton, 1998): `batches` parts, or by default one datum (or sequence) at a time; this changes nothing if the data
-    have no latents. A restart whose component collapses is left out; if all do, that is an error. `tol` and
-    `local_steps` are those of `VB`.
+    have no latents. A restart whose component collapses is left out; if all do, that is an error. `tol`,
+    `max_iter` and `local_steps` are those of `VB`.
     """
 
     prior: bool = True

@@ -49,7 +49,8 @@ class Search(NamedTuple):
 class Laplace(Method):
     """A Gaussian around the highest mode of the posterior in unconstrained coordinates, and its evidence.
 
-    Of `restarts` modes the one with the largest evidence is kept; `draws` of its Gaussian, mapped back, are
+    Each mode is climbed by at most `max_iter` steps of Newton's method, until the expected gain is below `tol`. Of
+    `restarts` modes the one with the largest evidence is kept; `draws` of its Gaussian, mapped back, are
     the posterior. Symmetric modes (the K! orders of a mixture's components) are counted once.
     """
 

@@ -74,7 +74,8 @@ class CVB0(Method):
     report.
 
     `batch_size` selects the stochastic form, which stores nothing for a document: `step_size`, `local_steps`,
-    `held_out` and `patience` are those of `tp.SVI`, and the corpus may be a stream.
+    `held_out` and `patience` are those of `tp.SVI`, and the corpus may be a stream. `restarts` is the number of random
+    starts, of which the best is kept.
     """
 
     passes: float | None = None

@@ -60,7 +60,8 @@ class SVI(Method):
     the predictive density is watched: the best posterior is kept, and the run ends when it has not gained `tol` nats
     per datum for `patience` reports. A report (an entry of the history) is made every `report` steps, by default once
     per pass; with `elbo` it holds the bound of all the data. `local_steps` is the number of passes over the local
-    blocks of a minibatch, which start afresh. Defaults depend on the model and the number of data.
+    blocks of a minibatch, which start afresh. `restarts` is the number of random
+    starts, of which the best is kept. Defaults depend on the model and the number of data.
     """
 
     batch_size: int | None = None

@@ -55,7 +55,8 @@ class StateSpace(Loaded, Creeping, Decomposing, Sequential):
     the precision (of one, or of each, column or state), or known variances. `relevance` is a `tp.Gamma` over the
     precision of each state's loadings in units of the columns' spread, or a number. `start` is the variance of the
     first state. With `n_controls` the data are a pair (values, controls). `missing="marginalise"` lets NaN stand
-    for what was not seen. `centre` and `scale` are what the priors call the columns' mean and spread.
+    for what was not seen. `centre` and `scale` are what the priors call the columns' mean and spread. `known`
+    holds matrices that are not learnt; the two constructors above fill it in.
     """
 
     prior: dict[str, Family | Conditional]  # complete once there are data

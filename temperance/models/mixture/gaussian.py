@@ -32,10 +32,11 @@ _FORMS = {"full": "gaussian", "diag": "diagonal", "diagonal": "diagonal", "spher
 
 
 class GaussianMixture(Mixture):
-    """A mixture of Gaussians with unknown means, and covariances that are "full", "diag" or "spherical"; one unknown
-    covariance shared by all components ("tied"); or a known one, given as an array.
+    """A mixture of Gaussians with unknown means.
 
-    `dim` is only checked against the data. See `Mixture` for the other arguments.
+    `covariance` is the form of the unknown covariances: "full", "diag" or "spherical", or "tied" for one that all
+    components share; an array is a known one. `dim` is only checked against the data. See `Mixture` for the other
+    arguments.
     """
 
     def __new__(cls, n_components: int, dim: int | None = None, **options: Any) -> GaussianMixture:

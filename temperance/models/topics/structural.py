@@ -50,12 +50,12 @@ _START = 1e-2  # variance of coefficients where a search starts
 
 
 class StructuralTopics(LDA, Explaining):
-    """`n_topics` topics whose shares in a document depend on its covariates by a formula such as "~ party * year".
+    """`n_topics` topics whose shares in a document depend on its covariates.
 
-    The data are a pair of documents (whatever `tp.LDA` takes) and a frame or dictionary of columns, or a corpus with
-    covariates (`corpus.with_covariates(columns)`). Coefficients are those of log α: their prior is
-    N(log `document_prior`, 2²) for the intercept and N(0, `spread`²) for the others, numbers in units of their spread;
-    the other arguments are those of `tp.LDA`.
+    `formula` says how, in the notation of R: "~ party * year". The data are a pair of documents (whatever `tp.LDA`
+    takes) and a frame or dictionary of columns, or a corpus with covariates (`corpus.with_covariates(columns)`).
+    Coefficients are those of log α: their prior is N(log `document_prior`, 2²) for the intercept and N(0, `spread`²)
+    for the others, numbers in units of their spread; the other `options` are those of `tp.LDA`.
     """
 
     formula: Formula = eqx.field(static=True, default=Formula("~ 1", ((),)))
