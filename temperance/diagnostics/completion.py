@@ -21,15 +21,17 @@ class Completion(NamedTuple):
     """How well the rest of each document was predicted from the part of it that was seen."""
 
     log_predictive: float  # per held-out token, in nats
-    perplexity: float
+    perplexity: float  # exp(−log_predictive)
     tokens: int  # held out
     by: str  # what was shared out: "tokens", or "types" (all tokens of a word together)
 
 
 def document_completion(fit: Fit, documents: Any, *, seed: int = 0, by: str = "tokens") -> Completion:
-    """Infer the proportions of each document from half of its tokens (or types), and predict the other half.
+    """How well one half of each document is predicted from its other half.
 
-    Proportions are inferred given the mean topics; a held-out token w then has probability Σ_k E[θ_k] E[β_kw].
+    `fit` is of a topic model, and `documents` are whatever `tp.LDA` takes. `by` is "tokens", or "types" to put all
+    tokens of a word into the same half; `seed` shares them out. Proportions are inferred given the mean topics; a
+    held-out token w then has probability Σ_k E[θ_k] E[β_kw].
     """
     rest, scores = _completed(fit, documents, seed, by)
     each = sum(float(np.sum(part)) for part in scores) / rest.n_tokens
@@ -53,7 +55,8 @@ def _completed(fit: Fit, documents: Any, seed: int, by: str) -> tuple[Corpus, It
 
 
 def perplexity(fit: Fit, documents: Any) -> float:
-    """exp(−bound per token) of whole documents: an upper bound on the perplexity given the mean topics."""
+    """exp(−bound per token) of whole `documents` under the `fit` of a topic model: an upper bound on the perplexity
+    given the mean topics."""
     model, _ = _fitted(fit)
     corpus = model.new_corpus(documents)
     if corpus.n_tokens == 0:

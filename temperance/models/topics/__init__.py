@@ -69,7 +69,9 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
     `document_prior` is the concentration α of a document's proportions (a scalar, or one value per topic),
     `topic_prior` that of a topic's words, η (a scalar, or one value per word); both are 1/n_topics unless given.
     Those named in `learn` are learned, starting from these values: α becomes one number per topic, η one for all words.
-    `seeds` are words that topics should or should not have: {0: ["war", "army", "-tax"], 1: {"tax": 50}}.
+    `seeds` are words that topics should or should not have: {0: ["war", "army", "-tax"], 1: {"tax": 50}}. `vocabulary`
+    is the words as strings, by default the corpus's own. `fractional` allows counts that are not whole numbers;
+    `precision="single"` makes the local step in float32. `length` is the number of words of a simulated document.
 
     The local step of a document ends after the method's number of iterations, or when its concentrations
     change by less than `local_tol` on average. `engine` says what carries it out: "host" (Numba, for the CPU),

@@ -151,9 +151,9 @@ class TopicsBy:
     positions: np.ndarray | None  # of groups that are intervals of numbers or of time: their centres
     documents: np.ndarray  # how many are in each group (empty ones are in none)
     share: np.ndarray  # (groups, topics)
-    low: np.ndarray
-    high: np.ndarray
-    level: float
+    low: np.ndarray  # end of the interval
+    high: np.ndarray  # end of the interval
+    level: float  # of the interval
     words: tuple[str, ...]  # the most telling words of each topic
 
     def rows(self) -> list[dict[str, Any]]:
