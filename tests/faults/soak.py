@@ -1,16 +1,18 @@
 """A soak: mixed fits in one process, kills −9 in the middle of fits, and faults of a cluster; what was lost is counted.
 
-    python -m tests.faults.soak --fits 10000 --kills 1000 --faults 100
+    python -m tests.faults.soak --fits 10000 --kills 1000 --faults 100 --out soak.json
 
-Every answer is held to the first one of its kind (to the bits; on a cluster to nine digits). Prints a line of JSON for
-each part.
+Every answer is held to the first one of its kind (to the bits; on a cluster to nine digits). What was found is
+printed, and written as JSON. `--minutes` ends the fits and the kills in time: what was done by then is counted.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import json
+import math
 import os
 import signal
 import sys
@@ -18,6 +20,8 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +31,11 @@ import numpy as np
 import temperance as tp
 from temperance import storage
 from temperance.errors import ClusterLost
-from tests.faults.attack import CASES, PAIRS, attempt, fed, method
+from tests.faults.attack import CASES, GOOD, PAIRS, attempt, fed, method
 from tests.faults.cases import CASES as PROBLEMS
-from tests.faults.cases import fit, same
-from tests.faults.test_kills import Nursery
+from tests.faults.cases import same
+from tests.faults.nursery import Nursery
+from tests.faults.worker import COMMANDS
 
 KEPT = 24  # pairs of a model and a method that take turns: more do not fit the programs that a process holds
 
@@ -40,11 +45,13 @@ def _memory() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def soak_fits(count: int, seed: int, pairs: int) -> dict[str, Any]:
+def soak_fits(count: int, seed: int, pairs: int, until: float) -> dict[str, Any]:
     """Fits of pairs drawn anew after every tenth of all, each asked everything, and its answer held to its first."""
     rng, first, found = np.random.default_rng(seed), {}, Counter[str]()
     memory, chosen = [], []
     for number in range(count):
+        if time.monotonic() > until:
+            break
         if number % max(1, count // 10) == 0:
             chosen = [PAIRS[place] for place in rng.choice(len(PAIRS), size=min(pairs, KEPT), replace=False)]
             jax.clear_caches()
@@ -58,33 +65,60 @@ def soak_fits(count: int, seed: int, pairs: int) -> dict[str, Any]:
         key = (model, by, len(memory))
         kind = outcome if isinstance(outcome, str) else outcome.outcome
         found["changed" if first.setdefault(key, outcome) != outcome else kind] += 1
-    return {"fits": count, "outcomes": dict(found), "MB": memory}
+    return {"fits": found.total(), "outcomes": dict(found), "MB": memory}
 
 
-def soak_kills(count: int, seed: int) -> dict[str, Any]:
-    """Lives cut short at random: the checkpoint and the result on disk are whole, and the last life ends right."""
-    rng, names, lost = np.random.default_rng(seed), list(PROBLEMS), []
-    lives = Counter(names[place] for place in rng.integers(0, len(names), size=count))
-    with_result, nursery = 0, Nursery()
-    with tempfile.TemporaryDirectory() as folder:
-        for name, kills in lives.items():
-            kept, out = Path(folder) / f"{name}.kept", Path(folder) / f"{name}.tp"
-            try:
-                for number in range(kills):
-                    child = nursery.start(name, kept, out, again=True)
-                    time.sleep(float(rng.uniform(0.0, 1.0 + 0.3 * number)))
-                    assert nursery.kill(child), "it ended by itself"
-                    if kept.exists():
-                        storage.load(kept)
-                    if out.exists():
-                        with_result += 1
-                        tp.load(out)
-                nursery.finish(name, kept, out)
-                same(tp.load(out), fit(name))
-            except Exception as error:
-                lost.append(f"{name}: {type(error).__name__}: {str(error)[:200]}")
-    nursery.process.communicate(timeout=60)
-    return {"kills": count, "cases": len(lives), "after a result": with_result, "lost": lost}
+def soak_kills(count: int, seed: int, jobs: int, until: float) -> dict[str, Any]:
+    """Lives cut short at random, of all methods and of the command line, in `jobs` processes side by side."""
+    rng = np.random.default_rng(seed)
+    names = [*PROBLEMS, *(COMMANDS if importlib.util.find_spec("typer") else ())]
+    lives = [(name, seed + number) for number, name in enumerate(rng.permutation(names))]
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
+        shares = [count // len(names) + (place < count % len(names)) for place in range(len(names))]
+        each = list(pool.map(lambda one, kills: _lives(Path(folder), *one, kills, until), lives, shares))
+    return {
+        "kills": sum(kills for kills, _, _ in each),
+        "cases": len(names),
+        "after a result": sum(results for _, results, _ in each),
+        "lost": [lost for _, _, lost in each if lost],
+    }
+
+
+def _lives(folder: Path, name: str, seed: int, kills: int, until: float) -> tuple[int, int, str]:
+    """Kills of one case, how many came after a result, and what was lost.
+
+    After each the checkpoint and the result on disk are whole; the last life ends as one that nothing cuts short.
+    """
+    kept, out, whole = folder / f"{name}.kept", folder / f"{name}.tp", folder / f"{name}, whole.tp"
+    rng, nursery, done, with_result = np.random.default_rng(seed), Nursery(), 0, 0
+    try:
+        nursery.finish(name, folder / f"{name}, whole.kept", whole)
+        expected = tp.load(whole)
+        while done < kills and time.monotonic() < until:
+            child = nursery.start(name, kept, out, again=True)
+            time.sleep(float(rng.uniform(0.0, 1.0 + 0.3 * done)))
+            assert nursery.kill(child), "it ended by itself"
+            done += 1
+            if kept.exists():
+                storage.load(kept)
+            if out.exists():
+                with_result += 1
+                _same(tp.load(out), expected)
+        nursery.finish(name, kept, out)
+        _same(tp.load(out), expected)
+    except Exception as error:
+        return done, with_result, f"{name}: {type(error).__name__}: {str(error)[:200]}"
+    finally:
+        nursery.close()
+    return done, with_result, ""
+
+
+def _same(found: Any, expected: Any) -> None:
+    if isinstance(expected, tp.Comparison):
+        np.testing.assert_equal(found.log_evidence, expected.log_evidence)
+        np.testing.assert_equal(found.probabilities, expected.probabilities)
+    else:
+        same(found, expected)
 
 
 def soak_cluster(count: int, seed: int) -> dict[str, Any]:
@@ -130,20 +164,29 @@ def _harm(client: Any, kind: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, count in (("fits", 10_000), ("kills", 1_000), ("faults", 100), ("pairs", KEPT), ("seed", 0)):
+    for name, count in (("fits", 10_000), ("kills", 1_000), ("faults", 100), ("pairs", KEPT), ("jobs", 1), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=count)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop the fits and the kills after so long")
+    parser.add_argument("--out", default="", help="write what was found to this file")
     given = parser.parse_args()
-    bad = 0
-    for part in (
-        lambda: soak_fits(given.fits, given.seed, given.pairs),
-        lambda: soak_kills(given.kills, given.seed),
-        lambda: soak_cluster(given.faults, given.seed),
-    ):
+    until = time.monotonic() + 60.0 * given.minutes
+    parts: dict[str, Callable[[], dict[str, Any]]] = {
+        "fits": lambda: soak_fits(given.fits, given.seed, given.pairs, until),
+        "kills": lambda: soak_kills(given.kills, given.seed, given.jobs, until),
+        "faults": lambda: soak_cluster(given.faults, given.seed),
+    }
+    bad, all_found = 0, {}
+    for name, part in parts.items():
+        if not getattr(given, name):
+            continue
         began = time.perf_counter()
-        found = part()
-        print(json.dumps(found | {"s": round(time.perf_counter() - began)}), flush=True)
-        good = ("answered", "refused", "unsupported")
-        bad += len(found.get("lost", ())) + sum(n for kind, n in found.get("outcomes", {}).items() if kind not in good)
+        all_found[name] = part()
+        all_found[name]["s"] = round(time.perf_counter() - began)
+        print(json.dumps(all_found[name]), flush=True)
+        if given.out:
+            Path(given.out).write_text(json.dumps(all_found, indent=1))
+        outcomes = all_found[name].get("outcomes", {})
+        bad += len(all_found[name].get("lost", ())) + sum(n for kind, n in outcomes.items() if kind not in GOOD)
     sys.exit(bad > 0)
 
 
