@@ -1,17 +1,24 @@
 """Latent classes of mixed columns: one VB iteration beside StepMix's EM iteration, on the same table and classes.
 
-Columns are real, counts, yes/no and categories of four levels, in equal numbers. Without StepMix ours stands alone;
-rows and columns are those of the environment variable CLASS_SPEED ("10000000x50" for a GPU).
+    python -m benchmarks.class_speed [--size 10000000x50] [--out speed.json]
+
+Columns are real, counts, yes/no and categories of four levels, in equal numbers. Without StepMix, and on a GPU, ours
+stands alone.
 """
 
 from __future__ import annotations
 
-import os
+import argparse
+import json
+import sys
 from importlib.util import find_spec
+from pathlib import Path
 
+import jax
 import numpy as np
 
 import temperance as tp
+from temperance.fitting import fit_arrays
 
 from ._timing import alternate, per_iteration, report
 
@@ -35,10 +42,6 @@ def simulate(n: int, d: int) -> dict[str, np.ndarray]:
     return table
 
 
-def ours(table: tp.Table, iterations: int) -> tp.Fit:
-    return tp.fit(tp.ClassMixture(CLASSES), table, tp.VB(max_iter=iterations, tol=0.0), seed=0, progress=False)
-
-
 def stepmix(table: dict[str, np.ndarray], iterations: int) -> None:
     import pandas as pd
     from stepmix.stepmix import StepMix
@@ -59,22 +62,35 @@ def stepmix(table: dict[str, np.ndarray], iterations: int) -> None:
     ).fit(columns)
 
 
-def main() -> None:
-    n, d = (int(part) for part in os.environ.get("CLASS_SPEED", "1000000x20").split("x"))
+def main(arguments: tuple[str, ...] = ()) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", default="1000000x20", help="rows x columns")
+    parser.add_argument("--out", type=Path, help="a JSON file for the result")
+    given = parser.parse_args(arguments)
+    n, d = (int(part) for part in given.size.split("x"))
     columns = simulate(n, d)
     table = tp.read_table(columns, kinds={name: "category" for name in columns if name.startswith("category")})
-    ours(table, 2)  # compiles
-    if find_spec("stepmix") is None:
-        few, many = (2, 12)
-        print(f"one iteration of {n:,} × {d}: {per_iteration(lambda i: ours(table, i), few, many):.3f} s")
-        return
-    mine, theirs, ratios = alternate(
-        lambda: per_iteration(lambda i: ours(table, i), 2, 42),
-        lambda: per_iteration(lambda i: stepmix(columns, i), 1, 3),
-        rounds=3,
-    )
-    report(f"{n:,} × {d} mixed columns, K = {CLASSES}", mine, theirs, ratios)
+    model, data = tp.ClassMixture(CLASSES).prepare(table)
+
+    def ours(iterations: int) -> None:
+        fit_arrays(model, data, tp.VB(max_iter=iterations, tol=0.0), 0, False)
+
+    ours(2)  # compiles
+    result: dict[str, object] = {"size": given.size, "classes": CLASSES, "jax": jax.__version__}
+    result["device"] = jax.devices()[0].device_kind
+    if find_spec("stepmix") is None or jax.default_backend() != "cpu":
+        rounds = [per_iteration(ours, 2, 42) for _ in range(3)]
+        result["seconds"] = rounds
+        print(f"one iteration of {n:,} × {d}: {np.median(rounds):.4f} s", flush=True)
+    else:
+        mine, theirs, ratios = alternate(
+            lambda: per_iteration(ours, 2, 42), lambda: per_iteration(lambda i: stepmix(columns, i), 1, 3), rounds=3
+        )
+        report(f"{n:,} × {d} mixed columns, K = {CLASSES}", mine, theirs, ratios)
+        result |= {"seconds": mine, "stepmix": theirs, "ratios": ratios.tolist()}
+    if given.out:
+        given.out.write_text(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":
-    main()
+    main(tuple(sys.argv[1:]))

@@ -1,129 +1,73 @@
-"""Latent classes of simulated tables: how often the number of classes is right, and three-step coefficients.
+"""Latent classes of simulated tables: how often the number of classes is right, beside StepMix; and three-step
+coefficients and outcomes at n = 1,000, whose intervals should hold the truth.
 
-    python -m benchmarks.classes --jobs 16 --out classes.json
+    python -m benchmarks.classes --jobs 14 --minutes 5 --results classes.jsonl [--page docs/measurements/models.md]
 
-Tables have 300 rows, three real columns, a count, a yes/no and one of four levels, a tenth of the cells missing; one to
-four classes of equal or unequal size, clear (a Bayes error of at most 5%), medium (5–15%) or hard (15–30%). The number
-is chosen by the evidence (VB) and, from fits by maximum likelihood, by BIC and ICL. The second part regresses
-membership on a covariate at n = 1,000.
+Every finished piece of work is a line of the file of results, so that the same command goes on where it stopped. The
+number of classes is chosen by the evidence (VB). `--page` writes the tables of a page from the results.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
-from concurrent.futures import ProcessPoolExecutor
+import time
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-ERRORS = {"clear": (0.0, 0.05), "medium": (0.05, 0.15), "hard": (0.15, 0.30)}
-SHARES = {2: (0.7, 0.3), 3: (0.6, 0.3, 0.1), 4: (0.5, 0.25, 0.15, 0.1)}
-LARGEST, ROWS, MISSING = 6, 300, 0.1
+from ._class_page import rewritten
+from ._class_tables import KINDS, as_columns, simulated
+
+LARGEST = 6
 BETA = np.array([[0.0, 0.0], [0.3, 0.8], [-0.4, -1.0]])
+MEANS = np.array([1.0, 2.0, 4.0])
+Task = tuple[str, str, int]  # what, the kind of simulation, its number
 
 
-class Truth:
-    """Parameters of the classes, `apart` from each other by a factor."""
-
-    def __init__(self, rng: np.random.Generator, shares: np.ndarray, apart: float = 1.0):
-        k = len(shares)
-        self.shares, self.apart = shares, apart
-        self.means, self.spreads = rng.normal(size=(k, 3)), rng.uniform(0.7, 1.3, size=(k, 3))
-        self.rates, self.odds = rng.normal(size=k), rng.normal(size=k)
-        self.levels = rng.normal(size=(k, 4))
-
-    def parameters(self) -> tuple[np.ndarray, ...]:
-        levels = np.exp(self.apart * self.levels)
-        return (self.apart * self.means, np.exp(1.0 + 0.4 * self.apart * self.rates),
-                1.0 / (1.0 + np.exp(-self.apart * self.odds)), levels / levels.sum(axis=1, keepdims=True))  # fmt: skip
-
-    def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """Classes and a matrix of three numbers, a count, a yes/no and a level, NaN where missing."""
-        means, rates, chance, levels = self.parameters()
-        z = rng.choice(len(self.shares), size=n, p=self.shares)
-        x = np.empty((n, 6))
-        x[:, :3] = rng.normal(means[z], self.spreads[z])
-        x[:, 3] = rng.poisson(rates[z])
-        x[:, 4] = rng.uniform(size=n) < chance[z]
-        x[:, 5] = (rng.uniform(size=n)[:, None] > levels[z].cumsum(axis=1)).sum(axis=1)
-        x[rng.uniform(size=x.shape) < MISSING] = np.nan
-        return z, x
-
-    def error(self, x: np.ndarray) -> float:
-        """The expected share of rows that the best rule puts into a wrong class."""
-        from scipy import stats
-
-        means, rates, chance, levels = self.parameters()
-        log = np.tile(np.log(self.shares), (len(x), 1))
-        known = np.where(np.isnan(x), 0.0, x)[:, :, None]
-        numbers = stats.norm.logpdf(known[:, :3], means.T[None], self.spreads.T[None])
-        log += np.where(np.isnan(x[:, :3, None]), 0.0, numbers).sum(axis=1)
-        each = (stats.poisson.logpmf(known[:, 3], rates), stats.bernoulli.logpmf(known[:, 4], chance),
-                np.log(levels).T[known[:, 5, 0].astype(int)])  # fmt: skip
-        for column, part in zip((3, 4, 5), each, strict=True):
-            log += np.where(np.isnan(x[:, column, None]), 0.0, part)
-        shares = np.exp(log - log.max(axis=1, keepdims=True))
-        return float(np.mean(1.0 - shares.max(axis=1) / shares.sum(axis=1)))
-
-
-def drawn_truth(rng: np.random.Generator, k: int, equal: bool, regime: str) -> Truth:
-    """Classes whose Bayes error is uniform within the regime, by bisection of how far apart they are."""
-    shares = np.full(k, 1.0 / k) if equal or k == 1 else np.array(SHARES[k])
-    truth = Truth(rng, shares)
-    if k == 1:
-        return truth
-    low, high = ERRORS[regime]
-    wanted, near, far = rng.uniform(max(low, 0.005), high), 0.02, 8.0
-    seed = int(rng.integers(2**31))
-    for _ in range(18):
-        truth.apart = 0.5 * (near + far)
-        found = truth.error(truth.draw(np.random.default_rng(seed), 4000)[1])
-        near, far = (truth.apart, far) if found > wanted else (near, truth.apart)
-    return truth
-
-
-def as_columns(x: np.ndarray) -> dict[str, Any]:
-    words = [[None if np.isnan(v) else names[int(v)] for v in column]
-             for column, names in ((x[:, 4], ("no", "yes")), (x[:, 5], "abcd"))]  # fmt: skip
-    return {"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "visits": x[:, 3], "smokes": words[0], "region": words[1]}
-
-
-KINDS = {"a": "real", "b": "real", "c": "real", "visits": "count", "smokes": "binary", "region": "category"}
-
-
-def one_table(task: tuple[int, int, bool, str]) -> dict[str, Any]:
-    """The number of classes that each criterion chooses, and the adjusted Rand index of the classes that follow."""
+def one_table(number: int) -> dict[str, Any]:
+    """The number of classes that each criterion chooses, the adjusted Rand index of the classes that follow, and what
+    it costs."""
     from sklearn.metrics import adjusted_rand_score
 
     import temperance as tp
 
-    number, k, equal, regime = task
-    rng = np.random.default_rng([25, number])
-    truth = drawn_truth(rng, k, equal, regime)
-    z, x = truth.draw(rng, ROWS)
+    from . import _class_peers as peers
+
+    about, z, x = simulated(number)
     table = tp.read_table(as_columns(x), kinds=KINDS)
-    hill = tp.compare([tp.ClassMixture(size) for size in range(1, LARGEST + 1)], table, tp.VB(restarts=10), number)
-    rows = {row["classes"]: row for row in hill.publication().rows}
-    chosen = {"evidence": len(hill.best_fit.order), "size": hill.best}
-    index = {"evidence": adjusted_rand_score(z, hill.best_fit.responsibilities(table).argmax(axis=1))}
-    for name in ("AIC", "BIC", "aBIC", "ICL"):
-        size = min((s for s in rows if rows[s][name] is not None), key=lambda s, name=name: rows[s][name])
-        chosen[name] = size
-        labels = hill.fit(size).responsibilities(table).argmax(axis=1)
-        index[name] = adjusted_rand_score(z, labels)
-    return {"table": number, "classes": k, "equal": equal, "regime": regime, "chosen": chosen, "rand": index}
+    began = time.process_time()
+    hill = tp.compare([tp.ClassMixture(k) for k in range(1, LARGEST + 1)], table, tp.VB(restarts=10), number)
+    spent = {"evidence": time.process_time() - began}
+    chosen = {"evidence": len(hill.best_fit.order)}
+    rand = {"evidence": adjusted_rand_score(z, hill.best_fit.responsibilities(table).argmax(axis=1))}
+    if find_spec("stepmix") is not None:
+        began = time.process_time()
+        best, labels = peers.by_criteria(x, LARGEST, number)
+        spent["StepMix"] = time.process_time() - began
+        chosen |= best
+        rand |= {name: adjusted_rand_score(z, found) for name, found in labels.items()}
+    return about | {"chosen": chosen, "rand": rand, "processor": spent}
 
 
-def one_regression(task: tuple[int, str, str]) -> dict[str, Any]:
-    """Errors of three-step coefficients at n = 1,000, and whether their 95% intervals hold the truth."""
+def one_test(number: int) -> dict[str, Any]:
+    from . import _class_peers as peers
+
+    about, _, x = simulated(number)
+    return about | {"test": peers.by_test(x, LARGEST, number)}
+
+
+def one_regression(number: int, regime: str) -> dict[str, Any]:
+    """Errors of three-step coefficients and outcomes at n = 1,000, their standard errors, and the errors from the true
+    classes in units of theirs."""
     import temperance as tp
 
-    number, regime, correction = task
     rng = np.random.default_rng([52, number])
     apart = {"clear": 3.0, "medium": 2.2}[regime]
     w = rng.normal(size=1000)
@@ -132,73 +76,99 @@ def one_regression(task: tuple[int, str, str]) -> dict[str, Any]:
     smokes = np.where(rng.uniform(size=1000) < 0.15 + 0.3 * z, "yes", "no")
     columns = {"a": rng.normal(apart * z, 1), "b": rng.normal(apart * (z == 1), 1),
                "c": rng.poisson(2 + apart * (z == 2)), "d": smokes}  # fmt: skip
-    y = rng.normal(np.array([1.0, 2.0, 4.0])[z], 1)
+    y = rng.normal(MEANS[z], 1)
     fit = tp.fit(tp.ClassMixture(3), columns, tp.VB(restarts=5), seed=number)
     found = fit.profiles()
     (mean,) = [item.estimate for item in found.items if item.column == "a"]
-    labels = [found.labels[place] for place in np.argsort(mean)]
-    wrong = np.mean(fit.responsibilities(columns)[:, fit.order][:, np.argsort(mean)].argmax(axis=1) != z)
-    effects = fit.classes_by({"w": w}, reference=labels[0], correction=correction)
-    rows = [effects.labels.index(label) for label in labels[1:]]
+    order = np.argsort(mean)
+    labels = [found.labels[place] for place in order]
+    wrong = np.mean(fit.responsibilities(columns)[:, fit.order][:, order].argmax(axis=1) != z)
+    effects = fit.classes_by({"w": w}, reference=labels[0])
     means = fit.outcome_by_class(y)
+    rows = [effects.labels.index(label) for label in labels[1:]]
     places = [means.labels.index(label) for label in labels]
-    true = np.array([1.0, 2.0, 4.0])
-    held = (effects.low[rows] < BETA[1:]) & (BETA[1:] < effects.high[rows])
+    known = _by_true_classes(z, w)
+    apart_by = [(y[z == t].mean() - MEANS[t]) / (y[z == t].std(ddof=1) / np.sqrt((z == t).sum())) for t in range(3)]
     return {
-        "regime": regime, "wrong": float(wrong), "error": (effects.estimate[rows] - BETA[1:]).ravel().tolist(),
-        "held": held.ravel().tolist(), "outcome_error": (means.estimate[places, 0] - true).tolist(),
-        "outcome_held": ((means.low[places, 0] < true) & (true < means.high[places, 0])).tolist(),
+        "regime": regime, "number": number, "wrong": float(wrong),
+        "error": (effects.estimate[rows] - BETA[1:]).ravel().tolist(),
+        "standard_error": effects.standard_error[rows].ravel().tolist(), "with_true_classes": known,
+        "outcome_error": (means.estimate[places, 0] - MEANS).tolist(),
+        "outcome_standard_error": means.standard_error[places, 0].tolist(), "outcome_with_true_classes": apart_by,
     }  # fmt: skip
 
 
-def summary(tables: list[dict[str, Any]], regressions: list[dict[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for regime in (*ERRORS, "all"):
-        these = [t for t in tables if regime in (t["regime"], "all")]
-        if not these:
-            continue
-        right = {name: np.array([t["chosen"][name] == t["classes"] for t in these]) for name in these[0]["chosen"]}
-        rand = {name: np.array([t["rand"][name] for t in these]) for name in these[0]["rand"]}
-        found[regime] = {"tables": len(these)} | {f"right by {name}": float(v.mean()) for name, v in right.items()}
-        for name in ("BIC", "ICL"):
-            for what, values in (("right", right), ("rand", rand)):
-                apart = values["evidence"].astype(float) - values[name]
-                error = float(apart.std() / np.sqrt(len(apart)))
-                found[regime][f"{what}: evidence − {name}"] = f"{apart.mean():+.4f} ± {error:.4f}"
-        found[regime] |= {f"rand by {name}": float(v.mean()) for name, v in rand.items()}
-    for regime in ("clear", "medium"):
-        these = [r for r in regressions if r["regime"] == regime]
-        if these:
-            found[f"three-step, {regime}"] = {
-                "tables": len(these), "wrongly classified": float(np.mean([r["wrong"] for r in these])),
-                "bias": np.mean([r["error"] for r in these], axis=0).round(4).tolist(),
-                "coverage": np.mean([r["held"] for r in these], axis=0).round(4).tolist(),
-                "outcome bias": np.mean([r["outcome_error"] for r in these], axis=0).round(4).tolist(),
-                "outcome coverage": np.mean([r["outcome_held"] for r in these], axis=0).round(4).tolist(),
-            }  # fmt: skip
-    return found
+def _by_true_classes(z: np.ndarray, w: np.ndarray) -> list[float]:
+    """Errors of the multinomial logit on classes that are known, in its standard errors."""
+    design = np.stack([np.ones(len(w)), w], axis=1)
+    beta = BETA[1:].ravel().copy()
+    for _ in range(20):
+        logits = np.concatenate([np.zeros((len(w), 1)), design @ beta.reshape((2, 2)).T], axis=1)
+        p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        slope = (((z[:, None] == np.arange(3)) - p)[:, 1:].T @ design).ravel()
+        each = np.einsum("ns,st->nst", p, np.eye(3)) - p[:, :, None] * p[:, None, :]
+        curved = np.einsum("nst,ni,nj->sitj", each[:, 1:, 1:], design, design).reshape((4, 4))
+        beta = beta + np.linalg.solve(curved, slope)
+    return ((beta - BETA[1:].ravel()) / np.sqrt(np.diag(np.linalg.inv(curved)))).tolist()
 
 
-def main() -> None:
+def work(task: Task) -> dict[str, Any]:
+    what, kind, number = task
+    found = (
+        one_regression(number, kind) if what == "regression" else (one_table if what == "table" else one_test)(number)
+    )
+    return {"task": list(task)} | found
+
+
+def tasks(tables: int, regressions: int, tests: int) -> list[Task]:
+    """Regressions and the tables first, in an order in which every beginning is balanced."""
+    found: list[Task] = [("regression", kind, i) for i in range(regressions) for kind in ("clear", "medium")]
+    found += [("table", "", i) for i in range(tables)]
+    return found + [("test", "", i) for i in range(tests if find_spec("stepmix") else 0)]
+
+
+def run(pending: list[Task], results: Path, jobs: int, minutes: float) -> Iterator[dict[str, Any]]:
+    """The results as they come, written at once; nothing is begun after the time."""
+    end, waiting = time.monotonic() + 60 * minutes, iter(pending)
+    with (
+        ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool,
+        results.open("a", encoding="utf-8") as file,
+    ):
+        going = {pool.submit(work, task) for _, task in zip(range(jobs), waiting, strict=False)}
+        while going:
+            done, going = wait(going, return_when=FIRST_COMPLETED)
+            for future in done:
+                found = future.result()
+                file.write(json.dumps(found) + "\n")
+                file.flush()
+                yield found
+                fresh = next(waiting, None) if time.monotonic() < end else None
+                going |= {pool.submit(work, fresh)} if fresh else set()
+
+
+def main(arguments: tuple[str, ...] | None = ()) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
-    parser.add_argument("--out", type=Path, default=Path("classes.json"))
+    parser.add_argument("--minutes", type=float, default=5.0, help="nothing is begun later; 0 only reads the results")
+    parser.add_argument("--results", type=Path, default=Path("classes.jsonl"))
+    parser.add_argument("--page", type=Path, help="the page whose tables are written from the results")
     parser.add_argument("--tables", type=int, default=500)
-    parser.add_argument("--regressions", type=int, default=500, help="for each of clear and medium")
-    parser.add_argument("--correction", default="three-step", choices=("three-step", "two-step", "one-step", "none"))
-    given = parser.parse_args()
+    parser.add_argument("--tests", type=int, default=50, help="tables of StepMix's bootstrap test")
+    parser.add_argument("--regressions", type=int, default=400, help="for each of clear and medium")
+    given = parser.parse_args(arguments)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
-    designs = list(itertools.product((1, 2, 3, 4), (True, False), ERRORS))
-    tables = [(i, *designs[i % len(designs)]) for i in range(given.tables)]
-    regressions = [(i, regime, given.correction) for regime in ("clear", "medium") for i in range(given.regressions)]
-    with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as pool:
-        first = list(pool.map(one_table, tables, chunksize=2))
-        second = list(pool.map(one_regression, regressions, chunksize=4))
-    found = summary(first, second)
-    given.out.write_text(json.dumps({"summary": found, "tables": first, "regressions": second}, indent=1))
-    print(json.dumps(found, indent=1, ensure_ascii=False))
+    lines = given.results.read_text("utf-8").splitlines() if given.results.exists() else []
+    found = [json.loads(line) for line in lines]
+    finished = {tuple(each["task"]) for each in found}
+    pending = [task for task in tasks(given.tables, given.regressions, given.tests) if task not in finished]
+    if given.minutes > 0:
+        found += run(pending, given.results, given.jobs, given.minutes)
+    page = rewritten(given.page.read_text("utf-8") if given.page else "", found)
+    if given.page:
+        given.page.write_text(page, "utf-8")
+    print(page if not given.page else f"{given.page} is written", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(None)

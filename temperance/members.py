@@ -61,10 +61,12 @@ class Members:
         return classes_by(self, covariates, reference, correction, level, replicates)
 
     def outcome_by_class(
-        self: Any, outcome: Any, covariates: Any = None, *, correction: str = "three-step", level: float = 0.95
-    ) -> Effects:
+        self: Any, outcome: Any, covariates: Any = None, *, correction: str = "three-step", level: float = 0.95,
+        replicates: int = 100,
+    ) -> Effects:  # fmt: skip
         """The mean of an `outcome` in each class (or the probabilities of its levels), at the mean of the `covariates`.
-        `correction` for errors of classification is "three-step" (BCH) or "none"."""
+        `correction` for errors of classification is "three-step" (BCH) or "none"; intervals come from the Bayesian
+        bootstrap of all steps with this many `replicates`, or with 0 from the last step alone."""
         from .diagnostics.three_step import outcome_by_class
 
-        return outcome_by_class(self, outcome, covariates, correction, level)
+        return outcome_by_class(self, outcome, covariates, correction, level, replicates)

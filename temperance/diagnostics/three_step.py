@@ -4,16 +4,18 @@ Rows are assigned to their most probable class W (step two); D_ts = p(W = s | X 
 ends up in s. Step three corrects for D: membership is regressed on covariates by the likelihood
 Σ_n log Σ_t p(t | z_n) D_{t,W_n} (Vermunt, 2010, Political Analysis 18), or with p(x_n | t) in place of D (two-step:
 Bakk & Kuha, 2018, Psychometrika 83), or with both estimated at once (one-step). Means of outcomes weigh each row by
-the inverse of D (Bolck, Croon & Hagenaars, 2004; Bakk, Tekle & Vermunt, 2013). Intervals of the regression come from
-the Bayesian bootstrap of all steps, or for large data from the robust (sandwich) covariance of step three, as do those
-of outcomes; these leave out the uncertainty of D.
+the inverse of D (Bolck, Croon & Hagenaars, 2004; Bakk, Tekle & Vermunt, 2013). Intervals come from the Bayesian
+bootstrap of all steps (of a part of large data), which carries the uncertainty of D along, or from the robust (sandwich)
+covariance of step three, which leaves it out.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
 import numpy as np
 
 from .._arguments import SHARE
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 _RIDGE = 0.01  # the precision of a prior for coefficients of standardised covariates: separated classes stay finite
 _STEPS = 100
+_PART = 2**16  # numbers of a table of which the bootstrap takes all rows
+Estimate = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 CORRECTIONS = ("three-step", "two-step", "one-step", "none")
 
 
@@ -45,6 +49,7 @@ class Effects:
     high: np.ndarray
     rows_used: int
     p_value: float | None = None  # of the hypothesis that the classes do not differ
+    all_steps: bool = True  # whether the errors include the uncertainty of the classes themselves
 
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary for each class and name."""
@@ -67,7 +72,8 @@ class Effects:
 
         table = {key: [row[key] for row in self.rows()] for key in self.rows()[0]}
         test = "" if self.p_value is None else f"; that the classes do not differ has p = {self.p_value:.3g}"
-        return "\n".join([*layout(table, 100), f"from {self.rows_used} rows{test}"])
+        fixed = "" if self.all_steps else "; errors take the classes themselves for known"
+        return "\n".join([*layout(table, 100), f"from {self.rows_used} rows{test}{fixed}"])
 
 
 def classes_by(fit: Fit, covariates: Any, reference: Any, correction: str, level: float, replicates: int) -> Effects:
@@ -89,8 +95,8 @@ def classes_by(fit: Fit, covariates: Any, reference: Any, correction: str, level
     best = problem.maximum(np.zeros(free * p))
     if correction == "one-step":
         problem, best = _together(fit, problem, best, order, seen)
-    covariance = _resampled(fit, problem, best, order, seen, correction, replicates)
-    covariance = problem.covariance(best) if covariance is None else covariance
+    resampled = _resampled(fit, _regressing(fit, problem, best, order, seen, correction), replicates)
+    covariance = problem.covariance(best) if resampled is None else resampled
     each = np.kron(np.eye(free), turn)
     beta, covariance = each @ best, each @ covariance @ each.T
     estimate, error = beta.reshape((free, p)), np.sqrt(np.diagonal(covariance)).reshape((free, p))
@@ -100,10 +106,13 @@ def classes_by(fit: Fit, covariates: Any, reference: Any, correction: str, level
     what = f"log odds against {fit.model.words.part} {labels[place]}"
     kept = tuple(labels[k] for k in order[1:])
     low, high = _limits(estimate, error, level)
-    return Effects(fit.model.words.part, what, kept, names, estimate, error, low, high, int(seen.sum()), chance)
+    return Effects(fit.model.words.part, what, kept, names, estimate, error, low, high, int(seen.sum()), chance,
+                   resampled is not None)  # fmt: skip
 
 
-def outcome_by_class(fit: Fit, outcome: Any, covariates: Any, correction: str, level: float) -> Effects:
+def outcome_by_class(
+    fit: Fit, outcome: Any, covariates: Any, correction: str, level: float, replicates: int
+) -> Effects:
     """The mean of an outcome (or the probabilities of its levels) in each class, at the mean of the covariates."""
     from scipy.stats import chi2
 
@@ -114,35 +123,30 @@ def outcome_by_class(fit: Fit, outcome: Any, covariates: Any, correction: str, l
     z = np.zeros((len(y), 0)) if covariates is None else _design(covariates, len(y))[1][:, 1:]
     seen = ~np.isnan(y).any(axis=1) & ~np.isnan(z).any(axis=1) & (weights > 0)
     z = z - z[seen].mean(axis=0)
-    k, p = len(labels), z.shape[1]
-    each = (_bch(shares, weights) if correction == "three-step" else _modal(shares)) * weights[:, None]
-    each, y, z = each[seen], y[seen], z[seen]
-    # Normal equations of y = μ_t + z γ with the weight of row n in class t, whose rows are (n, t).
-    moments = np.zeros((k + p, k + p))
-    moments[:k, :k] = np.diag(each.sum(axis=0))
-    moments[:k, k:] = each.T @ z
-    moments[k:, :k] = moments[:k, k:].T
-    moments[k:, k:] = z.T @ (each.sum(axis=1)[:, None] * z)
-    estimate, error = np.empty((k, len(names))), np.empty((k, len(names)))
-    total, degrees = 0.0, 0
-    for j in range(len(names)):
-        right = np.concatenate([each.T @ y[:, j], z.T @ (each.sum(axis=1) * y[:, j])])
-        found = _solve(moments, right)
-        residual = each * (y[:, j, None] - found[:k] - (z @ found[k:])[:, None])
-        scores = np.concatenate([residual, residual.sum(axis=1)[:, None] * z], axis=1)
-        half = _solve(moments, scores.T)
-        covariance = (half @ half.T)[:k, :k]
-        estimate[:, j], error[:, j] = found[:k], np.sqrt(np.diagonal(covariance))
-        if k > 1 and j < max(len(names) - 1, 1):
-            apart = found[1:k] - found[0]
-            contrast = np.concatenate([-np.ones((k - 1, 1)), np.eye(k - 1)], axis=1)
-            total += float(apart @ np.linalg.solve(contrast @ covariance @ contrast.T, apart))
-            degrees += k - 1
-    chance = float(chi2.sf(total, degrees)) if len(names) == 1 and degrees else None
-    low, high = _limits(estimate, error, level)
+    k, levels = len(labels), len(names)
+    each = _standing(shares, weights, correction)[seen]
+    found = _regressed(each, y[seen], z[seen])
+    means = found[:k]
+
+    def again(rows: np.ndarray, shares: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        used = rows[seen[rows]]
+        return _regressed(_standing(shares, weights, correction)[seen[rows]], y[used], z[used])[:k].T.ravel()
+
+    resampled = _resampled(fit, again, replicates) if correction == "three-step" else None
+    covariance = _robust(each, y[seen], z[seen], found) if resampled is None else resampled
+    covariance = covariance.reshape((levels, k, levels, k))
+    error = np.sqrt(np.einsum("jtjt->tj", covariance))
+    contrast = np.concatenate([-np.ones((k - 1, 1)), np.eye(k - 1)], axis=1)
+    chance = None
+    if levels == 1 and k > 1:
+        apart = contrast @ means[:, 0]
+        spread = contrast @ covariance[0, :, 0] @ contrast.T
+        chance = float(chi2.sf(apart @ np.linalg.solve(spread, apart), k - 1))
+    low, high = _limits(means, error, level)
     if what == "probability":
-        estimate, low, high = (np.clip(values, 0.0, 1.0) for values in (estimate, low, high))
-    return Effects(fit.model.words.part, what, labels, names, estimate, error, low, high, int(seen.sum()), chance)
+        means, low, high = (np.clip(values, 0.0, 1.0) for values in (means, low, high))
+    return Effects(fit.model.words.part, what, labels, names, means, error, low, high, int(seen.sum()), chance,
+                   resampled is not None)  # fmt: skip
 
 
 # ---- steps one and two ------------------------------------------------------------------------------------------
@@ -176,9 +180,41 @@ def _terms(shares: np.ndarray, weights: np.ndarray, correction: str) -> np.ndarr
     return _modal(shares)
 
 
-def _bch(shares: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Weights (n, t) by which assigned rows stand for rows of the classes: the row of D⁻¹ of the class assigned."""
-    return _solve(_confusion(shares, weights).T, _modal(shares).T).T
+def _standing(shares: np.ndarray, weights: np.ndarray, correction: str) -> np.ndarray:
+    """How much each row stands for rows of each class (n, t): by BCH the row of D⁻¹ of the class that it is assigned
+    to, or that class alone; times its weight."""
+    modal = _modal(shares)
+    each = _solve(_confusion(shares, weights).T, modal.T).T if correction == "three-step" else modal
+    return each * weights[:, None]
+
+
+# ---- the mean of an outcome in each class ----------------------------------------------------------------------------
+
+
+def _moments(each: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """The matrix of the normal equations of y = μ_t + z γ, where row n has the weight each_nt in class t."""
+    k, p = each.shape[1], z.shape[1]
+    moments = np.zeros((k + p, k + p))
+    moments[:k, :k] = np.diag(each.sum(axis=0))
+    moments[:k, k:] = each.T @ z
+    moments[k:, :k] = moments[:k, k:].T
+    moments[k:, k:] = z.T @ (each.sum(axis=1)[:, None] * z)
+    return moments
+
+
+def _regressed(each: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """μ and γ, a column for each column of y."""
+    return _solve(_moments(each, z), np.concatenate([each.T @ y, z.T @ (each.sum(axis=1)[:, None] * y)]))
+
+
+def _robust(each: np.ndarray, y: np.ndarray, z: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """The sandwich covariance of μ, (levels, classes, levels, classes), with the weights taken as known."""
+    k, halves = each.shape[1], []
+    for j in range(y.shape[1]):
+        residual = each * (y[:, j, None] - found[:k, j] - (z @ found[k:, j])[:, None])
+        scores = np.concatenate([residual, residual.sum(axis=1)[:, None] * z], axis=1)
+        halves.append(_solve(_moments(each, z), scores.T)[:k])
+    return np.einsum("jtn,isn->jtis", np.stack(halves), np.stack(halves))
 
 
 # ---- step three ---------------------------------------------------------------------------------------------------
@@ -256,27 +292,49 @@ def _standardised(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (z - mean) / spread, turn
 
 
-def _resampled(fit: Fit, problem: _Logit, beta: np.ndarray, order: np.ndarray, seen: np.ndarray, correction: str,
-               replicates: int) -> np.ndarray | None:  # fmt: skip
-    """The covariance of β when classes and regression are both estimated again with random weights of the rows (the
-    Bayesian bootstrap); None for a model without a quick way to its classes."""
+def _resampled(fit: Fit, estimate: Estimate, replicates: int) -> np.ndarray | None:
+    """The covariance of an estimate from rows, their classes' probabilities and their weights, when the classes are found
+    again as well, with random weights (the Bayesian bootstrap); None for a model without a quick way to its classes.
+    Of large data some rows stand for all: a covariance is inversely proportional to the number of rows."""
     from ..kernels import small_likelihood
 
     model: Any = fit.model
     if replicates < 2 or not isinstance(fit.model, Profiling) or not isinstance(fit.state, Posterior):
         return None
-    if not small_likelihood.suits(model, fit.data):
+    data = fit.data
+    if not isinstance(data.values, jax.Array) or data.is_spread:
+        return None
+    rows = np.flatnonzero(np.asarray(data.weights)[: data.size])
+    n, most = len(rows), max(_PART // data.values.shape[1], 1)
+    if n > most:
+        rows = np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
+    if len(rows) < data.size:
+        data = dataclasses.replace(data, values=data.values[rows], weights=data.weights[rows], size=len(rows), blocks=1)
+    if not small_likelihood.suits(model, data):
         return None
     found = []
-    for weights, shares in small_likelihood.bootstrap(model, fit.data, fit.state, replicates):
-        if correction == "one-step":
-            found.append(_together(fit, problem, beta, order, seen, weights)[1])
-            continue
+    for weights, shares in small_likelihood.bootstrap(model, data, fit.state, replicates):
         shares = shares[:, fit.order]
-        shares = shares / shares.sum(axis=1, keepdims=True)
-        terms = _terms(shares, weights, correction)[:, order][seen]
-        found.append(problem._replace(terms=terms, weights=weights[seen]).maximum(beta))
-    return np.cov(np.stack(found), rowvar=False).reshape((len(beta), len(beta)))
+        found.append(estimate(rows, shares / shares.sum(axis=1, keepdims=True), weights))
+    return np.atleast_2d(np.cov(np.stack(found), rowvar=False)) * len(rows) / n
+
+
+def _regressing(
+    fit: Fit, problem: _Logit, beta: np.ndarray, order: np.ndarray, seen: np.ndarray, correction: str
+) -> Estimate:
+    """β from rows, their classes' probabilities and their weights."""
+    place = np.cumsum(seen) - 1
+
+    def again(rows: np.ndarray, shares: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        if correction == "one-step":
+            every = np.zeros(len(seen))
+            every[rows] = weights
+            return _together(fit, problem, beta, order, seen, every)[1]
+        terms = _terms(shares, weights, correction)[:, order][seen[rows]]
+        z = problem.z[place[rows[seen[rows]]]]
+        return problem._replace(terms=terms, z=z, weights=weights[seen[rows]]).maximum(beta)
+
+    return again
 
 
 def _together(
