@@ -32,10 +32,10 @@ def _numbers(tables: Sequence[Result], tests: Sequence[Result]) -> str:
         return ""
     tested = {each["table"]: each["test"] for each in tests}
     lines = [
-        f"How often is the number of classes right? {len(tables)} simulated tables of 300 rows with three real columns, a",
-        "count, a yes/no and one of four levels, a tenth of the cells missing, 1 to 4 classes, half of the tables with",
-        f"equal shares ({datetime.date.today()}, `python -m benchmarks.classes`). Ours is `tp.compare` of 1 to 6 classes by",
-        "`tp.VB(restarts=10)`; StepMix 3.0 has ten starts, and takes the count for Gaussian, since it has no Poisson.",
+        f"How often is the number of classes right? {len(tables)} simulated tables of 300 rows with three real columns,",
+        "a count, a yes/no and one of four levels, a tenth of the cells missing, 1 to 4 classes, half of the tables with",
+        f"equal shares ({datetime.date.today()}, `python -m benchmarks.classes`). Ours is `tp.compare` of 1 to 6 classes",
+        "by `tp.VB(restarts=10)`; StepMix 3.0 has ten starts, and takes the count for Gaussian, since it has no Poisson.",
         f"Its bootstrap test was run on {len(tested)} tables. Differences have paired standard errors.",
         "",
         "| Bayes error | tables | ours | StepMix, BIC | its ICL | ours less BIC | ours less ICL | its test, ours there "
@@ -77,8 +77,8 @@ def _three_step(found: Sequence[Result], prefix: str, name: str) -> str:
     if not found:
         return ""
     lines = [
-        f"Two-sided 95% intervals of three-step {name}, three classes, 1,000 rows. The last column is the coverage that",
-        "intervals from the true classes have in the same tables.",
+        f"Two-sided 95% intervals of three-step {name}, three classes, 1,000 rows. The last column is the coverage",
+        "that intervals from the true classes have in the same tables.",
         "",
         "| rows classified wrongly | tables | mean errors | coverage of each | together | from the true classes |",
         "|---|---|---|---|---|---|",

@@ -5,8 +5,8 @@ ends up in s. Step three corrects for D: membership is regressed on covariates b
 Σ_n log Σ_t p(t | z_n) D_{t,W_n} (Vermunt, 2010, Political Analysis 18), or with p(x_n | t) in place of D (two-step:
 Bakk & Kuha, 2018, Psychometrika 83), or with both estimated at once (one-step). Means of outcomes weigh each row by
 the inverse of D (Bolck, Croon & Hagenaars, 2004; Bakk, Tekle & Vermunt, 2013). Intervals come from the Bayesian
-bootstrap of all steps (of a part of large data), which carries the uncertainty of D along, or from the robust (sandwich)
-covariance of step three, which leaves it out.
+bootstrap of all steps (of a part of large data), which carries the uncertainty of D along, or from the robust
+(sandwich) covariance of step three, which leaves it out.
 """
 
 from __future__ import annotations
@@ -293,8 +293,8 @@ def _standardised(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _resampled(fit: Fit, estimate: Estimate, replicates: int) -> np.ndarray | None:
-    """The covariance of an estimate from rows, their classes' probabilities and their weights, when the classes are found
-    again as well, with random weights (the Bayesian bootstrap); None for a model without a quick way to its classes.
+    """The covariance of an estimate from rows, their classes' probabilities and their weights, when the classes are
+    found again as well, with random weights (the Bayesian bootstrap); None for a model without a quick way to its classes.
     Of large data some rows stand for all: a covariance is inversely proportional to the number of rows."""
     from ..kernels import small_likelihood
 

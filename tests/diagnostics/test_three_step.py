@@ -102,8 +102,8 @@ def test_intervals_carry_the_uncertainty_of_the_classes():
 
 @pytest.mark.slow
 def test_intervals_of_outcomes_hold_the_truth_as_often_as_they_say():
-    """A fifth of the rows are classified wrongly. Sixty tables of 400 rows: the errors of the means have the spread that
-    their standard errors say, and those of the last step alone understate it."""
+    """A fifth of the rows are classified wrongly. Sixty tables of 400 rows: the errors of the means have the spread
+    that their standard errors say, and those of the last step alone understate it."""
     scaled: dict[int, list[np.ndarray]] = {0: [], 60: []}
     for seed in range(60):
         frame, _, _, y = simulated(seed, 400, 1.6)
@@ -119,7 +119,7 @@ def test_intervals_of_outcomes_hold_the_truth_as_often_as_they_say():
 
 
 def test_a_part_of_large_data_stands_for_all_of_them(monkeypatch):
-    """Standard errors from half of the rows are those from all rows, within the error of 100 replicates and of the half."""
+    """Standard errors from half of the rows are those from all rows, within the error of 100 replicates."""
     frame, z, _, y = simulated(3, 2000, 2.2)
     fit, _ = fitted(frame)
     means, odds = fit.outcome_by_class(y).standard_error, fit.classes_by({"z": z}).standard_error
