@@ -32,11 +32,11 @@ def _numbers(tables: Sequence[Result], tests: Sequence[Result]) -> str:
         return ""
     tested = {each["table"]: each["test"] for each in tests}
     lines = [
-        f"How often is the number of classes right? {len(tables)} simulated tables of 300 rows with three real columns,",
-        "a count, a yes/no and one of four levels, a tenth of the cells missing, 1 to 4 classes, half of the tables with",
-        f"equal shares ({datetime.date.today()}, `python -m benchmarks.classes`). Ours is `tp.compare` of 1 to 6 classes",
-        "by `tp.VB(restarts=10)`; StepMix 3.0 has ten starts, and takes the count for Gaussian, since it has no Poisson.",
-        f"Its bootstrap test was run on {len(tested)} tables. Differences have paired standard errors.",
+        f"How often is the number of classes right? {len(tables)} simulated tables of 300 rows: three real columns,",
+        "a count, a yes/no and one of four levels, a tenth of the cells missing, 1 to 4 classes, half of the tables",
+        f"with equal shares ({datetime.date.today()}, `python -m benchmarks.classes`). Ours is `tp.compare` of 1 to 6",
+        "classes by `tp.VB(restarts=10)`; StepMix 3.0 has ten starts, and takes the count for Gaussian, since it has no",
+        f"Poisson. Its bootstrap test was run on {len(tested)} tables. Differences have paired standard errors.",
         "",
         "| Bayes error | tables | ours | StepMix, BIC | its ICL | ours less BIC | ours less ICL | its test, ours there "
         "| adjusted Rand index: ours, BIC, ICL | processor time: ours, StepMix |",

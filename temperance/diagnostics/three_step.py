@@ -294,7 +294,7 @@ def _standardised(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _resampled(fit: Fit, estimate: Estimate, replicates: int) -> np.ndarray | None:
     """The covariance of an estimate from rows, their classes' probabilities and their weights, when the classes are
-    found again as well, with random weights (the Bayesian bootstrap); None for a model without a quick way to its classes.
+    found again as well, with random weights (the Bayesian bootstrap); None for a model without a quick way to them.
     Of large data some rows stand for all: a covariance is inversely proportional to the number of rows."""
     from ..kernels import small_likelihood
 
