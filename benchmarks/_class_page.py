@@ -35,7 +35,7 @@ def _numbers(tables: Sequence[Result], tests: Sequence[Result]) -> str:
         f"How often is the number of classes right? {len(tables)} simulated tables of 300 rows: three real columns,",
         "a count, a yes/no and one of four levels, a tenth of the cells missing, 1 to 4 classes, half of the tables",
         f"with equal shares ({datetime.date.today()}, `python -m benchmarks.classes`). Ours is `tp.compare` of 1 to 6",
-        "classes by `tp.VB(restarts=10)`; StepMix 3.0 has ten starts, and takes the count for Gaussian, since it has no",
+        "classes by `tp.VB(restarts=10)`; StepMix 3.0 has ten starts, and takes the count for Gaussian, as it has no",
         f"Poisson. Its bootstrap test was run on {len(tested)} tables. Differences have paired standard errors.",
         "",
         "| Bayes error | tables | ours | StepMix, BIC | its ICL | ours less BIC | ours less ICL | its test, ours there "
