@@ -86,7 +86,14 @@ def run_engine(method: Any, model: Any, data: Any) -> RunEngine | None:
     own = method.host_engine(model, data)
     if own is not None:
         return own
-    if type(model).__name__ not in ("Mixture", "GaussianMixture", "ClassMixture"):
+    kind = type(model).__name__
+    if kind == "StateSpace":
+        from . import small_states
+
+        if small_states.when(method, model, data):
+            return RunEngine("small state space (numpy)", small_states.start, small_states.chunk, goes_on=True)
+        return None
+    if kind not in ("Mixture", "GaussianMixture", "ClassMixture"):
         return None
     from . import small_mixture
 
