@@ -19,6 +19,7 @@ from jaxtyping import Array, Float
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
 _DEPTH = 36.0  # the fall of the log integrand at both ends
 _BISECTIONS = 60
+_FARTHEST = 1e290  # of a mode from the mean
 
 
 class Tilted(NamedTuple):
@@ -41,9 +42,12 @@ def tilted_moments(log_factor: Concave, mean: Float[Array, " n"], variance: Floa
         return log_factor(a) - 0.5 * jnp.square(centred) / variance.reshape((1,) * (a.ndim - 1) + (-1,))
 
     slope = jax.grad(lambda a: jnp.sum(log_integrand(a)))
-    # ℓ′ falls, so that the mode is between the mean and one step of size v ℓ′(μ) from it.
-    far = mean + variance * slope(mean)
-    mode = _bisect(lambda a: slope(a) > 0.0, jnp.minimum(mean, far), jnp.maximum(mean, far))
+    # ℓ′ falls, so that the mode is between the mean and one step of size v ℓ′(μ) from it. Where ℓ is steep, as is that
+    # of a count with a rate of e^μ, it is far closer than that.
+    start = slope(mean)
+    side, farthest = jnp.where(start < 0.0, -1.0, 1.0), jnp.minimum(variance * jnp.abs(start), _FARTHEST)
+    step = _bisect(lambda step: side * slope(mean + side * step) > 0.0, 1e-9 * jnp.sqrt(variance), farthest)
+    mode = mean + side * step
     top = log_integrand(mode)
     reach = jnp.sqrt(2.0 * _DEPTH * variance)
     logs, places = [], []
@@ -52,7 +56,7 @@ def tilted_moments(log_factor: Concave, mean: Float[Array, " n"], variance: Floa
         def inside(distance: Array, sign: float = sign) -> Array:
             return log_integrand(mode + sign * distance) > top - _DEPTH
 
-        width = _bisect(inside, jnp.zeros_like(mode), reach)
+        width = _bisect(inside, 1e-60 * reach, reach)
         a = mode[None] + sign * width[None] * (0.5 * (_NODES + 1.0))[:, None]
         places.append(a)
         logs.append(log_integrand(a) - top[None] + jnp.log(width)[None] + np.log(0.5 * _WEIGHTS)[:, None])
@@ -65,15 +69,18 @@ def tilted_moments(log_factor: Concave, mean: Float[Array, " n"], variance: Floa
 
 
 def _bisect(left: Callable[[Array], Array], low: Array, high: Array) -> Array:
-    """Where `left` turns from true to false between `low` and `high`."""
+    """The distance at which `left` turns from true to false, to fifteen digits if it is between `low` and `high`.
+
+    The ends are halved in logarithms while they are of different orders.
+    """
 
     def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = ends
-        middle = 0.5 * (low + high)
+        middle = jnp.where(high > 4.0 * low, jnp.sqrt(low) * jnp.sqrt(high), 0.5 * (low + high))
         is_left = left(middle)
         return jnp.where(is_left, middle, low), jnp.where(is_left, high, middle)
 
-    low, high = jax.lax.fori_loop(0, _BISECTIONS, halve, (low, high))
+    low, high = jax.lax.fori_loop(0, _BISECTIONS, halve, (jnp.minimum(low, high), high))
     return 0.5 * (low + high)
 
 

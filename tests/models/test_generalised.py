@@ -6,8 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.scipy.special import log_ndtr
-from scipy import stats
-from scipy.special import expit, logsumexp, ndtr
+from scipy import optimize, stats
+from scipy.integrate import quad
+from scipy.special import expit, gammaln, logsumexp, ndtr
 
 import temperance as tp
 from temperance.errors import InvalidData, UnsupportedMethod
@@ -190,6 +191,26 @@ def test_tilted_moments_of_a_probit_factor(mean, variance):
     assert found.mean[0] == pytest.approx(mean + variance * ratio / np.sqrt(1 + variance), rel=1e-9)
     expected = variance - variance**2 * ratio / (1 + variance) * (z + ratio)
     assert found.variance[0] == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize(("mean", "variance"), [(3.0, 0.5), (40.0, 9.0), (800.0, 4.0), (1e6, 1e10), (1e12, 1e30)])
+def test_tilted_moments_of_a_count_whose_rate_overflows(mean: float, variance: float) -> None:
+    """e^μ is no float from μ = 710 on; the integrand is one, and SciPy integrates it around its mode."""
+
+    def log_integrand(a: Any) -> Any:
+        return 7.0 * a - np.exp(a) - gammaln(8.0) - 0.5 * (a - mean) ** 2 / variance
+
+    with np.errstate(over="ignore"):
+        mode = optimize.brentq(lambda a: 7.0 - np.exp(a) - (a - mean) / variance, -100.0, 700.0)
+        top, width = log_integrand(mode), 1.0 / np.sqrt(np.exp(mode) + 1.0 / variance)
+        z, _ = quad(
+            lambda t: np.exp(log_integrand(mode + width * t) - top), -40.0, 40.0, limit=500, points=[-8.0, 0.0, 8.0]
+        )
+    exact = top + np.log(z * width) - 0.5 * np.log(2.0 * np.pi * variance)
+    factor = lambda a: 7.0 * a - jnp.exp(a) - gammaln(8.0)  # noqa: E731
+    found = tilted_moments(factor, jnp.asarray([mean]), jnp.asarray([variance]))
+    assert found.log_z[0] == pytest.approx(exact, rel=1e-9)
+    assert found.mean[0] == pytest.approx(mode, abs=2.0 * width) and found.variance[0] > 0.0
 
 
 def test_mistakes_are_one_sentence():

@@ -1,5 +1,6 @@
 """What a fit says of its topics: relevant words, typical documents, coherence."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -57,8 +58,23 @@ def test_coherence_is_that_of_the_leading_words(fit: tp.Fit, counts: np.ndarray,
                        tp.coherence(fit.topics(3), counts[:30], measure=measure, vocabulary=WORDS))  # fmt: skip
 
 
-def test_documents_that_no_memory_could_hold_are_not_drawn():
+def test_documents_of_billions_of_words_are_drawn() -> None:
     counts = np.array([[1e9, 2e9, 0.0], [0.0, 1e9, 3e12]])
     fit = tp.fit(tp.LDA(2), counts, tp.VB(max_iter=3), seed=0)
-    with pytest.raises(tp.errors.InvalidData, match=r"1502000000000 words a document would take .* GB"):
-        fit.sample(0, 2)
+    drawn = fit.sample(0, 2)
+    np.testing.assert_array_equal(drawn.sum(axis=1), 1_502_000_000_000)
+    assert (drawn >= 0).all() and (drawn == np.floor(drawn)).all()
+
+
+@pytest.mark.parametrize("length", [50, 20_000])
+def test_long_documents_are_drawn_as_short_ones_are(length: int) -> None:
+    """Counts given the proportions are multinomial, token by token and all at once: their means and covariances."""
+    model = tp.LDA(2, 3, length=length)
+    topics, theta = np.array([[0.7, 0.2, 0.1], [0.1, 0.0, 0.9]]), np.array([0.25, 0.75])
+    n, p = 2000, theta @ topics
+    documents = model.simulate(jax.random.key(0), {"topics": topics, "proportions": np.tile(theta, (n, 1))}, n)
+    words, seen = map(np.asarray, documents.padded())
+    counts = np.stack([np.sum(seen * (words == word), axis=1) for word in range(3)], axis=1)
+    covariance = length * (np.diag(p) - np.outer(p, p))
+    np.testing.assert_array_less(np.abs(counts.mean(axis=0) - length * p), 4.0 * np.sqrt(np.diag(covariance) / n))
+    np.testing.assert_allclose(np.cov(counts.T), covariance, atol=0.15 * covariance.max())

@@ -42,6 +42,7 @@ from .heat import topic_heat, topics_normaliser, with_costs
 from .report import LEAST, NAMING, TopicsBy, mean_topics, proportions, shares_by, top_words, topic_weights
 from .walk import Local, document_terms, local_step, mean_energy
 
+_LONG = 10_000  # tokens of a document from which on its counts are drawn, not its tokens
 _LEARNED = ("document_prior", "topic_prior")
 
 
@@ -207,11 +208,14 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
 
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Documents:
         """n documents of `length` tokens; with draws of "proportions", documents that have these."""
-        require_memory(32 * n * self.length * sum(draws["topics"].shape[-2:]), f"{self.length} words a document")
         key_theta, key_z, key_w = jax.random.split(key, 3)
         theta = draws.get("proportions")
         if theta is None:
             theta = jax.random.dirichlet(key_theta, draws.get("document_prior", self.alpha), (n,))
+        if self.length > _LONG:  # no memory may hold its tokens one by one
+            shares = theta @ draws["topics"]
+            counts = jax.random.multinomial(key_w, jnp.full(n, float(self.length)), shares)
+            return given_documents(jnp.broadcast_to(jnp.arange(shares.shape[1], dtype=jnp.int32), shares.shape), counts)
         z = jax.random.categorical(key_z, jnp.log(theta)[:, None], shape=(n, self.length))
         words = jax.random.categorical(key_w, jnp.log(draws["topics"])[z])
         return given_documents(words.astype(jnp.int32), jnp.ones((n, self.length)))
