@@ -12,6 +12,8 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +21,18 @@ import temperance as tp
 from temperance.data import Corpus, as_corpus
 
 from .topics import held_out
+
+
+class Row(NamedTuple):
+    method: str
+    passes: int
+    seed: int
+    seconds: float  # of a processor
+    score: float  # nats a token, held out
+
+    def __str__(self) -> str:
+        return f"  {self.method}, {self.passes} passes, seed {self.seed}: {self.seconds:6.1f} s  {self.score:.4f}"
+
 
 WORDS, DOCUMENTS, LENGTH, SHARPNESS, ETA = 5000, 5500, 100, 250.0, 0.05
 
@@ -35,7 +49,7 @@ def corpus_of(name: str, k: int) -> tuple[Corpus, Corpus]:
     return as_corpus(counts).split(500 / DOCUMENTS, seed=0)
 
 
-def tomotopy(train: Corpus, test: Corpus, k: int, stops: tuple[int, ...], seed: int) -> None:
+def tomotopy(train: Corpus, test: Corpus, k: int, stops: tuple[int, ...], seed: int) -> Iterator[Row]:
     import tomotopy as peer
 
     model = peer.LDAModel(k=k, alpha=5.0 / k, eta=ETA, seed=seed + 1)
@@ -52,18 +66,17 @@ def tomotopy(train: Corpus, test: Corpus, k: int, stops: tuple[int, ...], seed: 
         for topic in range(k):
             beta[topic, numbers] = model.get_topic_word_dist(topic)
         score = held_out(beta / beta.sum(axis=1, keepdims=True), np.asarray(model.alpha, dtype=np.float64), test)
-        print(f"  tomotopy, {stop} iterations, seed {seed}: {taken:6.1f} s  {score:.4f}", flush=True)
+        yield Row("tomotopy", stop, seed, taken, score)
 
 
-def ours(train: Corpus, test: Corpus, k: int, passes: int, seed: int) -> None:
+def ours(train: Corpus, test: Corpus, k: int, passes: int, seed: int) -> Row:
     model = tp.LDA(k, document_prior=5.0 / k, topic_prior=ETA, precision="single", learn="document_prior")
     began = time.process_time()
     fit = tp.fit(model, train, tp.CVB0(passes=passes), seed=seed, progress=False)
     taken = time.process_time() - began
     lam = np.asarray(fit.posterior["topics"].concentration)
     alpha = np.asarray(fit.posterior["document_prior"].mode())
-    score = held_out(lam / lam.sum(axis=1, keepdims=True), alpha, test)
-    print(f"  tp.CVB0(passes={passes}), seed {seed}: {taken:6.1f} s  {score:.4f}", flush=True)
+    return Row("tp.CVB0", passes, seed, taken, held_out(lam / lam.sum(axis=1, keepdims=True), alpha, test))
 
 
 def main(arguments: tuple[str, ...] = ()) -> None:
@@ -76,8 +89,9 @@ def main(arguments: tuple[str, ...] = ()) -> None:
         tp.fit(tp.LDA(k, precision="single", learn="document_prior"), train, tp.CVB0(passes=40), progress=False)
         for seed in range(seeds):
             for passes in (100, 200, 400, 800):
-                ours(train, test, k, passes, seed)
-            tomotopy(train, test, k, (100, 300, 1000), seed)
+                print(ours(train, test, k, passes, seed), flush=True)
+            for row in tomotopy(train, test, k, (100, 300, 1000), seed):
+                print(row, flush=True)
 
 
 if __name__ == "__main__":

@@ -380,7 +380,7 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         alpha, weights = self.concentration(m, x), jnp.ones(x.lengths.shape[0])
         gamma = self.initial_local(m, x)["proportions"].concentration
         engine = "device" if self._engine() == "autodiff" else self._engine()
-        return local_step(log_beta, x, weights, alpha, gamma, (1.0, 1.0), 200, 1e-4, engine), m
+        return local_step(log_beta, x, weights, alpha, gamma, (1.0, 1.0), 200, 1e-4, engine, self.single), m
 
     def topics(self, q: Posterior, n_words: int = 10, relevance: float = 1.0) -> list[list[tuple[str | int, float]]]:
         """The most telling words of each topic with their probabilities; with `relevance` 1 the most probable."""

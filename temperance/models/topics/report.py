@@ -83,16 +83,27 @@ def proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.ndarray, "n k
     if model.collapsed:
         return _collapsed_proportions(model, q, corpus)
     log_beta = jnp.log(mean_topics(q))
-    parts = []
+    found = np.empty((len(corpus), model.n_topics))
+    waiting: list[tuple[slice, Array]] = []
     for first in range(0, len(corpus), _ROWS):
-        rows = model.new_rows(corpus.take(slice(first, first + _ROWS)))
+        part = slice(first, min(first + _ROWS, len(corpus)))
+        rows = model.new_rows(corpus.take(part))
         size = len(rows.lengths)
         if first and size < _ROWS:  # one shape, one compilation
             again = np.minimum(np.arange(_ROWS), size - 1)
             rows = jax.tree.map(lambda leaf, again=again: leaf[again], rows)
-        gamma = np.asarray(_infer(model, q.blocks, rows, log_beta))[:size]
-        parts.append(gamma / gamma.sum(axis=1, keepdims=True))
-    return np.concatenate(parts)
+        waiting.append((part, _infer(model, q.blocks, rows, log_beta)))
+        # An accelerator works on these documents while the next ones are read.
+        _store(found, waiting, keep=0 if model.on_host else 1)
+    _store(found, waiting, keep=0)
+    return found
+
+
+def _store(found: np.ndarray, waiting: list[tuple[slice, Array]], keep: int) -> None:
+    """The shares of all documents that wait for them but the last ones."""
+    while len(waiting) > keep:
+        part, share = waiting.pop(0)
+        found[part] = np.asarray(share)[: part.stop - part.start]
 
 
 def _collapsed_proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.ndarray, "n k"]:
@@ -129,7 +140,8 @@ def collapsed_counts(by_word: np.ndarray, alpha: np.ndarray, corpus: Any) -> Flo
 
 @program
 def _infer(model: LDA, blocks: dict[str, Any], x: Documents, log_beta: Array) -> Array:
-    return model.infer(blocks, x, log_beta)[0].gamma
+    gamma = model.infer(blocks, x, log_beta)[0].gamma
+    return gamma / jnp.sum(gamma, axis=1, keepdims=True)
 
 
 # ---- shares of topics in groups of documents ---------------------------------------------------------------

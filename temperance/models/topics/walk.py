@@ -89,10 +89,10 @@ def device_local_step(
     tolerance: ArrayLike,
     single: bool = False,
     heat: Heat | None = None,
-    fused: bool | None = None,
+    route: Route | None = None,
 ) -> Local:
     """On padded arrays; `each` holds weights, and powers of the words (one, or one for each document) and of their
-    topics. `fused` is whether one kernel goes through all iterations of a document: where that suits, unless told."""
+    topics. `route` is how they are computed: as suits the device, unless told."""
     weights, observation, latent = each
     kind = jnp.dtype(jnp.float32 if single else jnp.float64)
     rows = log_topics.T.astype(kind)
@@ -102,38 +102,34 @@ def device_local_step(
     one_power = jnp.ndim(observation) == 0 and heat is None
     power = jnp.broadcast_to(observation, weights.shape)
     levels = rows - shift[:, None]
-    table = jnp.exp(observation.astype(kind) * levels) if one_power else None
-    block = table[words] if table is not None else jnp.exp(power.astype(kind)[:, None, None] * levels[words])
+    table = jnp.exp(observation.astype(kind) * levels) if one_power else levels
+    own = None if one_power else power
     # A word that no topic can explain: its ratio stays finite.
     floor = float(jnp.finfo(kind).tiny) * 2.0**30
-    level = None  # Σ_k φ log β of each word, without its shift
-    fused = _fused_suits(log_topics.shape[0]) if fused is None else fused
-    if fused:
+    route = _route(log_topics.shape[0]) if route is None else route
+    if route == "kernel":
         from ...kernels.topics_pallas import fused_step, fused_sums
 
         given = (words, counts, prior, gamma, latent, steps, tolerance, floor)
-        own = None if one_power else power
-        found = fused_step(levels if table is None else table, *given, own, jax.default_backend() == "cpu")
+        found = fused_step(table, *given, own, jax.default_backend() == "cpu")
         gamma, share, norm, level = found.gamma.astype(jnp.float64), found.share, found.norm, found.level
         top = found.top.astype(jnp.float64)
     else:
-        gamma, share, norm, top = _ascend(block, counts, prior, gamma, latent, steps, tolerance, floor)
-        if heat is not None:
-            # The logarithm of the block is at hand.
-            logs = jnp.log(jnp.maximum(block, jnp.finfo(kind).tiny))
-            level = jnp.einsum("nlk,nk->nl", block * logs, share, precision="highest") / norm / power[:, None]
+        block = Block(table, words, None if own is None else own.astype(kind), route == "kept")
+        gamma, share, norm, top = ascend(block, counts, prior, gamma, latent, steps, tolerance, floor)
+        level = None if heat is None else block.levels(share) / norm
     observed, powers = None, power
     if heat is not None:
         assert level is not None
         observed = jnp.sum(whole_counts * (level.astype(jnp.float64) + shift[words]), axis=1)
         powers = heat.respond(observed, (gamma - jnp.atleast_2d(prior)) / latent[:, None], power)
     ratios = (weights * powers).astype(kind)[:, None] * counts / norm
-    if fused:
-        own_powers = None if one_power else (levels, power)
+    if route == "kernel":
+        own_powers = None if own is None else (levels, own)
         sums = fused_sums(words, ratios, share, len(rows), own_powers, jax.default_backend() == "cpu")
-        messages = (sums if table is None else table * sums).T
+        messages = (table * sums if own is None else sums).T
     else:
-        messages = _collect(words, ratios, share, block, rows.shape)
+        messages = block.collect(ratios, share).T
     explained = jnp.log(norm).astype(jnp.float64) + power[:, None] * shift[words].astype(jnp.float64)
     # What the shares were divided by, E log θ_k of the largest: once for each token.
     divided = top - latent * digamma(jnp.sum(gamma, axis=1))
@@ -141,47 +137,13 @@ def device_local_step(
     return Local(gamma, messages.astype(jnp.float64), evidence, observed, None if heat is None else powers)
 
 
-def _ascend(
-    block: Float[Array, "n width k"],
-    counts: Float[Array, "n width"],
-    prior: Float[Array, "*n k"],
-    gamma: Float[Array, "n k"],
-    latent: Float[Array, " n"],
-    steps: ArrayLike,
-    tolerance: ArrayLike,
-    floor: float,
-) -> tuple[Array, Array, Array, Array]:
-    """γ, with its shares and norms as in `topics_pallas.Fused`: two products with the gathered topics per iteration,
-    with all digits of their kind (an accelerator would leave some out)."""
-
-    def shares(gamma: Array) -> tuple[Array, Array]:
-        level = latent[:, None] * digamma(gamma)
-        # Relative to the largest: of few tokens and many topics none would be left in single precision.
-        top = jnp.max(level, axis=1)
-        return jnp.exp(level - top[:, None]).astype(block.dtype), top
-
-    def norms(share: Array) -> Array:
-        return jnp.maximum(jnp.einsum("nlk,nk->nl", block, share, precision="highest"), floor)
-
-    def unfinished(carry: tuple[Array, Array, Array]) -> Array:
-        count, _, done = carry
-        return (count < steps) & ~jnp.all(done)
-
-    def update(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        count, gamma, done = carry
-        share, _ = shares(gamma)
-        expected = share * jnp.einsum("nlk,nl->nk", block, counts / norms(share), precision="highest")
-        fresh = jnp.atleast_2d(prior) + latent[:, None] * expected.astype(jnp.float64)
-        settled = jnp.mean(jnp.abs(fresh - gamma), axis=1) <= tolerance
-        return count + 1, jnp.where(done[:, None], gamma, fresh), done | settled
-
-    start = (jnp.asarray(0), gamma, jnp.zeros(len(gamma), dtype=bool))
-    gamma = jax.lax.while_loop(unfinished, update, start)[1]
-    share, top = shares(gamma)
-    return gamma, share, norms(share), top
+def _route(topics: int) -> Route:
+    if jax.default_backend() == "cpu":
+        return "kept"
+    return "kernel" if _kernel_suits(topics) else "afresh"
 
 
-def _fused_suits(topics: int) -> bool:
+def _kernel_suits(topics: int) -> bool:
     """On one NVIDIA GPU that Triton compiles for, at numbers of topics that were measured."""
     settings: Any = jax.config  # whose names only the newest JAX declares
     alone = jax.local_device_count() == 1 and settings.jax_default_device is None
@@ -198,11 +160,6 @@ def _has_triton() -> bool:
     except ImportError:
         return False
     return hasattr(triton, "CompilerParams")
-
-
-def _collect(words: Array, ratios: Array, share: Array, block: Array, shape: tuple[int, ...]) -> Array:
-    """Σ_d ratio · share · block, added up by word."""
-    return jnp.zeros(shape, block.dtype).at[words].add(ratios[..., None] * share[:, None] * block).T
 
 
 def _host(
@@ -264,9 +221,9 @@ def mean_energies(
     x: Documents,
     engine: str,
     single: bool = False,
-    fused: bool | None = None,
+    route: Route | None = None,
 ) -> Float[Array, " n"]:
-    """Σ_v n_v log Σ_k E[θ_k] E[β_kv] of each document, from concentrations; `fused` as in `device_local_step`."""
+    """Σ_v n_v log Σ_k E[θ_k] E[β_kv] of each document, from concentrations; `route` as in `device_local_step`."""
     if engine == "host":
         documents = x.padded() if x.rows is None else (x.rows,)
         shape = jax.ShapeDtypeStruct(gamma.shape[:1], jnp.float64)
@@ -275,12 +232,13 @@ def mean_energies(
     words, counts = x.padded()
     mean = (topics / jnp.sum(topics, axis=1, keepdims=True)).T.astype(kind)
     share = (gamma / jnp.sum(gamma, axis=1, keepdims=True)).astype(kind)
-    if _fused_suits(topics.shape[0]) if fused is None else fused:
+    route = _route(topics.shape[0]) if route is None else route
+    if route == "kernel":
         from ...kernels.topics_pallas import fused_norms
 
         mixed = fused_norms(mean, words, counts.astype(kind), share, jax.default_backend() == "cpu")
     else:
-        mixed = jnp.einsum("nlk,nk->nl", mean[words], share, precision="highest")
+        mixed = Block(mean, words, None, route == "kept").norms(share)
     return jnp.sum(counts * jnp.log(jnp.maximum(mixed, jnp.finfo(kind).tiny)).astype(jnp.float64), axis=1)
 
 

@@ -1,4 +1,5 @@
-"""The kernel of topic models on a GPU, interpreted on the CPU, beside the same step on arrays and beside the host's."""
+"""The steps of topic models on an accelerator, by a kernel (interpreted on the CPU) and by topics gathered afresh for each
+product, beside the same step on arrays that are kept and beside the host's."""
 
 import functools
 import sys
@@ -18,6 +19,7 @@ from temperance.models.topics.walk import Heat, device_local_step, local_step, m
 from tests.tiers import with_slow
 
 K, V, N = 13, 40, 6
+ROUTES = ("kernel", "afresh")
 
 
 def documents(matrix: np.ndarray) -> Documents:
@@ -41,40 +43,49 @@ def problem() -> tuple:
     return jnp.asarray(log_topics), documents(counts), jax.tree.map(jnp.asarray, each), jnp.asarray(prior), gamma
 
 
-@functools.partial(jax.jit, static_argnames=("single", "fused"))
-def step(problem, steps, tolerance, single, fused):
+@functools.partial(jax.jit, static_argnames=("single", "route"))
+def step(problem, steps, tolerance, single, route):
     log_topics, x, each, prior, gamma = problem
     return jax.vmap(
-        lambda topics: device_local_step(topics, x, each, prior, gamma, steps, tolerance, single, fused=fused)
+        lambda topics: device_local_step(topics, x, each, prior, gamma, steps, tolerance, single, route=route)
     )(log_topics)
 
 
+@pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize(("steps", "tolerance"), [(30, 1e-3), (4, 0.0), (0, 0.0)])
-def test_kernel_equals_the_step_on_arrays(problem: tuple, steps: int, tolerance: float) -> None:
+def test_routes_agree_with_each_other_and_with_the_host(
+    problem: tuple, steps: int, tolerance: float, route: str
+) -> None:
     """Weights, powers, restarts side by side, documents that converge one after the other, and no step at all."""
-    plain, fused = (step(problem, steps, tolerance, False, fused) for fused in (False, True))
-    for one, other in zip(plain[:3], fused[:3], strict=True):
+    log_topics, x, (weights, observation, latent), prior, gamma = problem
+    plain, found = (step(problem, steps, tolerance, False, each) for each in ("kept", route))
+    for one, other in zip(plain[:3], found[:3], strict=True):
         assert one.shape == other.shape
         assert np.allclose(one, other, rtol=1e-10, atol=1e-10)
-    still = np.asarray(problem[4])
-    assert (steps == 0) == np.allclose(fused.gamma, still[None])
+    assert (steps == 0) == np.allclose(found.gamma, np.asarray(gamma)[None])
+    for r, topics in enumerate(log_topics):
+        powers = (observation, latent)
+        truth = local_step(topics, x, weights, prior, gamma, powers, steps, tolerance, "host")
+        for one, other in zip(truth[:3], found[:3], strict=True):
+            assert np.allclose(one, other[r], rtol=1e-6, atol=1e-6)
 
 
-def test_kernel_in_single_precision(problem: tuple) -> None:
-    truth = step(problem, 4, 0.0, False, False)
-    found = step(problem, 4, 0.0, True, True)
+@pytest.mark.parametrize("route", ROUTES)
+def test_routes_in_single_precision(problem: tuple, route: str) -> None:
+    truth = step(problem, 4, 0.0, False, "kept")
+    found = step(problem, 4, 0.0, True, route)
     for one, other in zip(truth[:3], found[:3], strict=True):
         assert np.allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
-@functools.partial(jax.jit, static_argnames=("single", "fused"))
-def hot_step(problem, powers, costs, single, fused):
+@functools.partial(jax.jit, static_argnames=("single", "route"))
+def hot_step(problem, powers, costs, single, route):
     """Two sets of topics and of powers; the documents find new ones on a grid of five."""
     log_topics, x, each, prior, gamma = problem
     heat = Heat(jnp.linspace(1.0, 0.2, 5), costs, jnp.asarray(True))
     return jax.vmap(
         lambda topics, power: device_local_step(
-            topics, x, (each[0], power, power), prior, gamma, 4, 0.0, single, heat, fused
+            topics, x, (each[0], power, power), prior, gamma, 4, 0.0, single, heat, route
         )
     )(log_topics, powers)
 
@@ -85,33 +96,36 @@ def heated() -> tuple:
     return jnp.asarray(generator.random((2, N)) * 0.8 + 0.2), jnp.asarray(generator.random((K, 5)))
 
 
-def test_kernel_with_a_power_for_each_document(problem: tuple, heated: tuple) -> None:
-    plain, fused = (hot_step(problem, *heated, False, fused) for fused in (False, True))
-    for one, other in zip(plain, fused, strict=True):
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_power_for_each_document(problem: tuple, heated: tuple, route: str) -> None:
+    plain, found = (hot_step(problem, *heated, False, each) for each in ("kept", route))
+    for one, other in zip(plain, found, strict=True):
         assert one.shape == other.shape
         assert np.allclose(one, other, rtol=1e-10, atol=1e-10)
-    assert np.ptp(fused.powers, axis=1).min() > 0.01  # they did find powers of their own
+    assert np.ptp(found.powers, axis=1).min() > 0.01  # they did find powers of their own
     # The truth, word by word: what topics of tokens say of their words at γ.
     log_topics, x, _, _, _ = problem
     words, counts = (np.asarray(array) for array in x.padded())
     for r, d in np.ndindex(2, N):
         power, log_beta = float(heated[0][r, d]), np.asarray(log_topics)[r].T[words[d]]
-        phi = np.exp(power * (digamma(np.asarray(fused.gamma)[r, d]) + log_beta))
+        phi = np.exp(power * (digamma(np.asarray(found.gamma)[r, d]) + log_beta))
         level = (phi * log_beta).sum(axis=1) / phi.sum(axis=1)
-        assert np.isclose(fused.observed[r, d], counts[d] @ level, rtol=1e-9)
+        assert np.isclose(found.observed[r, d], counts[d] @ level, rtol=1e-9)
 
 
-def test_kernel_with_a_power_for_each_document_in_single_precision(problem: tuple, heated: tuple) -> None:
-    truth, found = hot_step(problem, *heated, False, False), hot_step(problem, *heated, True, True)
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_power_for_each_document_in_single_precision(problem: tuple, heated: tuple, route: str) -> None:
+    truth, found = (hot_step(problem, *heated, *each) for each in ((False, "kept"), (True, route)))
     for one, other in zip(truth, found, strict=True):
         assert np.allclose(one, other, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize(("single", "error"), [(False, 1e-12), (True, 1e-6)])
-def test_energies_of_mean_parameters_by_the_kernel(problem: tuple, single: bool, error: float) -> None:
+def test_energies_of_mean_parameters(problem: tuple, single: bool, error: float, route: str) -> None:
     log_topics, x, _, _, gamma = problem
     concentration, gamma = np.exp(np.asarray(log_topics)[0]), np.asarray(gamma) + np.arange(K)
-    found = mean_energies(jnp.asarray(concentration), jnp.asarray(gamma), x, "device", single, fused=True)
+    found = mean_energies(jnp.asarray(concentration), jnp.asarray(gamma), x, "device", single, route=route)
     words, counts = (np.asarray(array) for array in x.padded())
     beta = concentration / concentration.sum(axis=1, keepdims=True)
     theta = gamma / gamma.sum(axis=1, keepdims=True)
@@ -137,15 +151,15 @@ def test_documents_of_a_word_are_added_up_by_the_kernel(hot: bool) -> None:
     assert (truth[5] == 0).all() and (np.asarray(found)[5] == 0).all()
 
 
-@pytest.mark.parametrize("fused", with_slow([False, True], False))
-def test_one_token_and_many_topics_in_single_precision(fused: bool) -> None:
+@pytest.mark.parametrize("route", with_slow(["kept", *ROUTES], "kept", "afresh"))
+def test_one_token_and_many_topics_in_single_precision(route: str) -> None:
     """γ is 1/150 everywhere: exp ψ(γ) is 7e-66, and as a number of single precision it would be zero."""
     generator = np.random.default_rng(1)
     topics = generator.dirichlet(np.ones(5), 300)
     prior, gamma = jnp.full(300, 1 / 300), jnp.full((1, 300), 1 / 150)
     x = documents(np.eye(5)[:1])
     each = tuple(jnp.asarray(value) for value in (np.ones(1), 1.0, np.ones(1)))
-    found = device_local_step(jnp.log(topics), x, each, prior, gamma, 1, 0.0, True, fused=fused)
+    found = device_local_step(jnp.log(topics), x, each, prior, gamma, 1, 0.0, True, route=route)
     truth = local_step(jnp.log(topics), x, jnp.ones(1), prior, gamma, (1.0, 1.0), 1, 0.0, "host")
     # The first step: as likely as the topics make the word.
     assert np.allclose(found.gamma[0], 1 / 300 + topics[:, 0] / topics[:, 0].sum(), atol=1e-6)
@@ -153,17 +167,17 @@ def test_one_token_and_many_topics_in_single_precision(fused: bool) -> None:
     assert np.isclose(found.evidence[0], truth.evidence[0], rtol=1e-5)
 
 
-def test_where_triton_is_gone_the_step_runs_on_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_triton_is_gone_topics_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
     from jax.experimental import pallas
 
-    assert walk._has_triton() and not walk._fused_suits(64)  # no GPU here
+    assert walk._has_triton() and not walk._kernel_suits(64)  # no GPU here
     device = types.SimpleNamespace(device_kind="NVIDIA H200", compute_capability="9.0")
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     monkeypatch.setattr(jax, "local_devices", lambda: [device])
     monkeypatch.setattr(jax, "local_device_count", lambda: 1)
-    assert walk._fused_suits(64) and not walk._fused_suits(8)
+    assert walk._kernel_suits(64) and not walk._kernel_suits(8)
     monkeypatch.setattr(pallas, "triton", types.SimpleNamespace())  # a module without what the kernel asks for
-    assert not walk._fused_suits(64)
+    assert not walk._kernel_suits(64)
     monkeypatch.delattr(pallas, "triton")
     monkeypatch.setitem(sys.modules, "jax.experimental.pallas.triton", None)
-    assert not walk._fused_suits(64)
+    assert not walk._kernel_suits(64)

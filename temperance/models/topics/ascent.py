@@ -1,0 +1,127 @@
+"""Coordinate ascent over the topic proportions of documents on plain arrays, for whatever XLA compiles for.
+
+An iteration needs two products with the topics of a document's words: Σ_k share · topic for each word, and Σ_v ratio ·
+topic for each topic. On a CPU these topics are gathered once and kept. An accelerator gathers them afresh for each
+product: a table of topics fits in its second-level cache, what is gathered (words × topics for each document) does not,
+and a gather that one sum alone needs is made where it is added up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float, Int
+
+from ...numerics.special import digamma
+
+Route = Literal["kernel", "afresh", "kept"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """The topics of the words of documents (n × width × k), as products use them."""
+
+    table: Float[Array, "v k"]  # topics; with powers of documents, their logarithms
+    words: Int[Array, "n width"]
+    powers: Float[Array, " n"] | None
+    kept: bool  # gathered once
+
+    def __post_init__(self) -> None:
+        if self.kept:
+            object.__setattr__(self, "_rows", self._gather(self.table))
+
+    def norms(self, share: Float[Array, "n k"]) -> Float[Array, "n width"]:
+        """Σ_k share · topic of each word."""
+        if self.kept:
+            # With all digits of its kind: an accelerator would leave some out.
+            return jnp.einsum("nlk,nk->nl", self._rows, share, precision="highest")
+        rows, share = self._afresh(share)
+        return jnp.sum(rows * share[:, None], axis=2)
+
+    def sums(self, ratios: Float[Array, "n width"]) -> Float[Array, "n k"]:
+        """Σ_v ratio · topic over the words of each document."""
+        if self.kept:
+            return jnp.einsum("nlk,nl->nk", self._rows, ratios, precision="highest")
+        rows, ratios = self._afresh(ratios)
+        return jnp.sum(rows * ratios[..., None], axis=1)
+
+    def levels(self, share: Float[Array, "n k"]) -> Float[Array, "n width"]:
+        """Σ_k share · topic^power · log topic of each word, of a table of logarithms."""
+        (table, words, powers), share = jax.lax.optimization_barrier(((self.table, self.words, self.powers), share))
+        assert powers is not None
+        logs = _rows(table, words)
+        return jnp.sum(jnp.exp(powers[:, None, None] * logs) * logs * share[:, None], axis=2)
+
+    def collect(self, ratios: Float[Array, "n width"], share: Float[Array, "n k"]) -> Float[Array, "v k"]:
+        """Σ_d ratio · share · topic, added up by word."""
+        n_words, (n, width) = len(self.table), self.words.shape
+        if self.kept:
+            terms = ratios[..., None] * share[:, None] * self._rows
+            return jnp.zeros(self.table.shape, terms.dtype).at[self.words].add(terms)
+        # Sorted by word, with what fills up a document at the end: sums of neighbours, not of entries all over memory.
+        entries = jnp.where(ratios > 0, self.words, n_words).ravel()
+        words, order = jax.lax.sort((entries, jnp.arange(n * width, dtype=jnp.int32)), num_keys=1, is_stable=False)
+        documents = order // width
+        terms = ratios.ravel()[order][:, None] * _rows(share, documents)
+        if self.powers is not None:
+            power = self.powers[documents][:, None]
+            terms = terms * jnp.exp(power * _rows(self.table, jnp.minimum(words, n_words - 1)))
+        sums = jnp.zeros(self.table.shape, terms.dtype).at[words].add(terms, indices_are_sorted=True, mode="drop")
+        return sums if self.powers is not None else self.table * sums
+
+    def _afresh(self, factor: Array) -> tuple[Array, Array]:
+        """The topics, gathered for the product with this factor and for no other."""
+        table, factor = jax.lax.optimization_barrier((self.table, factor))
+        return self._gather(table), factor
+
+    def _gather(self, table: Array) -> Array:
+        rows = _rows(table, self.words)
+        return rows if self.powers is None else jnp.exp(self.powers[:, None, None] * rows)
+
+
+def _rows(table: Float[Array, "v k"], places: Int[Array, "..."]) -> Float[Array, "... k"]:
+    return table.at[places].get(mode="promise_in_bounds")
+
+
+def ascend(
+    block: Block,
+    counts: Float[Array, "n width"],
+    prior: Float[Array, "*n k"],
+    gamma: Float[Array, "n k"],
+    latent: Float[Array, " n"],
+    steps: ArrayLike,
+    tolerance: ArrayLike,
+    floor: float,
+) -> tuple[Array, Array, Array, Array]:
+    """γ ← prior + power · share ⊙ Σ_v (count_v / norm_v) topic_v of each document, at most `steps` times and until its
+    mean change is below the tolerance; with shares exp{power · (ψ(γ) − max ψ(γ))}, norms, and power · max ψ(γ)."""
+    kind = block.table.dtype
+
+    def shares(gamma: Array) -> tuple[Array, Array]:
+        level = latent[:, None] * digamma(gamma)
+        # Relative to the largest: of few tokens and many topics none would be left in single precision.
+        top = jnp.max(level, axis=1)
+        return jnp.exp(level - top[:, None]).astype(kind), top
+
+    def norms(share: Array) -> Array:
+        return jnp.maximum(block.norms(share), floor)
+
+    def unfinished(carry: tuple[Array, Array, Array]) -> Array:
+        count, _, done = carry
+        return (count < steps) & ~jnp.all(done)
+
+    def update(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        count, gamma, done = carry
+        share, _ = shares(gamma)
+        expected = share * block.sums(counts / norms(share))
+        fresh = jnp.atleast_2d(prior) + latent[:, None] * expected.astype(jnp.float64)
+        settled = jnp.mean(jnp.abs(fresh - gamma), axis=1) <= tolerance
+        return count + 1, jnp.where(done[:, None], gamma, fresh), done | settled
+
+    start = (jnp.asarray(0), gamma, jnp.zeros(len(gamma), dtype=bool))
+    gamma = jax.lax.while_loop(unfinished, update, start)[1]
+    share, top = shares(gamma)
+    return gamma, share, norms(share), top
