@@ -1,5 +1,5 @@
-"""Topics on an accelerator: the local step by the kernel and by plain arrays, structural topics of a million documents of
-200 words, and the shares of 500 topics in 30 million documents of 97 distinct words.
+"""Topics on an accelerator: the local step by the kernel and by plain arrays, structural topics of a million documents
+of 200 words, and the shares of 500 topics in 30 million documents of 97 distinct words.
 
     python -m benchmarks.topics_large [--scale 1.0] [--part routes structural inference] [--out FILE.json]
 
@@ -91,8 +91,8 @@ def _least_ms(call: Callable[[], Any], rounds: int = 15) -> float:
 
 
 def structural(scale: float) -> dict[str, Any]:
-    """A million documents of 200 words, 100 topics, `~ party * x`: from the counts to coefficients, and how far these are
-    from the simulated ones."""
+    """A million documents of 200 words, 100 topics, `~ party * x`: from the counts to coefficients, and how far these
+    are from the simulated ones."""
     documents, topics, words = max(2000, round(1e6 * scale)), max(5, min(100, round(100 * scale**0.25))), 5000
     began = time.perf_counter()
     corpus, columns, truth, beta = _covariate_corpus(documents, 200, topics, words)
@@ -130,7 +130,8 @@ def _covariate_corpus(documents: int, length: int, topics: int, words: int) -> t
     party, x = rng.integers(2, size=documents), rng.normal(size=documents)
     truth = np.column_stack([rng.normal(-2.0, 0.5, topics), rng.normal(0.0, 0.5, (topics, 3))])
     design = np.column_stack([np.ones(documents), party, x, party * x])
-    cumulative = jnp.asarray(np.cumsum(beta, axis=1), jnp.float32)
+    cumulative = np.cumsum(beta, axis=1)
+    edges_of_words = jnp.asarray((np.arange(topics)[:, None] + cumulative / cumulative[:, -1:]).ravel(), jnp.float64)
 
     @jax.jit
     def draw(key: Any, alpha: Any) -> Any:
@@ -139,9 +140,8 @@ def _covariate_corpus(documents: int, length: int, topics: int, words: int) -> t
         edges = jnp.cumsum(share / jnp.sum(share, axis=1, keepdims=True), axis=1)
         levels = jax.random.uniform(keys[1], (len(alpha), length), jnp.float32)
         z = jnp.minimum(jax.vmap(jnp.searchsorted)(edges, levels), topics - 1)
-        level = jax.random.uniform(keys[2], z.shape, jnp.float32)
-        found = jax.vmap(jax.vmap(lambda k, u: jnp.searchsorted(cumulative[k], u)))(z, level)
-        return jnp.sort(jnp.minimum(found, words - 1).astype(jnp.int32), axis=1)
+        found = jnp.searchsorted(edges_of_words, z + jax.random.uniform(keys[2], z.shape, jnp.float64))
+        return jnp.sort(jnp.clip(found - z * words, 0, words - 1).astype(jnp.int32), axis=1)
 
     parts = []
     for start in range(0, documents, piece):
@@ -161,7 +161,7 @@ def _covariate_corpus(documents: int, length: int, topics: int, words: int) -> t
 
 
 def inference(scale: float) -> dict[str, Any]:
-    """The shares of all topics in new documents, streamed from a folder; nothing of them is kept but the main topics."""
+    """The shares of all topics in new documents, streamed from a folder; only main topics are kept."""
     topics, some = max(5, min(500, round(500 * scale**0.25))), max(2048, round(1e6 * scale))
     model = tp.LDA(topics, precision="single")
     fit = tp.fit(model, simulate(max(2048, some // 16), WORDS, 97), tp.SVI(batch_size=1024, passes=1.0), progress=False)

@@ -1,5 +1,5 @@
-"""Topics beside tomotopy and scikit-learn on many cores, a process and a thread for each fit: held-out scores at K = 100
-and 200 (as in `topics_long`), coherence at K = 20, and how often intervals of structural topics hold the truth.
+"""Topics beside tomotopy and scikit-learn on many cores, a process and a thread for each fit: held-out scores at
+K = 100 and 200 (as in `topics_long`), coherence at K = 20, and how often intervals of structural topics hold the truth.
 
     TEMPERANCE_DATA=folder python -m benchmarks.topics_peers --jobs 14 --minutes 8 --out FILE.json [corpus …]
 
@@ -52,7 +52,7 @@ def work(task: Task) -> list[dict[str, Any]]:
         elif what == "coherence":
             found = [{"method": given, **coherence(name, given, seed)}]
         else:
-            from .topics_long import corpus_of, ours, tomotopy
+            from .topics_long import corpus_of, tomotopy
 
             train, test = corpus_of(name, given)
             rows = tomotopy(train, test, given, STOPS, seed) if what == "tomotopy" else _ours(train, test, given, seed)

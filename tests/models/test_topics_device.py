@@ -1,5 +1,5 @@
-"""The steps of topic models on an accelerator, by a kernel (interpreted on the CPU) and by topics gathered afresh for each
-product, beside the same step on arrays that are kept and beside the host's."""
+"""The steps of topic models on an accelerator, by a kernel (interpreted on the CPU) and by topics gathered afresh for
+each product, beside the same step on arrays that are kept and beside the host's."""
 
 import functools
 import sys

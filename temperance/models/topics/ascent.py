@@ -8,7 +8,6 @@ and a gather that one sum alone needs is made where it is added up.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Literal
 
 import jax
@@ -20,31 +19,28 @@ from ...numerics.special import digamma
 Route = Literal["kernel", "afresh", "kept"]
 
 
-@dataclasses.dataclass(frozen=True)
 class Block:
-    """The topics of the words of documents (n × width × k), as products use them."""
+    """The topics of the words of documents (n × width × k), as products use them: `kept`, or gathered for each. With
+    powers of documents the table holds logarithms."""
 
-    table: Float[Array, "v k"]  # topics; with powers of documents, their logarithms
-    words: Int[Array, "n width"]
-    powers: Float[Array, " n"] | None
-    kept: bool  # gathered once
-
-    def __post_init__(self) -> None:
-        if self.kept:
-            object.__setattr__(self, "_rows", self._gather(self.table))
+    def __init__(
+        self, table: Float[Array, "v k"], words: Int[Array, "n width"], powers: Float[Array, " n"] | None, kept: bool
+    ):
+        self.table, self.words, self.powers = table, words, powers
+        self.rows = self._gather(table) if kept else None
 
     def norms(self, share: Float[Array, "n k"]) -> Float[Array, "n width"]:
         """Σ_k share · topic of each word."""
-        if self.kept:
+        if self.rows is not None:
             # With all digits of its kind: an accelerator would leave some out.
-            return jnp.einsum("nlk,nk->nl", self._rows, share, precision="highest")
+            return jnp.einsum("nlk,nk->nl", self.rows, share, precision="highest")
         rows, share = self._afresh(share)
         return jnp.sum(rows * share[:, None], axis=2)
 
     def sums(self, ratios: Float[Array, "n width"]) -> Float[Array, "n k"]:
         """Σ_v ratio · topic over the words of each document."""
-        if self.kept:
-            return jnp.einsum("nlk,nl->nk", self._rows, ratios, precision="highest")
+        if self.rows is not None:
+            return jnp.einsum("nlk,nl->nk", self.rows, ratios, precision="highest")
         rows, ratios = self._afresh(ratios)
         return jnp.sum(rows * ratios[..., None], axis=1)
 
@@ -58,8 +54,8 @@ class Block:
     def collect(self, ratios: Float[Array, "n width"], share: Float[Array, "n k"]) -> Float[Array, "v k"]:
         """Σ_d ratio · share · topic, added up by word."""
         n_words, (n, width) = len(self.table), self.words.shape
-        if self.kept:
-            terms = ratios[..., None] * share[:, None] * self._rows
+        if self.rows is not None:
+            terms = ratios[..., None] * share[:, None] * self.rows
             return jnp.zeros(self.table.shape, terms.dtype).at[self.words].add(terms)
         # Sorted by word, with what fills up a document at the end: sums of neighbours, not of entries all over memory.
         entries = jnp.where(ratios > 0, self.words, n_words).ravel()
