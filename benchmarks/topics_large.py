@@ -24,7 +24,7 @@ import numpy as np
 
 import temperance as tp
 from temperance.data import Corpus, open_corpus, store_corpus
-from temperance.models.topics.documents import given_documents
+from temperance.data.documents import given_documents
 from temperance.models.topics.walk import device_local_step
 
 from .topics_gpu import simulate

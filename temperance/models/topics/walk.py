@@ -8,7 +8,7 @@ sparse work is done by Numba kernels (`kernels/topics_walk.py`), elsewhere on pa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,9 @@ from .._data import Data, over_blocks
 if TYPE_CHECKING:
     from ...kernels.topics_entries import Rows
     from . import LDA
+
+# How an accelerator makes the local step: by a kernel, by topics gathered afresh for each product, or kept (as on a CPU).
+Route = Literal["kernel", "afresh", "kept"]
 
 
 class Local(NamedTuple):
@@ -115,6 +118,8 @@ def device_local_step(
         gamma, share, norm, level = found.gamma.astype(jnp.float64), found.share, found.norm, found.level
         top = found.top.astype(jnp.float64)
     else:
+        from ...kernels.topics_arrays import Block, ascend
+
         block = Block(table, words, None if own is None else own.astype(kind), route == "kept")
         gamma, share, norm, top = ascend(block, counts, prior, gamma, latent, steps, tolerance, floor)
         level = None if heat is None else block.levels(share) / norm
@@ -238,6 +243,8 @@ def mean_energies(
 
         mixed = fused_norms(mean, words, counts.astype(kind), share, jax.default_backend() == "cpu")
     else:
+        from ...kernels.topics_arrays import Block
+
         mixed = Block(mean, words, None, route == "kept").norms(share)
     return jnp.sum(counts * jnp.log(jnp.maximum(mixed, jnp.finfo(kind).tiny)).astype(jnp.float64), axis=1)
 

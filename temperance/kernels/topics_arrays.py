@@ -8,15 +8,11 @@ and a gather that one sum alone needs is made where it is added up.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Int
 
-from ...numerics.special import digamma
-
-Route = Literal["kernel", "afresh", "kept"]
+from ..numerics.special import digamma
 
 
 class Block:
