@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...kernels.topics_entries import Rows
     from . import LDA
 
-# How an accelerator makes the local step: by a kernel, by topics gathered afresh for each product, or kept (as on a CPU).
+# How the local step is made: by a kernel, or on arrays, of topics gathered afresh for each product or kept.
 Route = Literal["kernel", "afresh", "kept"]
 
 
