@@ -57,8 +57,9 @@ def parameters(value: Any) -> list[inspect.Parameter]:
 
 def own(value: Any) -> tuple[str, dict[str, str]]:
     """The docstring without the sentences about parameters, and those sentences by parameter."""
-    kept, said = divided(inspect.getdoc(value) or "", {each.name for each in parameters(value)})
-    return kept, {**comments(value), **said}
+    beside = comments(value)
+    kept, said = divided(inspect.getdoc(value) or "", {each.name for each in parameters(value)} - set(beside))
+    return kept, {**said, **beside}
 
 
 def divided(text: str, known: set[str]) -> tuple[str, dict[str, str]]:
@@ -93,7 +94,7 @@ def comments(value: Any) -> dict[str, str]:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.end_lineno is not None:
             _, mark, comment = lines[node.end_lineno - 1][node.end_col_offset :].partition("# ")
             if mark:
-                found[node.target.id] = f"{comment[0].upper()}{comment[1:].rstrip('.')}."
+                found[node.target.id] = comment
     return found
 
 

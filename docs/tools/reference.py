@@ -82,7 +82,8 @@ def groups() -> tuple[Group, ...]:
 def entry(group: Group, name: str, used: Mapping[str, list[Use]]) -> str:
     value = getattr(group.module, name)
     module = inspect.getmodule(value)
-    lines = [f"## {group.prefix}{name} {{ #{name} }}", ""]
+    short = name if group.prefix == "temperance.estimators." else f"{group.prefix}{name}"
+    lines = [f"## {short} {{ #{name} }}", ""]
     if not (inspect.isclass(value) and issubclass(value, BaseException)) and value not in returned():
         lines += ["```text", signature(f"{group.prefix}{name}", value), "```", ""]
     text, _ = parameters.own(value)
