@@ -134,6 +134,24 @@ def test_no_guide_tells_the_history_of_measurements() -> None:
     assert len(pages) > 40 and not found
 
 
+# A formula of a table is typeset as one of the text is: Greek letters, powers and indices stand between dollar signs.
+FORMULA = re.compile(r"[α-ωΓ-Ω∑∫∂√∇⟨⟩ᵀ⁻½‖∞]|\b\w_\w\b|\^")
+TYPESET = re.compile(r"\$[^$]*\$|`[^`]*`|\[[^\]]*\]\([^)]*\)")
+
+
+def plain_formulas(text: str) -> list[str]:
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    return [row for row in re.findall(r"^\|.*", prose, re.MULTILINE) if FORMULA.search(TYPESET.sub("", row))]
+
+
+def test_formulas_of_tables_are_typeset() -> None:
+    """But for the two tables that the command line prints too."""
+    printed = {"gallery.md", "command-line.md"}
+    pages = [page for page in ROOT.glob("docs/**/*.md") if page.name not in printed]
+    assert not [(page.name, row) for page in pages for row in plain_formulas(page.read_text("utf-8"))]
+    assert plain_formulas("| α = ½ | `α` |\n| $\\alpha$ | `α` |") == ["| α = ½ | `α` |"]
+
+
 RUNS = re.compile(
     r"earlier run|later run|machine that was busy|busy machine|two runs before|\bSince then\b|whoever's it is"
 )
