@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import temperance as tp
 from temperance.errors import TemperanceError
 
-from .problems import problems
+from .problems import Problem, problems
 
-METHODS = {"IS": tp.ImportanceSampling, "AIS": tp.AIS, "PT": tp.ParallelTempering, "SMC": tp.SMC}
+OURS = {"IS": tp.ImportanceSampling, "AIS": tp.AIS, "PT": tp.ParallelTempering, "SMC": tp.SMC}
+PEERS = ("blackjax SMC", "blackjax NSS", "bridge", "dynesty")
+ORDER = ("PT", "IS", "SMC", "AIS", *PEERS)  # when time is short, the last are left out
 TOGETHER = 3  # problems of one family in a unit of work: they share what is compiled
 
 
@@ -28,56 +33,118 @@ class Measured:
     uncertainty: float  # of the truth: 0 where it is exact
     log_evidence: float | None
     standard_error: float | None
-    bracket: tuple[float, float] | None
+    bracket: tuple[float | None, float | None] | None  # None is an infinite end
     converged: bool
     notes: tuple[str, ...]
     cpu_seconds: float
-    first: bool  # of its kind in a process: its time has compilations in it
+    first: bool  # in a fresh process: its time has compilations in it
 
 
-Unit = tuple[str, tuple[str, ...], int]
+Unit = tuple[str, tuple[tuple[str, tuple[int, ...]], ...]]  # a method, and the seeds of each problem
+Said = tuple[float | None, float | None, Any, bool, tuple[str, ...]]
 
 
-def units(names: Sequence[str], methods: Sequence[str], seeds: int) -> list[Unit]:
-    """Work for one process each, those that take longest first."""
+class Late(Exception):
+    """The time that was given is over."""
+
+
+def units(names: Sequence[str], methods: Sequence[str], seeds: int, done: Sequence[Measured]) -> list[Unit]:
+    """What is left to do, in pieces for one process each; of every method those that take longest first."""
+    known = {(run.problem, run.method, run.seed) for run in done}
     families: dict[str, list[str]] = {}
     for name in names:
         families.setdefault(problems()[name].family, []).append(name)
-    pieces = [tuple(of[i : i + TOGETHER]) for of in families.values() for i in range(0, len(of), TOGETHER)]
-    slow = {"PT": 0, "AIS": 1, "SMC": 2, "IS": 3}
-    order = sorted(methods, key=lambda method: slow[method])
-    return [
-        (method, piece, seeds)
-        for method in order
-        for piece in sorted(pieces, key=lambda piece: not problems()[piece[0]].slow)
-    ]
-
-
-def measure(method: str, names: Sequence[str], seeds: int) -> list[Measured]:
     found = []
-    for number, name in enumerate(names):
-        problem = problems()[name]
-        if method == "IS" and problem.model().local_groups:
-            continue  # which importance sampling refuses, with a sentence
-        truth = problem.log_evidence()
-        for seed in range(seeds):
-            began = time.process_time()
-            try:
-                fit = tp.fit(problem.model(), problem.data, METHODS[method](), seed=seed, progress=False)
-                said = (fit.log_evidence, fit.standard_error, fit.bracket, fit.converged, fit.notes)
-            except TemperanceError as failure:
-                said = (None, None, None, False, (str(failure),))
-            spent = time.process_time() - began
-            found.append(Measured(name, method, seed, truth, problem.uncertainty, *said, spent, number + seed == 0))
+    for method in sorted(methods, key=ORDER.index):
+        size = 1 if method in PEERS else TOGETHER
+        pieces = [of[i : i + size] for of in families.values() for i in range(0, len(of), size)]
+        for piece in sorted(pieces, key=lambda piece: not problems()[piece[0]].slow):
+            left = {
+                name: tuple(seed for seed in range(seeds) if (name, method, seed) not in known)
+                for name in piece
+                if runs_on(method, problems()[name])
+            }
+            if any(left.values()):
+                found.append((method, tuple((name, of) for name, of in left.items() if of)))
     return found
 
 
+def runs_on(method: str, problem: Problem) -> bool:
+    """Importance sampling and peers refuse latents that cannot be summed out, with a sentence."""
+    return method not in ("IS", *PEERS) or not problem.model().summed().local_groups
+
+
+def measure(unit: Unit, ends: float) -> list[Measured]:
+    """All runs of a unit that come to an end before the time (of `time.time`) is over."""
+    method, work = unit
+    found: list[Measured] = []
+    signal.signal(signal.SIGALRM, _late)
+    signal.setitimer(signal.ITIMER_REAL, max(ends - time.time(), 0.01))
+    try:
+        for name, seeds in work:
+            problem = problems()[name]
+            truth, began = problem.log_evidence(), time.process_time()
+            run = _peer(method, problem) if method in PEERS else _ours(method, problem)
+            for number, seed in enumerate(seeds):
+                said = run(seed)
+                spent, first = time.process_time() - began, number == 0 and (method in PEERS or not found)
+                found.append(Measured(name, method, seed, truth, problem.uncertainty, *said, spent, first))
+                began = time.process_time()
+    except Late:
+        pass
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+    return found
+
+
+def _late(*_: Any) -> None:
+    raise Late
+
+
+def _ours(method: str, problem: Problem) -> Callable[[int], Said]:
+    def run(seed: int) -> Said:
+        try:
+            fit = tp.fit(problem.model(), problem.data, OURS[method](), seed=seed, progress=False)
+        except TemperanceError as failure:
+            return None, None, None, False, (str(failure),)
+        ends = fit.bracket and tuple(end if math.isfinite(end) else None for end in fit.bracket)
+        return fit.log_evidence, fit.standard_error, ends, fit.converged, tuple(fit.notes)
+
+    return run
+
+
+def _peer(method: str, problem: Problem) -> Callable[[int], Said]:
+    from . import peers
+    from .target import target
+
+    try:
+        run_peer = peers.PEERS[method](target(problem))
+    except TemperanceError as failure:
+        reason = str(failure)
+        return lambda seed: (None, None, None, False, (reason,))
+
+    def run(seed: int) -> Said:
+        try:
+            value, error = run_peer(seed)
+        except Late:
+            raise
+        except Exception as failure:  # whatever a peer raises is its failure on this problem
+            return None, None, None, False, (f"{type(failure).__name__}: {failure}"[:200],)
+        known = math.isfinite(value)
+        return (value if known else None), error, None, known, ()
+
+    return run
+
+
 def keep(path: Path, runs: Sequence[Measured]) -> None:
-    """Everything so far, replaced at once; an end of a bracket that is infinite is null."""
+    """Everything so far, replaced at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".new")
-    rows = [dataclasses.asdict(run) for run in runs]
-    for row in rows:
-        row["bracket"] = row["bracket"] and [end if abs(end) < float("inf") else None for end in row["bracket"]]
-    fresh.write_text(json.dumps(rows, indent=0))
+    fresh.write_text(json.dumps([dataclasses.asdict(run) for run in runs], indent=0))
     fresh.replace(path)
+
+
+def kept(path: Path) -> list[Measured]:
+    """What an earlier call has left there."""
+    rows = json.loads(path.read_text()) if path.exists() else []
+    return [Measured(**row | {"notes": tuple(row["notes"])}) for row in rows]

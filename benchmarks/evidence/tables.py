@@ -1,16 +1,20 @@
-"""What the runs amount to: one line a method, and the problems on which a method's claims are too often false."""
+"""What the runs amount to: a row for each method and problem, and from these rows the tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
+from typing import Any, TypeVar
 
 import numpy as np
 
-from .measure import Measured
+from .measure import OURS, PEERS, Measured
+from .problems import problems
 
 NOMINAL = 1.96
 ENOUGH = 0.75  # of the claims on each problem: 15 of 20 seeds
+T = TypeVar("T")
+Row = dict[str, Any]
 
 
 def error(run: Measured) -> float:
@@ -25,86 +29,181 @@ def claims(run: Measured) -> bool:
 def holds(run: Measured) -> bool:
     """Whether the truth, as far as it is known, lies within the stated error."""
     assert run.standard_error is not None
-    return abs(error(run)) <= NOMINAL * np.hypot(run.standard_error, run.uncertainty)
+    return bool(abs(error(run)) <= NOMINAL * np.hypot(run.standard_error, run.uncertainty))
 
 
 def beyond(run: Measured) -> float:
     """By how much the bracket misses; 0 where it holds the truth."""
     assert run.bracket is not None
     low, high = (np.inf * sign if end is None else end for end, sign in zip(run.bracket, (-1, 1), strict=True))
-    return max(low - run.truth - 3 * run.uncertainty, run.truth - 3 * run.uncertainty - high, 0.0)
+    return float(max(low - run.truth - 3 * run.uncertainty, run.truth - 3 * run.uncertainty - high, 0.0))
 
 
-def by(runs: Iterable[Measured], key: Callable[[Measured], str]) -> dict[str, list[Measured]]:
-    return {name: list(group) for name, group in groupby(sorted(runs, key=key), key)}
+def by(things: Iterable[T], key: Callable[[T], Any]) -> dict[Any, list[T]]:
+    return {name: list(group) for name, group in groupby(sorted(things, key=key), key)}
 
 
-def line(runs: Sequence[Measured]) -> dict[str, float]:
-    """The figures of one method (over the problems it was run on)."""
-    sure = [run for run in runs if claims(run)]
-    missed_nothing = [run for run in runs if run.log_evidence is not None and run.standard_error and holds(run)]
-    brackets = [run for run in runs if run.bracket is not None]
+def summarised(runs: Sequence[Measured]) -> list[Row]:
+    """Counts and sums of each method on each problem, from which all else follows."""
+    return [_row(of) for of in by(runs, lambda run: (run.method, run.problem)).values()]
+
+
+def _row(runs: Sequence[Measured]) -> Row:
+    one = runs[0]
+    known = [run for run in runs if run.log_evidence is not None]
+    sure = [run for run in known if claims(run)]
     z = [error(run) / np.hypot(run.standard_error or np.nan, run.uncertainty) for run in sure]
-    spreads = [np.std([error(run) for run in of]) for of in by(sure, lambda run: run.problem).values()]
-    misses = [beyond(run) for run in brackets if beyond(run) > 0]
-    later = [run.cpu_seconds for run in runs if not run.first]
+    fine = [run for run in known if run.standard_error and holds(run)]
+    misses = [beyond(run) for run in runs if run.bracket is not None]
+    errors = [error(run) for run in known]
+    why = next((note for run in runs if not claims(run) for note in run.notes[-1:]), "")
     return {
+        "problem": one.problem,
+        "family": problems()[one.problem].family,
+        "method": one.method,
+        "truth": one.truth,
+        "uncertainty": one.uncertainty,
         "runs": len(runs),
-        "claims": len(sure) / len(runs),
-        "|error|": _mean([abs(error(run)) for run in sure]),
-        "spread": _mean(spreads),
-        "claimed": _mean([run.standard_error for run in sure]),
-        "rms z": float(np.sqrt(_mean(np.square(z)))),
-        "±1.96": _mean([holds(run) for run in sure]),
-        "brackets": len(brackets) / len(runs),
-        "held": _mean([beyond(run) == 0 for run in brackets]),
-        "worst miss": max(misses, default=0.0),
-        "warned in vain": _mean([not claims(run) for run in missed_nothing]),
-        "CPU s": _mean(later),
-        "first s": _mean([run.cpu_seconds for run in runs if run.first]),
+        "known": len(known),
+        "claims": len(sure),
+        "held": sum(map(holds, sure)),
+        "squares": float(np.sum(np.square(errors))),
+        "mean": float(np.mean(errors)) if errors else 0.0,
+        "claimed": float(sum(run.standard_error or 0.0 for run in sure)),
+        "z": float(np.sum(z)),
+        "z squares": float(np.sum(np.square(z))),
+        "brackets": len(misses),
+        "missed": sum(miss > 0 for miss in misses),
+        "worst": max(misses, default=0.0),
+        "missed nothing": len(fine),
+        "in vain": sum(not claims(run) for run in fine),
+        "later": [round(run.cpu_seconds, 4) for run in runs if not run.first],
+        "first": [round(run.cpu_seconds, 4) for run in runs if run.first],
+        "why": why[:160],
     }
 
 
-def printed(runs: Sequence[Measured]) -> str:
-    """A table in Markdown, and the problems that fall behind."""
-    lines = {method: line(of) for method, of in by(runs, lambda run: run.method).items()}
-    if len(lines) > 1:
-        lines["all"] = line(runs)
-    names = list(next(iter(lines.values())))
-    shares = {"claims", "±1.96", "brackets", "held", "warned in vain"}
+def line(rows: Sequence[Row]) -> dict[str, float]:
+    """The figures of one method over its problems."""
 
-    def shown(name: str, value: float) -> str:
-        if np.isnan(value):
-            return "–"
-        return f"{value:.1%}" if name in shares else f"{value:.0f}" if name == "runs" else f"{value:.3f}"
+    def total(name: str) -> float:
+        return float(sum(row[name] for row in rows))
 
-    rows = [f"| method | {' | '.join(names)} |", f"|{'---|' * (len(names) + 1)}"]
-    for method, figures in lines.items():
-        rows.append(f"| {method} | {' | '.join(shown(name, value) for name, value in figures.items())} |")
-    return "\n".join([*rows, *_behind(runs)])
+    later, first = ([t for row in rows for t in row[name]] for name in ("later", "first"))
+    return {
+        "runs": total("runs"),
+        "claims": _ratio(total("claims"), total("runs")),
+        "root mean square error": float(np.sqrt(_ratio(total("squares"), total("known")))),
+        "claimed error": _ratio(total("claimed"), total("claims")),
+        "rms z": float(np.sqrt(_ratio(total("z squares"), total("claims")))),
+        "±1.96 holds": _ratio(total("held"), total("claims")),
+        "brackets shown": _ratio(total("brackets"), total("runs")),
+        "brackets that miss": _ratio(total("missed"), total("brackets")),
+        "worst miss": max(row["worst"] for row in rows),
+        "warned in vain": _ratio(total("in vain"), total("missed nothing")),
+        "CPU s": float(np.mean(later)) if later else float("nan"),
+        "first, CPU s": float(np.mean(first)) if first else float("nan"),
+    }
 
 
-def _behind(runs: Sequence[Measured]) -> list[str]:
-    """Method by method and problem by problem: claims that are false too often, brackets that miss, few claims."""
-    found = []
-    for name, of in by(runs, lambda run: f"{run.method}, {run.problem}").items():
-        sure = [run for run in of if claims(run)]
-        held = sum(map(holds, sure))
-        missed = [beyond(run) for run in of if run.bracket is not None and beyond(run) > 0]
-        words = []
-        if held < ENOUGH * len(sure):
-            z = np.array([error(run) / (run.standard_error or np.nan) for run in sure])
-            words.append(
-                f"{held} of {len(sure)} claims hold (z: mean {z.mean():.1f}, rms {np.sqrt(np.mean(z**2)):.1f})"
-            )
-        if missed:
-            words.append(f"{len(missed)} brackets miss, by up to {max(missed):.3f}")
-        if len(sure) < 0.8 * len(of):
-            why = next((note for run in of if not claims(run) for note in run.notes[-1:]), "no note")
-            words.append(f"{len(sure)} of {len(of)} runs claim: {why}")
-        found += [f"- {name}: {'; '.join(words)}"] if words else []
+def precision(row: Row, seconds: float) -> float:
+    """1 over mean squared error (at least the square of the reference's own) times CPU seconds."""
+    mean = row["squares"] / row["known"] if row["known"] else np.inf
+    return float(1.0 / (max(mean, row["uncertainty"] ** 2, 1e-12) * seconds))
+
+
+def ratios(rows: Sequence[Row], ours: str, compiled: bool) -> dict[str, tuple[float, str]]:
+    """By problem, the precision per CPU second of one method of ours in units of the best peer's, and that peer.
+
+    Not `compiled`: the time is that of a first run in a fresh process (for ours, the mean over the family).
+    """
+    own = [row for row in rows if row["method"] == ours]
+    firsts = {family: [t for row in of for t in row["first"]] for family, of in by(own, _family).items()}
+
+    def seconds(row: Row) -> float:
+        times = row["later"] if compiled else row["first"] if row["method"] in PEERS else firsts[row["family"]]
+        return float(np.mean(times)) if times else np.nan
+
+    found = {}
+    for row in own:
+        peers = {
+            peer["method"]: precision(peer, seconds(peer))
+            for peer in rows
+            if peer["method"] in PEERS and peer["problem"] == row["problem"] and peer["known"]
+        }
+        peers = {name: value for name, value in peers.items() if np.isfinite(value)}
+        if peers and row["known"]:
+            best = max(peers, key=lambda name: peers[name])
+            found[row["problem"]] = precision(row, seconds(row)) / peers[best], best
     return found
 
 
-def _mean(values: Sequence[float] | np.ndarray) -> float:
-    return float(np.mean(values)) if len(values) else float("nan")
+def _family(row: Row) -> str:
+    return str(row["family"])
+
+
+def printed(rows: Sequence[Row]) -> str:
+    """Tables in Markdown, and the problems that fall behind."""
+    methods = by(rows, lambda row: row["method"])
+    lines = {name: line(methods[name]) for name in (*OURS, *PEERS) if name in methods}
+    ours = [row for row in rows if row["method"] in OURS]
+    if len(ours) < len(rows) or len(lines) > 1:
+        lines["all of ours"] = line(ours)
+    parts = [_table(lines), _compared(rows), *_behind(rows)]
+    return "\n".join(part for part in parts if part)
+
+
+def _table(lines: dict[str, dict[str, float]]) -> str:
+    names = list(next(iter(lines.values())))
+    shares = {"claims", "±1.96 holds", "brackets shown", "brackets that miss", "warned in vain"}
+
+    def shown(name: str, value: float, method: str) -> str:
+        if np.isnan(value) or (
+            method in PEERS and name in ("claims", "brackets shown", "worst miss", "warned in vain")
+        ):
+            return "–"
+        return f"{value:.1%}" if name in shares else f"{value:,.0f}" if name == "runs" else f"{value:.3f}"
+
+    found = [f"| method | {' | '.join(names)} |", f"|{'---|' * (len(names) + 1)}"]
+    for method, figures in lines.items():
+        found.append(f"| {method} | {' | '.join(shown(name, value, method) for name, value in figures.items())} |")
+    return "\n".join(found) + "\n"
+
+
+def _compared(rows: Sequence[Row]) -> str:
+    """Precision per CPU second against the best peer on each problem."""
+    found = []
+    for method in OURS:
+        warm, cold = (ratios(rows, method, compiled) for compiled in (True, False))
+        if not warm:
+            continue
+        values, first = (np.array([value for value, _ in of.values()]) for of in (warm, cold))
+        low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+        found.append(
+            f"| {method} | {len(values)} | {middle:.2g} | {low:.2g} to {high:.2g} | {np.median(first):.2g} | "
+            f"{np.mean(values > 1):.0%} |"
+        )
+    head = "| ours | problems | median | quartiles | median with compilation | better than every peer |"
+    return "\n".join([head, f"|{'---|' * 6}", *found]) + "\n" if found else ""
+
+
+def _behind(rows: Sequence[Row]) -> list[str]:
+    """Method by method and problem by problem: claims that are false too often, brackets that miss, few claims."""
+    found = []
+    for row in rows:
+        if row["method"] in PEERS:
+            continue
+        words, n = [], row["claims"]
+        if row["held"] < ENOUGH * n:
+            mean, rms = row["z"] / n, np.sqrt(row["z squares"] / n)
+            words.append(f"{row['held']} of {n} claims hold (z: mean {mean:.1f}, root mean square {rms:.1f})")
+        if row["missed"]:
+            words.append(f"{row['missed']} of {row['brackets']} brackets miss, by up to {row['worst']:.3f}")
+        if n < 0.8 * row["runs"]:
+            words.append(f"{n} of {row['runs']} runs claim: {row['why'] or 'no note'}")
+        found += [f"- {row['method']}, {row['problem']}: {'; '.join(words)}"] if words else []
+    return found
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else float("nan")

@@ -1,0 +1,85 @@
+"""The yardstick of the evidence: how claims are counted, and that other libraries get the target we have."""
+
+import dataclasses
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from benchmarks.evidence.measure import Measured, keep, kept, units
+from benchmarks.evidence.problems import problems
+from benchmarks.evidence.tables import line, printed, ratios, summarised
+from benchmarks.evidence.target import target
+
+
+def run(**fields):
+    usual = Measured("HMM 1", "PT", 0, -5.0, 0.0, -5.01, 0.01, (-5.04, -4.98), True, (), 2.0, False)
+    return dataclasses.replace(usual, **fields)
+
+
+def test_claims_brackets_and_warnings_are_counted():
+    runs = [
+        run(),
+        run(seed=1, log_evidence=-5.03),  # a claim that is false, at three standard errors
+        run(seed=2, bracket=(-4.9, None)),  # a bracket that misses by 0.1
+        run(seed=3, converged=False, bracket=None),  # a warning in vain
+        run(seed=4, log_evidence=None, standard_error=None, bracket=None, converged=False, notes=("why",)),
+    ]
+    found = line(summarised(runs))
+    assert (found["runs"], found["claims"], found["±1.96 holds"]) == (5, 0.6, 2 / 3)
+    assert (found["brackets shown"], found["brackets that miss"]) == (0.6, 1 / 3)
+    assert found["worst miss"] == pytest.approx(0.1)
+    assert found["warned in vain"] == 1 / 3
+    assert found["rms z"] == pytest.approx(np.sqrt((1 + 9 + 1) / 3))
+
+
+def test_precision_is_in_units_of_the_best_peer():
+    quick = run(method="bridge", log_evidence=-5.02, standard_error=None, bracket=None, cpu_seconds=1.0)
+    slow = run(method="dynesty", log_evidence=-5.1, bracket=None, cpu_seconds=1.0)
+    rows = summarised([run(), quick, slow])
+    ratio, best = ratios(rows, "PT", compiled=True)["HMM 1"]
+    assert best == "bridge" and ratio == pytest.approx(4 / 2)  # a quarter of the squared error in twice the time
+    assert "bridge" in printed(json.loads(json.dumps(rows)))
+
+
+def test_what_is_done_is_not_done_again(tmp_path):
+    done = [run(seed=seed, notes=("a note",)) for seed in (0, 1)]
+    keep(tmp_path / "evidence.json", done)
+    again = kept(tmp_path / "evidence.json")
+    assert [dataclasses.replace(one, bracket=tuple(one.bracket)) for one in again] == done
+    assert units(["HMM 1"], ["PT"], 3, again) == [("PT", (("HMM 1", (2,)),))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["HMM 1", "LinearRegression 1", "ClassMixture 1", "FactorAnalysis 1", "Graph 1"])
+def test_other_libraries_have_the_same_target(name):
+    """The likelihood averaged over the prior is the evidence, over the real line and over the cube."""
+    problem = problems()[name]
+    here, draws = target(problem), 20_000
+    cube = np.random.default_rng(0).random((draws, here.cube))
+    line = jax.jit(jax.vmap(here.log_likelihood))(here.sample_prior(jax.random.key(0), draws))
+    variates = jax.jit(jax.vmap(here.at_variates))(jnp.asarray([here.variates(row) for row in cube]))
+    for values in (np.asarray(line), np.asarray(variates)):
+        mean = logsumexp(values) - np.log(draws)
+        error = np.std(np.exp(values - mean)) / np.sqrt(draws)
+        assert error < 0.1
+        assert abs(mean - problem.log_evidence()) < 4 * error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["HMM 1", "LinearRegression 1", "wide prior, 2 components 1"])
+def test_priors_over_the_real_line_have_mass_one(name):
+    """By importance sampling from a wide t distribution that is fitted to draws of the prior."""
+    from scipy.stats import multivariate_t
+
+    here, draws = target(problems()[name]), 20_000
+    u = np.asarray(here.sample_prior(jax.random.key(0), draws))
+    wide = multivariate_t(u.mean(axis=0), 1.2 * np.cov(u.T), df=5, seed=1)
+    v = wide.rvs(draws)
+    weights = np.asarray(jax.jit(jax.vmap(here.log_prior))(jnp.asarray(v))) - wide.logpdf(v)
+    mass = np.exp(weights)
+    assert abs(mass.mean() - 1) < 4 * mass.std() / np.sqrt(draws)
+    assert mass.std() / np.sqrt(draws) < 0.1
