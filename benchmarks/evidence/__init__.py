@@ -9,8 +9,8 @@ with a standard error and no warning. Of claims is counted how often ±1.96 stan
 truth, and how far the worst bracket misses. CPU seconds are those of a seed after the first, whose compilation (in a
 fresh process, with no cache) is told apart. `--peers` is how many seeds other libraries run, on the same targets
 (`peers.py`). With `--out` every run is kept in FOLDER/evidence.json, and FOLDER/summary.json has a row for each method
-and problem, which the page of the documentation reads (`docs/measurements/yardstick.json`). What is in FOLDER is not run
-again; after `--minutes` all stop.
+and problem, which the documentation reads (`docs/measurements/yardstick.json`). What is in FOLDER is not run again;
+after `--minutes` all stop.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     blackjax NSS      nested slice sampling: 500 live points, 50 replaced at a time, max(5, 2d) slice steps
     blackjax SMC      adaptive tempered SMC: 1,000 particles, random walks with their covariance, 10 moves each
     dynesty           nested sampling: 500 live points, its own choice of bounds and moves
-    bridge            4 chains of NUTS (blackjax, window adaptation, 1,000 draws each) and the bridge between half of the
-                      draws and a Gaussian fitted to the other half (Gronau and others, 2017)
+    bridge            4 chains of NUTS (blackjax, window adaptation, 1,000 draws each) and the bridge between half of
+                      the draws and a Gaussian fitted to the other half (Gronau and others, 2017)
 
 Each returns log Z and its own standard error, None where it gives none.
 """

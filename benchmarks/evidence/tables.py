@@ -132,9 +132,10 @@ def ratios(rows: Sequence[Row], ours: str, compiled: bool) -> dict[str, tuple[fl
             if peer["method"] in PEERS and peer["problem"] == row["problem"] and peer["known"]
         }
         peers = {name: value for name, value in peers.items() if np.isfinite(value)}
-        if peers and row["known"]:
+        own_precision = precision(row, seconds(row))
+        if peers and np.isfinite(own_precision):
             best = max(peers, key=lambda name: peers[name])
-            found[row["problem"]] = precision(row, seconds(row)) / peers[best], best
+            found[row["problem"]] = own_precision / peers[best], best
     return found
 
 
@@ -179,8 +180,9 @@ def _compared(rows: Sequence[Row]) -> str:
             continue
         values, first = (np.array([value for value, _ in of.values()]) for of in (warm, cold))
         low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+        compiling = f"{np.median(first):.2g}" if len(first) else "–"
         found.append(
-            f"| {method} | {len(values)} | {middle:.2g} | {low:.2g} to {high:.2g} | {np.median(first):.2g} | "
+            f"| {method} | {len(values)} | {middle:.2g} | {low:.2g} to {high:.2g} | {compiling} | "
             f"{np.mean(values > 1):.0%} |"
         )
     head = "| ours | problems | median | quartiles | median with compilation | better than every peer |"

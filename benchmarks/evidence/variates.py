@@ -22,7 +22,7 @@ from temperance.families import (
 )
 from temperance.families.normal_wishart import MeanAndPrecision
 
-Kinds = tuple[np.ndarray, np.ndarray]  # (…, n): (NaN, NaN) is N(0, 1), (a, NaN) Gamma(a, 1), (a, b) Beta(a, b)
+Kinds = tuple[jax.Array, jax.Array]  # (…, n): (NaN, NaN) is N(0, 1), (a, NaN) Gamma(a, 1), (a, b) Beta(a, b)
 NORMAL = np.nan
 
 
@@ -35,30 +35,30 @@ def variates(family: Any) -> Kinds:
             return a.reshape((*batch, -1)), b.reshape((*batch, -1))
         case Product():
             parts = [variates(family.factors[name]) for name in sorted(family.factors)]
-            return tuple(np.concatenate(each, axis=-1) for each in zip(*parts, strict=True))  # type: ignore[return-value]
+            return tuple(jnp.concatenate(each, axis=-1) for each in zip(*parts, strict=True))  # type: ignore[return-value]
         case Dirichlet():  # by breaking a stick
-            c = np.asarray(family.concentration)
-            return c[..., :-1], np.cumsum(c[..., ::-1], axis=-1)[..., -2::-1]
+            c = jnp.asarray(family.concentration)
+            return c[..., :-1], jnp.cumsum(c[..., ::-1], axis=-1)[..., -2::-1]
         case Beta():
-            return np.asarray(family.a)[..., None], np.asarray(family.b)[..., None]
+            return jnp.asarray(family.a)[..., None], jnp.asarray(family.b)[..., None]
         case Gamma():
-            shape = np.asarray(family.shape)[..., None]
-            return shape, np.full_like(shape, np.nan)
+            shape = jnp.asarray(family.shape)[..., None]
+            return shape, jnp.full_like(shape, np.nan)
         case NormalGamma() | IsotropicNormalGamma():
             width = 1 if isinstance(family, NormalGamma) else family.location.shape[-1]
-            return _gammas(0.5 * np.asarray(family.dof)[..., None], width)
+            return _gammas(0.5 * jnp.asarray(family.dof)[..., None], width)
         case NormalWishart():
             d = family.location.shape[-1]
-            return _gammas(0.5 * (np.asarray(family.dof)[..., None] - np.arange(d)), d * (d - 1) // 2 + d)
+            return _gammas(0.5 * (jnp.asarray(family.dof)[..., None] - jnp.arange(d)), d * (d - 1) // 2 + d)
         case Normal() | MatrixNormal():
-            size = np.asarray(family.location).size // int(np.prod(batch))
-            return _gammas(np.zeros((*batch, 0)), size)
+            size = family.location.size // int(np.prod(batch))
+            return _gammas(jnp.zeros((*batch, 0)), size)
     raise TypeError(f"{type(family).__name__} is not made of standard variates here")
 
 
-def _gammas(shapes: np.ndarray, normals: int) -> Kinds:
-    a = np.concatenate([shapes, np.full((*shapes.shape[:-1], normals), NORMAL)], axis=-1)
-    return a, np.full_like(a, np.nan)
+def _gammas(shapes: jax.Array, normals: int) -> Kinds:
+    a = jnp.concatenate([shapes, jnp.full((*shapes.shape[:-1], normals), NORMAL)], axis=-1)
+    return a, jnp.full_like(a, np.nan)
 
 
 def from_variates(family: Any, z: jax.Array) -> Any:

@@ -54,7 +54,7 @@ def test_what_is_done_is_not_done_again(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["HMM 1", "LinearRegression 1", "ClassMixture 1", "FactorAnalysis 1", "Graph 1"])
+@pytest.mark.parametrize("name", ["HMM 1", "LinearRegression 1", "Mixture 1", "FactorAnalysis 1", "Graph 1"])
 def test_other_libraries_have_the_same_target(name):
     """The likelihood averaged over the prior is the evidence, over the real line and over the cube."""
     problem = problems()[name]
