@@ -74,11 +74,11 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .models.linear.regression import LinearRegression as LinearRegression
     from .models.linear.state_space import StateSpace as StateSpace
     from .models.linear.switching import SwitchingStateSpace as SwitchingStateSpace
-    from .models.mixture.classes import ClassMixture as ClassMixture
-    from .models.mixture.dirichlet_process import DirichletProcessMixture as DirichletProcessMixture
-    from .models.mixture.finite import Mixture as Mixture
-    from .models.mixture.gaussian import GaussianMixture as GaussianMixture
+    from .models.mixture import Mixture as Mixture
     from .models.mixture.student import StudentMixture as StudentMixture
+    from .models.mixture.variants import ClassMixture as ClassMixture
+    from .models.mixture.variants import DirichletProcessMixture as DirichletProcessMixture
+    from .models.mixture.variants import GaussianMixture as GaussianMixture
     from .models.topics import LDA as LDA
     from .models.topics.hdp import HDP as HDP
     from .models.topics.report import TopicsBy as TopicsBy

@@ -50,9 +50,11 @@ def class_named(name: str) -> Any:
     listed = [] if foreign or not bare.isidentifier() else _modules()
     hint = given.removeprefix(_ROOT + ".")
     same_place = [module for module in listed if module == f"{_ROOT}.{hint}"]
-    same_folder = [module for module in listed if module.startswith(f"{_ROOT}.{hint.rpartition('.')[0]}.")]
     same_file = [module for module in listed if module.rpartition(".")[2] == hint.rpartition(".")[2]]
-    for modules in (same_place, same_file, same_folder, listed):
+    # Then the same folder, or the closest one around it.
+    folders = [f"{_ROOT}.{'.'.join(hint.split('.')[:depth])}." for depth in range(hint.count("."), 0, -1)]
+    around = [[module for module in listed if module.startswith(folder)] for folder in folders]
+    for modules in (same_place, same_file, *around, listed):
         found = {kind for module in modules if (kind := _class_in(module, bare)) is not None}
         if len(found) == 1:
             return found.pop()

@@ -12,7 +12,7 @@ from .models._answers import Clustering, Profiling, require
 
 if TYPE_CHECKING:
     from .diagnostics.three_step import Effects
-    from .models.mixture.profiles import Profiles
+    from .models.mixture.columns import Profiles
 
 
 class Members:

@@ -112,19 +112,19 @@ _LATENT = ("svi", "pt", "ais", "smc", "gibbs")  # where they cannot be
 
 _MODELS = (
     ModelEntry(
-        "GaussianMixture", "mixture", "models.mixture.gaussian",
+        "GaussianMixture", "mixture", "models.mixture.variants",
         "groups of points; `--covariance` full, diag or spherical", "table", "component", _MIXTURE,
         flags=_PRIOR | {"covariance": Flag("covariance")},
         estimator="BayesianGaussianMixture", aliases=("groups", "gaussian-mixture"),
     ),
     ModelEntry(
-        "ClassMixture", "classes", "models.mixture.classes",
+        "ClassMixture", "classes", "models.mixture.variants",
         "classes of the rows of a table with columns of any kind", "columns", "class", _COUNTS,
         flags={"concentration": Flag("concentration"), "covariance": Flag("covariance")},
         estimator="ClassMixture", aliases=("latent-classes",),
     ),
     ModelEntry(
-        "DirichletProcessMixture", "dirichlet-process", "models.mixture.dirichlet_process",
+        "DirichletProcessMixture", "dirichlet-process", "models.mixture.variants",
         "a mixture that chooses its number of groups, up to the one given", "table", "component",
         ("vb", "annealed", "lvt", *_MESSAGES, *_SUMMED),
         flags=_PRIOR | {"covariance": _COVARIANCE}, estimator="DirichletProcessMixture",
@@ -137,7 +137,7 @@ _MODELS = (
     ),
     *(
         ModelEntry(
-            "Mixture", f"{likelihood}-mixture", "models.mixture.finite", about, data, "component", methods,
+            "Mixture", f"{likelihood}-mixture", "models.mixture", about, data, "component", methods,
             arguments={"likelihood": likelihood}, flags=_COUNTED, estimator="BayesianMixture",
         )
         for likelihood, about, data, methods in (

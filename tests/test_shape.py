@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1] / "temperance"
-LONGEST_FUNCTION, LONGEST_FILE = 60, 455
+LONGEST_FUNCTION, LONGEST_FILE = 60, 500
 
 # Functions still to be cut, "file:name". An entry that is not needed fails. Commands (temperance/cli) list their flags.
 ALLOWED: set[str] = set()

@@ -13,6 +13,7 @@ import pytest
 
 import temperance as tp
 from temperance import storage
+from temperance._saved import class_named, name_of
 from temperance.errors import DamagedFile, InvalidParameter
 from tests.files.write import ANSWERS
 
@@ -226,6 +227,19 @@ def test_a_class_is_found_wherever_its_module_has_moved(module, fitted, tmp_path
     name = json.loads(text)["fields"]["model"]["class"]
     write(tmp_path / "moved.tp", json.loads(text.replace(name, f"{module}GaussianMixture")), arrays, version=2)
     assert isinstance(tp.load(tmp_path / "moved.tp").model, tp.GaussianMixture)
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ("models.mixture.dirichlet_process.Sticks", "models.mixture.variants.Sticks"),
+        ("models.topics.sticks.Sticks", "families.sticks.Sticks"),
+        ("models.mixture.factors.Factor", "models._factors.Factor"),
+        ("models.topics.effects.Effects", "inference.monte_carlo.effects.Effects"),
+    ],
+)
+def test_of_classes_of_one_name_the_file_or_the_closest_folder_decides(before, now):
+    assert name_of(class_named(before)) == now
 
 
 def test_who_may_read_a_file_is_as_for_any_other(fitted, tmp_path):

@@ -16,10 +16,11 @@ from jaxtyping import Array, Float, Key
 
 from ..families import NormalVector
 from ..families._family import Family
+from ..models._answers import Start
 from ..models._blocks import prior_terms, rows_sum
 from ..models._data import Data, over_blocks
 from ..models._model import Conditional, Each, Means, Posterior, Powers, add, means
-from ..models.mixture.starts import Start, start_labels
+from ..models.mixture.starts import start_labels
 from .scope import Scope
 from .spec import Spec
 from .tables import Table

@@ -17,8 +17,7 @@ from jaxtyping import Array, Float, Int
 from ..families import Gaussian, NormalWishart
 from ..families.dirichlet import DirichletVector
 from ..families.normal_wishart import NormalWishartVector
-from ..models._factors import Blocks, Factors, Natural, Terms
-from ..models.mixture.factors import DirichletWeights, KnownWeights, weights_name
+from ..models._factors import Blocks, DirichletWeights, Factors, KnownWeights, Natural, Terms, weights_name
 from ..numerics.threads import in_threads
 from ._at_hand import at_hand
 

@@ -21,7 +21,7 @@ from ..numerics.latents import sum_out
 from . import engine
 
 if TYPE_CHECKING:
-    from ..models.mixture.finite import Mixture
+    from ..models.mixture import Mixture
 
 # Below these (coordinates of all components, and their products with all data) the kernel has not been measured to be
 # faster, and functions that call the host are compiled anew in every process.

@@ -22,7 +22,7 @@ from .small_mixture import Flat, _form, _pack, _starting_shares, flat
 
 if TYPE_CHECKING:
     from ..models import Data
-    from ..models.mixture.finite import Mixture
+    from ..models.mixture import Mixture
 
 _NUMBERS = 2**18  # largest table (numbers)
 _COPIES = 1e8

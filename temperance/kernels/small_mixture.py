@@ -30,8 +30,8 @@ from ..families import (
     SphericalGaussian,
 )
 from ..models._blocks import Posterior
+from ..models.mixture import log_unit
 from ..models.mixture.columns import ColumnsPair
-from ..models.mixture.occupancy import log_unit
 from ..models.mixture.starts import COOLING
 from ..numerics.host import digamma, log_gamma
 from ..numerics.keys import hashes, is_host, uniforms
@@ -40,7 +40,7 @@ from .small_columns import Columns
 
 if TYPE_CHECKING:
     from ..models import Data
-    from ..models.mixture.finite import Mixture
+    from ..models.mixture import Mixture
 
 Leaves = tuple[np.ndarray, ...]
 

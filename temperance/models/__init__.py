@@ -29,9 +29,9 @@ if _typing.TYPE_CHECKING:
     from .linear.regression import LinearRegression as LinearRegression
     from .linear.state_space import StateSpace as StateSpace
     from .linear.switching import SwitchingStateSpace as SwitchingStateSpace
-    from .mixture.dirichlet_process import DirichletProcessMixture as DirichletProcessMixture
-    from .mixture.finite import Mixture as Mixture
-    from .mixture.gaussian import GaussianMixture as GaussianMixture
+    from .mixture import Mixture as Mixture
+    from .mixture.variants import DirichletProcessMixture as DirichletProcessMixture
+    from .mixture.variants import GaussianMixture as GaussianMixture
     from .topics import LDA as LDA
 
 _names, __getattr__ = _lazy(
@@ -47,9 +47,8 @@ _names, __getattr__ = _lazy(
         "linear.regression": ("LinearRegression",),
         "linear.state_space": ("StateSpace",),
         "linear.switching": ("SwitchingStateSpace",),
-        "mixture.dirichlet_process": ("DirichletProcessMixture",),
-        "mixture.finite": ("Mixture",),
-        "mixture.gaussian": ("GaussianMixture",),
+        "mixture": ("Mixture",),
+        "mixture.variants": ("DirichletProcessMixture", "GaussianMixture"),
         "topics": ("LDA",),
     },
 )

@@ -20,10 +20,8 @@ from ..errors import UnsupportedMethod
 from ..families import Pair
 from ..programs import refuse_after_fork
 from ._data import Data
-from ._factors import Factored, Factors
+from ._factors import Factor, Factored, Factors, SeenTerms, weight_terms
 from ._model import Means, Model, Posterior, Powers
-from .mixture.factors import Factor, SeenTerms, weight_terms
-from .mixture.starts import Start
 
 
 class Answer(Module):
@@ -282,6 +280,13 @@ class Loading(Decomposing):
     @abstractmethod
     def relative_loadings(self, q: Posterior) -> np.ndarray:
         """The expected loadings (factors, columns), each column in units of its spread."""
+
+
+class Start(Module):
+    """How a mixture begins; `values` are means (k, d) in the user's coordinates, or responsibilities (n, k)."""
+
+    kind: str = eqx.field(static=True)
+    values: Float[Array, "_ _"] | None = None
 
 
 class Restarting(Module):

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..fit import Fit
 from ..models._answers import Profiling
-from ..models.mixture.profiles import Profiles
+from ..models.mixture.columns import Profiles
 from . import plots
 from ._facts import is_gaussian, shares_of
 from ._pieces import escaped, figure, html_table, section

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import UnsupportedMethod
 from ..fit import Fit
-from ..models.mixture.profiles import Item, Profiles
+from ..models.mixture.columns import Item, Profiles
 from ._style import GREY, LIGHT, MARKERS, colour, grid_of_axes, plain
 
 _MOST = 24  # lines of a picture

@@ -19,8 +19,17 @@ from jaxtyping import Array, Bool, Float, Int
 from ...errors import NumericalFailure
 from ...models import Data
 from ...models._answers import Enumerable
-from ...models._factors import Blocks, Natural, exact_prior, log_normaliser, naturals, with_naturals
-from ...models.mixture.factors import Factor, WeightTerms, weights_of
+from ...models._factors import (
+    Blocks,
+    Factor,
+    Natural,
+    WeightTerms,
+    exact_prior,
+    log_normaliser,
+    naturals,
+    weights_of,
+    with_naturals,
+)
 from .sweep import Sites, factors_of
 
 

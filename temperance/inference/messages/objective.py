@@ -12,8 +12,7 @@ from jaxtyping import Array, Float
 
 from ...models import Data
 from ...models._answers import Enumerable
-from ...models._factors import Blocks, Natural, exact_prior, log_normaliser, naturals, with_naturals
-from ...models.mixture.factors import Factor
+from ...models._factors import Blocks, Factor, Natural, exact_prior, log_normaliser, naturals, with_naturals
 from .sweep import Sites, factors_of
 
 

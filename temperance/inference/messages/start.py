@@ -14,8 +14,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from ...models import Data
 from ...models._answers import Enumerable
-from ...models._factors import Blocks, exact_prior
-from ...models.mixture.factors import Factor
+from ...models._factors import Blocks, Factor, exact_prior
 from ...models.mixture.starts import kmeans_plus_plus
 
 

@@ -12,8 +12,7 @@ from jaxtyping import Array, Float, Int, Key
 from ...kernels.gaussian_messages import has_kernel, host_pass, when
 from ...models import Data
 from ...models._answers import Enumerable
-from ...models._factors import Blocks, Factors, Natural, log_normaliser, naturals, with_naturals
-from ...models.mixture.factors import Factor
+from ...models._factors import Blocks, Factor, Factors, Natural, log_normaliser, naturals, with_naturals
 from ...programs.one_call import one_call
 from ._entries import MOST_ENTRIES
 from ._entries import join as entry_join

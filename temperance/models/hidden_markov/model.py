@@ -39,15 +39,12 @@ from ...numerics.special import safe_log
 from .._about import STATE, Symmetry, Words, one_set
 from .._answers import Clustering, Decoding, Predicting, Sequential
 from .._data import Data, Stochastic, bucket, over_blocks
-from .._factors import Factored, Factors
+from .._factors import Factored, Factors, StepTerms, step_factors
 from .._model import Conditional, Means, Posterior, Powers, column
 from ..linear.answers import Forecast
-from ..mixture.finite import Mixture
-from ..mixture.heat import pair_volume, seen_numbers
-from ..mixture.likelihoods import pair_log_base
-from ..mixture.occupancy import log_unit
+from ..mixture import Mixture, log_unit
+from ..mixture.likelihoods import pair_log_base, pair_volume, seen_numbers
 from .answers import by_sequence, decoded, expected_steps, filtered, forecast, smoothed
-from .factors import StepTerms, step_factors
 from .steps import (
     Steps,
     as_concentration,

@@ -1,6 +1,483 @@
-"""Mixtures: each datum comes from one of K components, and which one is summed out.
+"""Finite mixtures of any conjugate pair: each datum comes from one of K components.
 
-    z_n ~ π,   x_n ~ p(x | θ_{z_n}),   θ_k ~ prior,   π ~ Dirichlet(δ)  or  stick-breaking with concentration α
+    π ~ Dirichlet(δ),   θ_k ~ prior,   z_n ~ π,   x_n ~ p(x | θ_{z_n})
 
-`finite.py` is the model, the other files say what differs: the weights of a Dirichlet process, a shared precision.
+The sum over z is exact, so the whole model is one line of `log_evidence`. `variants.py` and `student.py` change the
+weights or the components; `likelihoods.py` and `columns.py` say what x may be, `starts.py` where a fit begins.
 """
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, Key
+
+from ..._arguments import check_choice, check_count
+from ...data import Table, as_matrix, as_weights, checked, column_moments
+from ...errors import InvalidData
+from ...families import Dirichlet, GaussianWithMissing, Independent, Pair, Point, Product, ProductPair
+from ...families._family import Family
+from ...families.translate import translate, translate_draw
+from ...numerics.latents import sum_out
+from ...numerics.place import on_device
+from ...numerics.special import log_mix, safe_log
+from .._about import COMPONENT, Symmetry, Words, one_set
+from .._answers import Enumerable, Predicting, Profiling, Restarting, Start, compiled_occupancy
+from .._blocks import Heat, gaussian_heat
+from .._data import Data, make_data, over_blocks
+from .._model import Conditional, Means, Posterior, Powers, column
+from .._normaliser import Normaliser
+from .._tempering import Heated
+from .columns import ColumnsPair, Profiles, profile_of, profiles
+from .likelihoods import (
+    DISCRETE,
+    GAUSSIAN,
+    as_pair,
+    axes_of,
+    heated_mixture,
+    log_known_weights,
+    match_rows,
+    mixture_normaliser,
+    one_pair,
+    pair_log_base,
+    pair_volume,
+    require_conjugate,
+    seen_numbers,
+    stack_prior,
+    weights_prior,
+)
+from .starts import as_start, kind_of_restart, label_messages, match_start, start_labels
+
+
+class Mixture(Profiling, Predicting, Restarting, Enumerable):
+    """A mixture of `n_components` distributions of one kind.
+
+    `likelihood` is a name ("gaussian", "diagonal", "spherical", "poisson", "bernoulli", "categorical", "multinomial",
+    or "columns" for tables of mixed columns) or a conjugate `Pair`; `prior` its conjugate family (shared, or one per
+    component), by default weakly informative on the data's scale. `concentration` is the Dirichlet parameter of the
+    weights; `weights="point"` estimates them (automatic relevance), or they are known numbers that sum to one.
+    """
+
+    prior: dict[str, Family | Conditional]
+    pair: Pair
+    component_prior: Family | None  # as given, in the user's coordinates
+    shift: Float[Array, " d"] | None
+    start: Start
+    known: Float[Array, " k"] | None  # the logarithms of known weights
+    n_components: int = eqx.field(static=True)
+    columns: int | None = eqx.field(static=True)
+    missing: bool = eqx.field(static=True)
+    single: bool = eqx.field(static=True)
+    words: ClassVar[Words] = COMPONENT
+
+    def __init__(
+        self,
+        n_components: int,
+        likelihood: str | Pair = "gaussian",
+        *,
+        prior: Family | None = None,
+        concentration: ArrayLike = 1.0,
+        weights: str | ArrayLike = "dirichlet",
+        init: Any = "mixed",
+        missing: str | None = None,
+        precision: str = "double",
+        columns: int | None = None,
+    ):
+        self.n_components = check_count("n_components", n_components)
+        self.missing = check_choice("missing", missing, {None: False, "marginalise": True})
+        self.single = check_choice("precision", precision, {"double": False, "single": True})
+        self.columns = columns
+        self.start = as_start(init, self.n_components)
+        self.shift = None
+        self.pair = as_pair(likelihood, self.missing, prior)
+        self.component_prior = prior
+        self.known = None if isinstance(weights, str) else log_known_weights(weights, self.n_components)
+        self.prior = self._weights_prior(concentration, weights) if isinstance(weights, str) else {}
+        components = prior and stack_prior(prior, self.pair, self.n_components, columns)
+        if components is not None:
+            self.prior["components"] = components
+
+    def _weights_prior(self, concentration: Any, weights: str) -> dict[str, Family | Conditional]:
+        return weights_prior(self.n_components, concentration, weights)
+
+    # ---- the model ----------------------------------------------------------------------------------------
+
+    def log_weights(self, m: Means) -> Float[Array, " k"]:
+        """E log π as a function of the statistics of the weights' block."""
+        return m["weights"].log if self.known is None else self.known
+
+    def log_evidence(
+        self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
+    ) -> Float[Array, " n"]:
+        key_pair, key_sum = (None, None) if key is None else jax.random.split(key)
+        return sum_out(self.log_joint_z(m, x, powers, key_pair), key_sum)
+
+    def log_joint_z(
+        self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
+    ) -> Float[Array, "n k"]:
+        """E log p(x, z = k | θ) for every component."""
+        observed = self.pair.tempered_log_likelihood(
+            m["components"], x, column(powers.observation), column(powers.latent), key
+        )
+        return jnp.asarray(column(powers.latent)) * self.log_weights(m)[None] + observed
+
+    def packed(self, m: Means) -> Means:
+        return m | {"components": self.pair.packed(m["components"])}
+
+    @property
+    def size(self) -> int:
+        return self.n_components
+
+    @property
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        return {"weights": ("component",), "components": ("component", *axes_of(self.pair))}
+
+    @property
+    def plain_weights(self) -> bool:
+        return isinstance(self.prior.get("weights"), Dirichlet)
+
+    # ---- exchangeable components ----------------------------------------------------------------------------
+
+    @property
+    def symmetry(self) -> Symmetry | None:
+        axes = {name: (0,) for name in (*self.prior, "known")}
+        return one_set(self.n_components, axes, self.prior | {"known": self.known}, compared=tuple(self.prior))
+
+    def traits(self, draws: dict[str, Any], x: Any) -> Float[Array, "n k"]:
+        return jax.nn.softmax(self.log_joint_z(self.statistics(draws), x), axis=-1)
+
+    # ---- at a temperature -----------------------------------------------------------------------------------
+
+    def log_base(self, data: Data) -> Float[Array, ""] | None:
+        return None if self.known is not None else pair_log_base(self.pair, data)
+
+    @property
+    def temperable_name(self) -> str:
+        missing = " with missing values" if self.missing else ""
+        return f"{type(self).__name__} of {type(one_pair(self.pair)).__name__}{missing}"
+
+    def heat(self, data: Data, powers: np.ndarray) -> Heat:
+        if type(one_pair(self.pair)) not in (*GAUSSIAN, *DISCRETE) or self.missing:
+            return super().heat(data, powers)
+        if type(one_pair(self.pair)) in DISCRETE:
+            return Heat(jnp.asarray(powers), jnp.zeros(1))
+        return gaussian_heat(powers, data.values.shape[1])
+
+    def heated(self, m: Means, ready: Means, m_local: Means, x: Array, power: Float[Array, " n"], heat: Heat) -> Heated:
+        return heated_mixture(self, m, ready, x, power, heat)
+
+    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        return mixture_normaliser(self, temperatures, data, seed)
+
+    def log_volume(self, m: Means, x: Any, power: Float[Array, ""], key: Key[Array, ""] | None) -> Float[Array, " n"]:
+        key_pair, key_sum = (None, None) if key is None else jax.random.split(key)
+        each = pair_volume(self.pair, m["components"], x, power, key_pair)
+        return sum_out(power * self.log_weights(m)[None] + each, key_sum)
+
+    def known_gaussians(self, data: Data) -> float:
+        return seen_numbers(self.pair, data.values, data.weights)
+
+    # ---- draws and starts -----------------------------------------------------------------------------------
+
+    def mean_log_weights(self, q: Posterior) -> Float[Array, " k"]:
+        """log E[π]."""
+        if self.known is not None:
+            return self.known
+        weights = q.blocks["weights"]
+        if isinstance(weights, Point):
+            return safe_log(weights.mode())
+        assert isinstance(weights, Dirichlet)
+        delta = weights.concentration
+        return jnp.log(delta) - jnp.log(jnp.sum(delta))
+
+    def draw_weights(self, draws: dict[str, Any]) -> Float[Array, " k"]:
+        return draws["weights"] if self.known is None else jnp.exp(self.known)
+
+    def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Any:
+        key_z, key_x = jax.random.split(key)
+        z = jax.random.categorical(key_z, safe_log(self.draw_weights(draws)), shape=(n,))
+        return self.pair.sample(key_x, jax.tree.map(lambda leaf: leaf[z], draws["components"]))
+
+    def kind_of_restart(self, number: int, data: Data) -> str | None:
+        return kind_of_restart(self.start, number, data, self.n_components)
+
+    def starting(self, kind: str) -> Self:
+        return eqx.tree_at(lambda model: model.start, self, Start(kind))
+
+    def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
+        key_labels, key_prior = jax.random.split(key)
+        m = {name: p.mean() for name, p in self._families().items()}
+        if self.start.kind == "prior":
+            draws = self.sample_prior(key_prior)
+            m = self.statistics(draws)
+            messages = self.walk(m, data).messages
+        else:
+            messages = self._label_messages(m, data, self.starting_labels(key_labels, data))
+        blocks = {name: p.with_natural(p.natural + messages[name]) for name, p in self._families().items()}
+        return Posterior(blocks, {})
+
+    def starting_labels(self, key: Key[Array, ""], data: Data) -> Any:
+        """A component for each datum, or its share in each."""
+        start = self.start
+        if start.kind == "means":
+            start = Start("means", self.pair.coordinates(start.values))
+        return start_labels(key, start, self.pair.coordinates(data.values), data, self.n_components)
+
+    def _label_messages(self, m: Means, data: Data, labels: Any) -> Means:
+        return label_messages(self, m, data, labels)
+
+    # ---- data in, answers out -----------------------------------------------------------------------------
+
+    @property
+    def takes_gaps(self) -> bool:
+        return self.missing or isinstance(self.pair, ColumnsPair)
+
+    def as_table(self, data: Any) -> Table | None:
+        return self.pair.table(data) if isinstance(self.pair, ColumnsPair) else None
+
+    def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
+        model = self
+        if isinstance(self.pair, ColumnsPair):
+            table = self.pair.table(data)
+            model = eqx.tree_at(lambda model: model.pair, self, self.pair.opened(table))
+            weights = table.weights if weights is None else weights
+        x = model._rows(data)
+        weights = as_weights(weights, x.shape[0])
+        model = model._complete(x, weights)
+        block = model._block_size(x)
+        return model, make_data(x, weights, block, model.to_internal)
+
+    def _rows(self, data: Any, new: bool = False) -> np.ndarray:
+        """A user's data as a matrix; of `new` data a column may have no value."""
+        if isinstance(self.pair, ColumnsPair):
+            return self.pair.matrix(self.pair.table(data))
+        if isinstance(self.pair, ProductPair):
+            raise InvalidData("a product of pairs is for dictionaries of arrays; for the columns of a table use "
+                              "tp.ClassMixture(k), or Mixture(k, 'columns')")  # fmt: skip
+        x = as_matrix(data, missing=self.missing, empty_columns=self.missing and new)
+        return checked(self.pair.check, x, data)
+
+    def _complete(self, x: np.ndarray, weights: np.ndarray | None = None) -> Self:
+        """Fill in what was left to the data: the prior's scale, and the shift that centres them."""
+        pair = self.pair.complete(x)
+        given = self.component_prior
+        mean, deviation = column_moments(x, weights)
+        # Two rows with the mean and the variance of all: a default prior needs no more of the data.
+        summary = np.stack([mean - deviation, mean + deviation])
+        components = stack_prior(given or self._default_prior(pair, summary), pair, self.n_components, x.shape[1])
+        assert components is not None
+        self._match_width(components, x)
+        require_conjugate(components, pair, x)
+        shift = None
+        width = components.natural.width
+        if width is not None:
+            moved = np.arange(len(mean)) < width
+            shift = on_device(np.where(moved, mean, 0.0))
+            pair = pair.shifted(shift)
+            # A default prior is made where the data are centred: far from the origin v m mᵀ swallows the scatter.
+            components = (
+                translate(components, -shift)
+                if given is not None
+                else self._default_prior(pair, np.where(moved, np.stack([-deviation, deviation]), summary))
+            )
+        start = match_start(self.start, x)
+        if start.kind == "means" and shift is not None:
+            assert start.values is not None
+            start = Start("means", start.values - shift[None])
+        return eqx.tree_at(
+            lambda model: (model.prior, model.pair, model.shift, model.start),
+            self,
+            (self.prior | {"components": components}, pair, shift, start),
+            is_leaf=lambda leaf: leaf is None,
+        )
+
+    def with_prior(self, blocks: dict[str, Family]) -> Self:
+        """The same model with these families, such as an earlier posterior in the user's coordinates, as its prior."""
+        return eqx.tree_at(
+            lambda model: (model.prior, model.component_prior),
+            self,
+            (dict(blocks), blocks["components"]),
+            is_leaf=lambda leaf: leaf is None,
+        )
+
+    def _default_prior(self, pair: Pair, summary: np.ndarray) -> Family:
+        return pair.default_prior(summary, self.n_components)
+
+    def to_internal(self, x: np.ndarray) -> np.ndarray:
+        """A user's rows in the coordinates the model works in."""
+        if self.shift is not None:
+            x = x - np.asarray(self.shift)
+        return x.astype(np.float32) if self.single else x
+
+    def new_rows(self, data: Any) -> np.ndarray:
+        """Data to predict, checked against the data the model was completed with."""
+        x = self._rows(data, new=True)
+        self._match_width(self._families()["components"], x)
+        match_rows(self._families()["components"], x)
+        return self.to_internal(x)
+
+    def log_unit(self, data: Data) -> Float[Array, ""] | float:
+        return log_unit(self, data.values, data.weights)
+
+    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
+        """The posterior in the user's coordinates."""
+        return blocks if self.shift is None else blocks | {"components": translate(blocks["components"], self.shift)}
+
+    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
+        shift = self.shift
+        return draws if shift is None else draws | {"components": translate_draw(draws["components"], shift)}
+
+    def block_from_user(self, name: str, family: Family) -> Family:
+        if name != "components":
+            return family
+        columns = family.batch_shape[-1] if isinstance(family, Independent) else self.columns
+        family = stack_prior(family, self.pair, self.n_components, columns) or family
+        return family if self.shift is None else translate(family, -self.shift)
+
+    def draws_from_user(self, draws: dict[str, Any]) -> dict[str, Any]:
+        shift = self.shift
+        return draws if shift is None else draws | {"components": translate_draw(draws["components"], -shift)}
+
+    def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
+        """log Σ_k E[π_k] ∫ p(x | θ_k) q(θ_k) dθ_k: a mixture of Student-t densities for Gaussians."""
+        components = q.blocks["components"]
+        x = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), x)
+        if isinstance(components, Point):
+            each = self.pair.tempered_log_likelihood(components.mean(), x, 1.0, 1.0, None)
+        else:
+            each = self.pair.log_predictive(components, x)
+        return log_mix(jnp.broadcast_to(self.mean_log_weights(q)[None], each.shape), each)
+
+    def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
+        return self.values_to_user(self._sample_rows(key, q, n))
+
+    @eqx.filter_jit
+    def _sample_rows(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
+        def one(key: Key[Array, ""]) -> Any:
+            key_z, key_theta, key_x = jax.random.split(key, 3)
+            z = jax.random.categorical(key_z, self.mean_log_weights(q))
+            draw = q.blocks["components"][z].sample(key_theta)
+            return self.pair.sample(key_x, draw)
+
+        rows = jax.vmap(one)(jax.random.split(key, n))
+        return rows if self.shift is None else rows + self.shift[None]
+
+    def values_to_user(self, values: Any) -> Any:
+        return self.pair.to_table(values) if isinstance(self.pair, ColumnsPair) else values
+
+    def notes(self, data: Data) -> list[str]:
+        notes = []
+        if self.n_components > data.size:
+            notes.append(
+                f"there are more components ({self.n_components}) than data ({data.size}): some must stay empty"
+            )
+        if self.component_prior is None and self.shift is not None:
+            # Of a column without any variation the default prior cannot learn a scale.
+            x = np.asarray(data.values)
+            for column in np.flatnonzero(np.nanmax(x, axis=0) == np.nanmin(x, axis=0)):
+                notes.append(
+                    f"column {column} never varies, so its scale in the default prior, and with it the evidence, "
+                    "is arbitrary: leave the column out or give a prior"
+                )
+        return notes
+
+    def responsibilities(self, q: Posterior, x: Any) -> Float[Array, "n k"]:
+        """q(z) ∝ exp{E log p(x, z | θ)}."""
+        return jax.nn.softmax(self.log_joint_z({name: b.mean() for name, b in q.blocks.items()}, x), axis=-1)
+
+    def occupancy(self, q: Posterior, data: Data) -> Float[Array, " k"]:
+        """The expected number of data in each component."""
+        m = {name: block.mean() for name, block in q.blocks.items()}
+
+        def block(part: Any, _: Array) -> tuple[Float[Array, " k"], tuple[()]]:
+            x, weights = part
+            return weights @ jax.nn.softmax(self.log_joint_z(m, x), axis=-1), ()
+
+        return over_blocks(block, (data.values, data.weights), *data.cuts)[0]
+
+    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
+        return (occupancy(self, q, data),)
+
+    def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
+        """The components that hold data, the heaviest first."""
+        (counts,), order = self.held(q, data), self.order(q, data)
+        weights = np.exp(np.asarray(self.mean_log_weights(q)))
+        components = self.to_user(jax.tree.map(np.asarray, q.blocks))["components"]
+        columns = {name: np.asarray(value) for name, value in self._described(components).items()}
+        table: dict[str, list[Any]] = {
+            self.words.part: [self.words.label(place) for place in range(len(order))],
+            "data": [float(counts[k]) for k in order],
+            "weight": [float(weights[k]) for k in order],
+        }
+        return table | {name: [value[k] for k in order] for name, value in columns.items()}
+
+    def profiles(self, q: Posterior, data: Data, level: float, names: Sequence[str] = ()) -> Profiles | None:
+        """What distinguishes the components that hold data, with intervals; None where the posterior has none."""
+        components, order = self.to_user(q.blocks)["components"], self.order(q, data)
+        items = profile_of(self.pair, components, level, names)
+        weights = np.exp(np.asarray(self.mean_log_weights(q)))
+        return None if items is None else profiles(self.words, order, weights, q.blocks.get("weights"), items, level)
+
+    def contributions(self, q: Posterior) -> dict[str, float] | None:
+        """`Profiling.contributions`, of tables."""
+        return self.pair.contributions(self.prior["components"], q.blocks["components"]) if isinstance(
+            self.pair, ColumnsPair) else None  # fmt: skip
+
+    def _described(self, components: Family) -> dict[str, Any]:
+        """Columns of the table: readable numbers of each component."""
+        return self.pair.described(components) if isinstance(self.pair, ColumnsPair) else components.described()
+
+    @property
+    def rounding(self) -> float:
+        """Relative rounding error of the bound: float32 contractions keep about six digits."""
+        return 1e-5 if self.single else 1e-9
+
+    def _block_size(self, x: np.ndarray) -> int:
+        """Rows whose features stay in the cache (measured); fewer where every row has a matrix a component."""
+        if isinstance(self.pair, GaussianWithMissing):
+            return max(16, 2**21 // (self.n_components * x.shape[1] ** 2))
+        return 2048
+
+    def _match_width(self, components: Family, x: np.ndarray) -> None:
+        for width in (self.columns, None if isinstance(components, Product) else components.natural.width):
+            if width is not None and x.shape[1] != width:
+                raise InvalidData(f"data has {x.shape[1]} columns, but the model is for {width}")
+
+    def _families(self) -> dict[str, Family]:
+        """The prior of each block; of a child, at the prior means of its parents."""
+        families = {name: p for name, p in self.prior.items() if isinstance(p, Family)}
+        children = {name: p for name, p in self.prior.items() if isinstance(p, Conditional)}
+        m = {name: family.mean() for name, family in families.items()} if children else {}
+        return families | {name: p.family(p.natural(m)) for name, p in children.items()}
+
+
+# ---- sums over the data ------------------------------------------------------------------------------------
+
+
+def occupancy(model: Mixture, q: Posterior, data: Data) -> np.ndarray:
+    """`Mixture.occupancy`, without a compilation where the data are few."""
+    if type(model).__name__ in ("Mixture", "GaussianMixture", "ClassMixture"):
+        from ...kernels import small_mixture
+
+        def shapes(blocks: Any) -> tuple[Any, list[tuple[int, ...]]]:
+            return jax.tree.structure(blocks), [leaf.shape for leaf in jax.tree.leaves(blocks)]
+
+        # Other methods have posteriors of other families; those of a damaged file may not fit the prior.
+        if shapes(q.blocks) == shapes(model.prior) and small_mixture.suits(model, data):
+            return small_mixture.occupancy(model, q, data)
+    return np.asarray(compiled_occupancy(model, q, data))
+
+
+def log_unit(model: Mixture, x: Any, weights: Any, xp: Any = jnp) -> Any:
+    """`log_unit` of rows, whose unit is the mean absolute value of each centred column; by NumPy or by JAX."""
+    if model.shift is None:
+        return 0.0
+    x = x[:, : model._families()["components"].natural.width]
+    seen = weights @ ~xp.isnan(x)
+    size = weights @ xp.nan_to_num(xp.abs(x), posinf=0.0) / xp.maximum(seen, 1.0)
+    return xp.sum(xp.where(size > 0.0, seen * xp.log(xp.where(size > 0.0, size, 1.0)), 0.0))

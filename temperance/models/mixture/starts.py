@@ -8,32 +8,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from ..._module import Module
 from ...errors import InvalidParameter
 from ...families._parameters import show
+from .._answers import Start
 from .._blocks import Means
 from .._data import Cuts, Data, over_blocks
 
 if TYPE_CHECKING:
-    from .finite import Mixture
+    from . import Mixture
+
 
 _KINDS = ("mixed", "kmeans++", "random", "uneven", "annealed", "prior")
 _MIXED = ("kmeans++", "uneven", "kmeans++", "annealed")  # in turn
 _SHARES = 2**22  # numbers in the responsibilities of a start: beyond, every start is by k-means++, which needs none
 COOLING = tuple(float(t) for t in np.geomspace(1.0, 0.02, 30))  # of annealed starts, in units of a column's variance
-
-
-class Start(Module):
-    """How to begin; `values` are means (k, d) in the user's coordinates, or responsibilities (n, k)."""
-
-    kind: str = eqx.field(static=True)
-    values: Float[Array, "_ _"] | None = None
 
 
 def as_start(init: Any, n_components: int) -> Start:

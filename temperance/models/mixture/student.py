@@ -35,7 +35,7 @@ from ...numerics.random import log_gamma_variate
 from ...numerics.special import log_gamma, log_mix, safe_log
 from .._data import Data
 from .._model import Group, Means, Posterior, Powers, draw_posterior
-from .finite import Mixture
+from . import Mixture
 
 DEGREES = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 50.0, 200.0)
 

@@ -11,8 +11,7 @@ from scipy.special import logsumexp
 import temperance as tp
 from temperance.families import Dirichlet
 from temperance.inference.messages.projection import project
-from temperance.models._factors import is_proper, log_normaliser, naturals
-from temperance.models.mixture.factors import DirichletWeights, Factor, KnownWeights
+from temperance.models._factors import DirichletWeights, Factor, KnownWeights, is_proper, log_normaliser, naturals
 from temperance.models.mixture.likelihoods import as_pair
 from tests.exact import pairs
 from tests.exact.pairs import Pair
