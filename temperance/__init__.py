@@ -64,13 +64,13 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .inference.variational.tempered import VT as VT
     from .models.factorial import FactorialMixture as FactorialMixture
     from .models.hidden_markov.model import HMM as HMM
-    from .models.linear.answers import Prediction as Prediction
+    from .models.linear import Prediction as Prediction
     from .models.linear.factor_analysis import FactorAnalysis as FactorAnalysis
+    from .models.linear.generalised import CensoredRegression as CensoredRegression
     from .models.linear.generalised import LogisticRegression as LogisticRegression
+    from .models.linear.generalised import OrderedRegression as OrderedRegression
     from .models.linear.generalised import PoissonRegression as PoissonRegression
     from .models.linear.generalised import ProbitRegression as ProbitRegression
-    from .models.linear.intervals import CensoredRegression as CensoredRegression
-    from .models.linear.intervals import OrderedRegression as OrderedRegression
     from .models.linear.regression import LinearRegression as LinearRegression
     from .models.linear.state_space import StateSpace as StateSpace
     from .models.linear.switching import SwitchingStateSpace as SwitchingStateSpace

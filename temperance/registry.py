@@ -206,11 +206,11 @@ _MODELS = (
         )
     ),
     ModelEntry(
-        "OrderedRegression", "", "models.linear.intervals", "categories in an order, by a normal number and its cuts",
+        "OrderedRegression", "", "models.linear.generalised", "categories in an order, by a normal number and its cuts",
         "inputs and targets", "weight",
     ),
     ModelEntry(
-        "CensoredRegression", "", "models.linear.intervals", "a line through targets that are cut off (tobit)",
+        "CensoredRegression", "", "models.linear.generalised", "a line through targets that are cut off (tobit)",
         "inputs and targets", "weight",
     ),
     ModelEntry("Graph", "", "graph.language", "a model written down node by node", "table", "component"),
@@ -315,7 +315,7 @@ _OTHERS = {
     ),
     "fit": ("Fit", "fit", "load"),
     "data.features": ("Polynomial",),
-    "models.linear.answers": ("Prediction",),
+    "models.linear": ("Prediction",),
     "inference.monte_carlo.effects": ("Effects",),
     "models.topics.report": ("TopicsBy",),
     "report": ("report",),

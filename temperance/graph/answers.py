@@ -19,7 +19,7 @@ from ..families._family import Family
 from ..models._blocks import prior_terms
 from ..models._data import Data, over_blocks
 from ..models._model import Means, Posterior, Powers, means
-from ..models.linear.answers import Prediction
+from ..models.linear import Prediction
 from ..numerics.linalg import cholesky, explicit_inverse
 from .columns import as_columns, input_columns
 from .gaussian_chain import chain_of, draw_steps, expected_steps

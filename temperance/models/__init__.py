@@ -19,13 +19,13 @@ if _typing.TYPE_CHECKING:
     from ..data.features import Polynomial as Polynomial
     from .factorial import FactorialMixture as FactorialMixture
     from .hidden_markov.model import HMM as HMM
-    from .linear.answers import Prediction as Prediction
+    from .linear import Prediction as Prediction
     from .linear.factor_analysis import FactorAnalysis as FactorAnalysis
+    from .linear.generalised import CensoredRegression as CensoredRegression
     from .linear.generalised import LogisticRegression as LogisticRegression
+    from .linear.generalised import OrderedRegression as OrderedRegression
     from .linear.generalised import PoissonRegression as PoissonRegression
     from .linear.generalised import ProbitRegression as ProbitRegression
-    from .linear.intervals import CensoredRegression as CensoredRegression
-    from .linear.intervals import OrderedRegression as OrderedRegression
     from .linear.regression import LinearRegression as LinearRegression
     from .linear.state_space import StateSpace as StateSpace
     from .linear.switching import SwitchingStateSpace as SwitchingStateSpace
@@ -40,10 +40,15 @@ _names, __getattr__ = _lazy(
         ".data.features": ("Polynomial",),
         "factorial": ("FactorialMixture",),
         "hidden_markov.model": ("HMM",),
-        "linear.answers": ("Prediction",),
+        "linear": ("Prediction",),
         "linear.factor_analysis": ("FactorAnalysis",),
-        "linear.generalised": ("LogisticRegression", "PoissonRegression", "ProbitRegression"),
-        "linear.intervals": ("CensoredRegression", "OrderedRegression"),
+        "linear.generalised": (
+            "CensoredRegression",
+            "LogisticRegression",
+            "OrderedRegression",
+            "PoissonRegression",
+            "ProbitRegression",
+        ),
         "linear.regression": ("LinearRegression",),
         "linear.state_space": ("StateSpace",),
         "linear.switching": ("SwitchingStateSpace",),

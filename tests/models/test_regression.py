@@ -18,7 +18,7 @@ from temperance.data.features import Rows, Standardised, condition_at_most
 from temperance.errors import InvalidData, InvalidParameter, UnsupportedMethod
 from temperance.models import Data
 from temperance.models._model import means
-from temperance.models.linear.design import VAGUER
+from temperance.models.linear.regression import VAGUER
 from tests.tiers import with_slow
 
 N = 12  # one shape for most tests: a new one is a new compilation

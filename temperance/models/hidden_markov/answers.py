@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, Key
 from ...errors import InvalidData
 from ...numerics.chains import best_path, filter_states, smooth_states
 from .._model import Means, Posterior, means
-from ..linear.answers import Forecast
+from ..linear import Forecast
 from .steps import Steps
 
 if TYPE_CHECKING:

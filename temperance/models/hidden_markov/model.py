@@ -41,7 +41,7 @@ from .._answers import Clustering, Decoding, Predicting, Sequential
 from .._data import Data, Stochastic, bucket, over_blocks
 from .._factors import Factored, Factors, StepTerms, step_factors
 from .._model import Conditional, Means, Posterior, Powers, column
-from ..linear.answers import Forecast
+from ..linear import Forecast
 from ..mixture import Mixture, log_unit
 from ..mixture.likelihoods import pair_log_base, pair_volume, seen_numbers
 from .answers import by_sequence, decoded, expected_steps, filtered, forecast, smoothed

@@ -22,14 +22,14 @@ from ...data import as_matrix, as_weights, column_moments
 from ...errors import InvalidData, InvalidParameter
 from ...families import Gamma, GammaVector, Normal, NormalVector, Point
 from ...families._family import Family
-from ...numerics.gaussian_latents import gaussian_integral
-from ...numerics.linalg import outer, symmetrise
+from ...numerics.gaussian_latents import GaussianMoments, gaussian_integral, gaussian_moments
+from ...numerics.linalg import cholesky, log_det, outer, symmetrise, whiten
 from ...numerics.place import on_device
 from ...numerics.special import LOG_2PI
 from .._about import FACTOR, Symmetry, Words
 from .._answers import Loading, Reconstructing
 from .._blocks import Heat, gaussian_heat, is_cold
-from .._data import Data, make_data
+from .._data import Data, make_data, over_blocks
 from .._model import (
     Conditional,
     Group,
@@ -42,11 +42,17 @@ from .._model import (
     draw_posterior,
     means,
 )
-from .._normaliser import Normaliser
-from . import answers
-from .answers import Loaded, Prediction, factor_symmetry, factors_normaliser
-from .factor_coordinates import Scores, Sizes, principal_loadings, rotate
-from .priors import finite, gamma_or_positive, positive
+from .._normaliser import Normaliser, count, exact, gaussian_volumes, infinite
+from . import (
+    Loaded,
+    Moments,
+    Prediction,
+    average,
+    factor_symmetry,
+    finite,
+    gamma_or_positive,
+    positive,
+)
 
 _METRIC, _PULL = "metric of the scores", "pull on the scores"
 
@@ -286,7 +292,7 @@ class FactorAnalysis(Loaded, Loading, Reconstructing):
 
     def transform(self, q: Posterior, data: Any) -> np.ndarray:
         """The expected scores of each row."""
-        return np.asarray(answers.scores(self, q, self.new_rows(data)).mean)
+        return np.asarray(score_moments(self, q, self.new_rows(data)).mean)
 
     def inverse_transform(self, q: Posterior, scores: Any) -> np.ndarray:
         """The expected rows with these scores, in the user's coordinates."""
@@ -299,7 +305,7 @@ class FactorAnalysis(Loaded, Loading, Reconstructing):
     def impute(self, q: Any, data: Any) -> Prediction:
         """Every entry with its variance: observed ones as they are (variance 0), missing ones by their expectation."""
         x = self.new_rows(data)
-        mean, variance = answers.average(answers.row_entries, self, q, x)
+        mean, variance = average(row_entries, self, q, x)
         seen = ~np.isnan(x)
         whole = np.where(seen, x, np.asarray(mean)) + np.asarray(self.centre)[None]
         return Prediction(whole, np.where(seen, 0.0, np.asarray(variance)))
@@ -344,3 +350,141 @@ def _level() -> Float[Array, ""]:
 
 def _over_matrix(power: Float[Array, "*n"]) -> Array:
     return power[:, None, None] if power.ndim else power
+
+
+# ---- answers -------------------------------------------------------------------------------------------------
+
+
+@eqx.filter_jit
+def score_moments(model: FactorAnalysis, q: Posterior, x: Any) -> GaussianMoments:
+    local = model.local(means(q.blocks), x)
+    return gaussian_moments(local.linear, local.precision)
+
+
+def row_entries(model: FactorAnalysis, m: Means, noise: Float[Array, " d"], x: Any) -> Moments:
+    """Every entry given what was seen of its row."""
+    k, n = model.n_factors, x.shape[0]
+    local = model.local(m, x)
+    z = gaussian_moments(local.linear, local.precision)
+    first, second = m["loadings"].linear, -2.0 * m["loadings"].precision
+    mean = z.mean @ first[:, :k].T + first[:, k][None]
+    spread = (
+        z.covariance + outer(z.mean, z.mean) if z.covariance.ndim == 3 else z.covariance[None] + outer(z.mean, z.mean)
+    )
+    d = x.shape[1]
+    square = spread.reshape((n, k * k)) @ second[:, :k, :k].reshape((d, k * k)).T
+    square = square + 2.0 * z.mean @ second[:, :k, k].T + second[:, k, k][None]
+    return mean, jnp.maximum(square - jnp.square(mean), 0.0) + noise[None]
+
+
+# Tempered normalisers of linear Gaussian models with known noise: a tempered Gaussian integrates to the same whatever
+
+
+def factors_normaliser(model: FactorAnalysis, temperatures: np.ndarray, data: Data) -> Normaliser:
+    """Each entry given its scores, and the scores."""
+    if "noise" in model.prior:
+        raise infinite("noise")
+    seen = np.asarray(data.weights) @ ~np.isnan(np.asarray(data.values))
+    log_noise = np.log(np.asarray(model.noise))
+    powers, n = 1.0 / temperatures, count(data)
+    columns = seen.sum() * gaussian_volumes(powers, 1, 0.0) + 0.5 * (1.0 - powers) * (seen @ log_noise)
+    return exact(columns + n * model.n_factors * gaussian_volumes(powers, 1, 0.0))
+
+
+# ---- coordinates ---------------------------------------------------------------------------------------------
+#
+# Mean-field coordinate ascent moves along the rotations, scales and shifts of the factors in tiny steps, because q(W)
+# holds z in place and q(z) holds W. The joint step
+#
+#     z′ = A(z − c),    W′ = WA⁻¹,    μ′ = μ + Wc
+#
+# leaves x = Wz + μ as it is and changes only the terms of the two priors. The best A for a vague prior makes the scores
+# white and the columns of W orthogonal (Ilin & Raiko, 2010); it is taken where it raises the bound, under any prior.
+
+
+_PRODUCTS = 4  # enough to come near the axes; from there a sweep is the better step
+_SHAKE = 0.1
+
+
+def principal_loadings(
+    key: Key[Array, ""], data: Data, scale: Float[Array, " d"], size: int
+) -> tuple[Float[Array, "d k"], Float[Array, " d"]]:
+    """Loadings in units of `scale`, each times a random factor near 1, and the number of values in each column."""
+    key_start, key_shake = jax.random.split(key)
+
+    def block(part: Any, _: Array, axes: Float[Array, "d k"]) -> tuple[Any, tuple[()]]:
+        x, weights = part
+        seen = ~jnp.isnan(x)
+        rows = jnp.where(seen, x, 0.0) / scale[None]
+        return (rows.T @ (weights[:, None] * (rows @ axes)), weights @ seen.astype(x.dtype)), ()
+
+    def times(axes: Float[Array, "d k"]) -> tuple[Float[Array, "d k"], Float[Array, " d"]]:
+        rows = (data.values, data.weights)
+        (product, count), _ = over_blocks(lambda part, number: block(part, number, axes), rows, *data.cuts)
+        return product, count
+
+    axes = jnp.linalg.qr(jax.random.normal(key_start, (scale.shape[0], size)))[0]
+    axes = jax.lax.fori_loop(0, _PRODUCTS, lambda _, axes: jnp.linalg.qr(times(axes)[0])[0], axes)
+    product, count = times(axes)
+    variances, turn = jnp.linalg.eigh(axes.T @ product / jnp.maximum(data.total_weight, 1.0))
+    variances = jnp.maximum(variances, 1e-3)
+    # A principal variance is the sum of those of the factor and of the noise; the noise's is guessed to be ½.
+    loadings = axes @ turn * jnp.sqrt(jnp.maximum(variances - 0.5, 0.1 * variances))[None]
+    return loadings * jnp.exp(_SHAKE * jax.random.normal(key_shake, loadings.shape)), count
+
+
+class Scores(NamedTuple):
+    """Σ_n of the weights, of E[z] and of E[z zᵀ]."""
+
+    total: Float[Array, ""]
+    first: Float[Array, " k"]
+    second: Float[Array, "k k"]
+
+
+class Sizes(NamedTuple):
+    """What the prior says about the loadings' size: a Gamma over α, or α where it is known; s and κ."""
+
+    relevance: Gamma | Float[Array, " k"]
+    scale: Float[Array, " d"]
+    level: Float[Array, ""]
+
+
+def rotate(loadings: Normal, scores: Scores, sizes: Sizes) -> Normal:
+    """The loadings in better coordinates, or as they were; the bound is compared at the best q(α) for each."""
+    k, d = scores.first.shape[0], sizes.scale.shape[0]
+    one = jnp.eye(k)
+    centre = scores.first / scores.total
+    lower = cholesky(scores.second / scores.total - centre[:, None] * centre[None])
+    square = -2.0 * jnp.tensordot(1.0 / jnp.square(sizes.scale), loadings.mean().precision, axes=1)
+    _, axes = jnp.linalg.eigh(symmetrise(lower.T @ square[:k, :k] @ lower))
+    axes = axes[:, ::-1]
+    # The scores' covariance L Lᵀ, then the loadings' axes U: A = Uᵀ L⁻¹, so that w′ = A⁻ᵀ w = Uᵀ Lᵀ w.
+    move = _augmented((lower @ axes).T, centre)
+    back = whiten(lower, one).T @ axes
+    inverse = _augmented(back, -(centre @ back))
+    after = move @ square @ move.T
+    # (N − D) log |A| − ½ Σ E|z′|² against − ½ Σ E|z|².
+    gain = -0.5 * (scores.total - d) * log_det(lower) - 0.5 * (scores.total * k - jnp.trace(scores.second))
+    gain = gain + _log_prior(after, sizes) - _log_prior(square, sizes)
+    accepted = gain > 0.0  # False for NaN too, which scores without any spread give
+    inverse = jnp.where(accepted, inverse, jnp.eye(k + 1))
+    natural = NormalVector(
+        loadings.natural.linear @ inverse,
+        symmetrise(inverse.T[None] @ loadings.natural.precision @ inverse[None]),
+    )
+    return loadings.with_natural(natural)
+
+
+def _augmented(turn: Float[Array, "k k"], last: Float[Array, " k"]) -> Float[Array, "k+1 k+1"]:
+    k = last.shape[0]
+    return jnp.eye(k + 1).at[:k, :k].set(turn).at[k, :k].set(last)
+
+
+def _log_prior(square: Float[Array, "k+1 k+1"], sizes: Sizes) -> Float[Array, ""]:
+    """What the size of the loadings and of the mean does to the bound, with the best q(α)."""
+    each = jnp.diagonal(square)
+    value = -0.5 * sizes.level * each[-1]
+    if isinstance(sizes.relevance, Gamma):
+        shape, rate = sizes.relevance.shape + 0.5 * sizes.scale.shape[0], sizes.relevance.rate
+        return value - jnp.sum(shape * jnp.log(rate + 0.5 * each[:-1]))
+    return value - 0.5 * jnp.sum(sizes.relevance * each[:-1])

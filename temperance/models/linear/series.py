@@ -1,4 +1,6 @@
-"""Series of a state space, and the chain of Gaussian potentials that they become, whatever is learnt or missing.
+"""Series of a state space: arrays, chains of Gaussian potentials, what they say about the states, and starts.
+
+Whatever is learnt or missing, a series becomes
 
     exp{E log p(x, z | θ)} = exp{constant + Σ_t (h_tᵀz_t − ½ z_tᵀP_t z_t + z_tᵀC z_(t−1))}
 
@@ -7,23 +9,32 @@ Series of unequal length are padded to the longest; each is one datum.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from ..._module import Module
 from ...data import as_matrix
 from ...data.sequences import as_sequences
 from ...errors import InvalidData
-from ...families import GammaVector
+from ...families import GammaVector, Normal, NormalVector
+from ...families._family import Family
 from ...numerics.gaussian_chains import ChainMoments, chain_moments, forward_potentials
 from ...numerics.gaussian_latents import GaussianMoments, gaussian_moments
+from ...numerics.linalg import cholesky
 from ...numerics.special import LOG_2PI
-from .._model import Powers
+from .._data import Data
+from .._model import Means, Posterior, Powers, draw_posterior
+from .._normaliser import Normaliser, exact, gaussian_volumes, infinite
+from . import Forecast, Moments
+from .factor_analysis import principal_loadings
+
+if TYPE_CHECKING:
+    from .state_space import StateSpace
 
 
 class Series(Module):
@@ -163,3 +174,133 @@ def potentials(
 
 def _spread(where: Float[Array, "n t"], matrix: Float[Array, "k k"]) -> Float[Array, "n t k k"]:
     return where[..., None, None] * matrix[None, None]
+
+
+# ---- answers -----------------------------------------------------------------------------------------------
+
+
+def smoothed_states(model: StateSpace, m: Means, noise: Array, x: Series) -> Moments:
+    """The states (series, step, state) given the whole series."""
+    z = model.potentials(m, x).moments()
+    return z.mean, jnp.diagonal(z.covariance, axis1=2, axis2=3)
+
+
+def filtered_states(model: StateSpace, m: Means, noise: Array, x: Series) -> Moments:
+    """The states given the steps up to each one."""
+    z = model.potentials(m, x).filtered()
+    return z.mean, jnp.diagonal(z.covariance, axis1=2, axis2=3)
+
+
+def series_entries(model: StateSpace, m: Means, noise: Float[Array, " d"], x: Series) -> Moments:
+    """Every entry (series, step, column) given the whole series."""
+    k = model.n_states
+    z = model.potentials(m, x).moments()
+    first, second = model._matrix(m, "observation")
+    v = jnp.concatenate([x.controls, jnp.ones((*x.real.shape, 1))], axis=2)[..., : first.shape[1] - k]
+    whole = jnp.concatenate([z.mean, v], axis=2)
+    mean = whole @ first.T
+    square = jnp.einsum("nti,dij,ntj->ntd", whole, second, whole)
+    square = square + jnp.einsum("ntij,dij->ntd", z.covariance, second[:, :k, :k])
+    return mean, jnp.maximum(square - jnp.square(mean), 0.0) + noise[None, None]
+
+
+def forecast_series(
+    model: StateSpace, q: Any, key: Key[Array, ""], x: Series, controls: np.ndarray, draws: int
+) -> Forecast:
+    """The next steps of one series: the last state is drawn given a draw of the parameters, then both go on."""
+    key_q, key_x = jax.random.split(key)
+    if isinstance(q, Posterior):
+        parameters = jax.vmap(lambda key: draw_posterior(key, q))(jax.random.split(key_q, draws))
+    else:
+        parameters = jax.tree.map(lambda leaf: leaf[0], q.resampled(key_q, draws).blocks)
+    paths = np.asarray(_go_on(model, parameters, jax.random.split(key_x, draws), x, jnp.asarray(controls)))
+    paths = paths + np.asarray(model.centre)
+    return Forecast(paths.mean(axis=0), paths.var(axis=0), paths)
+
+
+@eqx.filter_jit
+def _go_on(model: StateSpace, draws: Any, keys: Any, x: Series, controls: Float[Array, "n u"]) -> Float[Array, "s n d"]:
+    last = x.real.shape[1] - 1
+
+    def one(part: Any) -> Float[Array, "n d"]:
+        draw, key = part
+        key_last, key_noise, key_x = jax.random.split(key, 3)
+        z = model.potentials(model.statistics(draw), x).moments()
+        here = z.mean[0, last]
+        here = here + cholesky(z.covariance[0, last]) @ jax.random.normal(key_last, here.shape)
+        a, deviation = model._dynamics_of(draw)
+        noise = jax.random.normal(key_noise, (controls.shape[0], model.n_states)) * deviation[None]
+
+        def step(z: Array, here: tuple[Array, Array]) -> tuple[Array, Array]:
+            u, noise = here
+            z = a @ jnp.concatenate([z, u]) + noise
+            return z, z
+
+        _, path = jax.lax.scan(step, here, (controls[:, : a.shape[1] - model.n_states], noise))
+        return model.observe(key_x, draw, path, controls)
+
+    return jax.lax.map(one, (draws, keys), batch_size=16)
+
+
+def states_normaliser(model: StateSpace, temperatures: np.ndarray, data: Data) -> Normaliser:
+    """Each entry given its state, and each state given the one before."""
+    if "noise" in model.prior or "state_noise" in model.prior:
+        raise infinite("noise")
+    weights, x, powers = np.asarray(data.weights), data.values, 1.0 / temperatures
+    seen = np.tensordot(weights, (~np.isnan(np.asarray(x.x))).sum(axis=1), axes=1)
+    firsts, steps = weights.sum(), weights @ (~np.isnan(np.asarray(x.real))).sum(axis=1)
+    logs = seen @ np.log(np.asarray(model.noise)) + firsts * np.sum(np.log(np.asarray(model.start)))
+    logs = logs + (steps - firsts) * np.sum(np.log(np.asarray(model.state_noise)))
+    numbers = seen.sum() + steps * model.n_states
+    return exact(numbers * gaussian_volumes(powers, 1, 0.0) + 0.5 * (1.0 - powers) * logs)
+
+
+# ---- where a fit starts --------------------------------------------------------------------------------------
+
+
+def principal_start(model: StateSpace, key: Key[Array, ""], data: Data) -> Posterior:
+    """Observation near the principal axes, dynamics of random persistence, precisions to match. There is no walk
+    over the series: the first sweep makes one, and compiling another would take as long as many fits."""
+    key_c, key_a, key_v = jax.random.split(key, 3)
+    x, scale, k = data.values, model._scale(), model.n_states
+    steps = jnp.sum(data.weights[:, None] * ~jnp.isnan(x.real))
+    count = jnp.einsum("n,ntd->d", data.weights, (~jnp.isnan(x.x)).astype(x.x.dtype))
+    blocks: dict[str, Family] = {}
+    shake = jnp.exp(0.5 * jax.random.normal(key_v, (k + len(scale),)))
+    variance = 0.5 * jnp.square(scale) * shake[k:]
+    if "noise" in model.prior:
+        blocks["noise"] = model._family_of("noise") + GammaVector(0.5 * count, -0.5 * count * variance)
+    if "state_noise" in model.prior:
+        state_variance = 0.1 * jnp.mean(jnp.square(scale)) * shake[:k]
+        half = jnp.full(k, 0.5 * steps)
+        blocks["state_noise"] = model._family_of("state_noise") + GammaVector(half, -half * state_variance)
+    # Rows are as certain as a regression on states of unit variance would make them.
+    if "dynamics" in model.prior:
+        a = jnp.diag(jax.random.uniform(key_a, (k,), minval=0.3, maxval=0.95))
+        rows = jnp.concatenate([a, jnp.zeros((k, model.n_controls))], axis=1)
+        blocks["dynamics"] = _around(rows, jnp.full(k, 1.0 + steps))
+    if "observation" in model.prior:
+        c = _loadings(model, key_c, data)
+        if "relevance" in model.prior:
+            half = jnp.full(k, 0.5 * len(scale))
+            found = GammaVector(half, -0.5 * jnp.sum(jnp.square(c), axis=0))
+            blocks["relevance"] = model._family_of("relevance") + found
+        rows = jnp.concatenate([c * scale[:, None], jnp.zeros((len(scale), model.n_controls + 1))], axis=1)
+        blocks["observation"] = _around(rows, (1.0 + count) / variance)
+    return Posterior(blocks, {})
+
+
+def _loadings(model: StateSpace, key: Key[Array, ""], data: Data) -> Float[Array, "d k"]:
+    """Loadings in units of the columns' spread."""
+    d, k = len(model._scale()), model.n_states
+    if k > d:
+        return 0.5 * jax.random.normal(key, (d, k))
+    rows = data.values.x.reshape((-1, d))
+    weights = (data.weights[:, None] * ~jnp.isnan(data.values.real)).reshape(-1)
+    return principal_loadings(key, Data(rows, weights, rows.shape[0]), model._scale(), k)[0]
+
+
+def _around(rows: Float[Array, "r c"], precision: Float[Array, " r"]) -> Normal:
+    """Normal rows with these means, of independent entries."""
+    matrix = precision[:, None, None] * np.eye(rows.shape[1])[None]
+    return Normal.from_natural(NormalVector(precision[:, None] * rows, matrix))

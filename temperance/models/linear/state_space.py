@@ -31,11 +31,21 @@ from .._answers import Creeping, Decomposing, Sequential
 from .._data import Data, make_data
 from .._model import Conditional, Group, Means, Posterior, Powers, draw_posterior, means
 from .._normaliser import Normaliser
-from . import answers
-from .answers import Loaded, Prediction, factor_symmetry, states_normaliser
-from .factor_coordinates import principal_start
-from .priors import each, finite, gamma_or_positive, positive, stack
-from .series import LinearMap, Potentials, Series, as_future, as_series, potentials
+from . import Loaded, Prediction, average, each, factor_symmetry, finite, gamma_or_positive, positive, stack
+from .series import (
+    LinearMap,
+    Potentials,
+    Series,
+    as_future,
+    as_series,
+    filtered_states,
+    forecast_series,
+    potentials,
+    principal_start,
+    series_entries,
+    smoothed_states,
+    states_normaliser,
+)
 
 
 class Known(NamedTuple):
@@ -312,19 +322,19 @@ class StateSpace(Loaded, Creeping, Decomposing, Sequential):
 
     def smooth(self, q: Any, x: Series) -> Any:
         """Mean and variance of every state (steps, states) given its whole series; a list for several series."""
-        mean, variance = answers.average(answers.smoothed_states, self, q, x)
+        mean, variance = average(smoothed_states, self, q, x)
         return by_series(x, Prediction(np.asarray(mean) + self.state_offset, np.asarray(variance)))
 
     def filter(self, q: Any, x: Series) -> Any:
         """Mean and variance of every state given only the steps up to its own."""
-        mean, variance = answers.average(answers.filtered_states, self, q, x)
+        mean, variance = average(filtered_states, self, q, x)
         return by_series(x, Prediction(np.asarray(mean) + self.state_offset, np.asarray(variance)))
 
     def forecast(self, q: Any, key: Key[Array, ""], x: Series, n: int, draws: int = 1000, controls: Any = None) -> Any:
         """The next n steps of one series, with the controls that go with them."""
         if x.real.shape[0] != 1:
             raise InvalidData(f"a forecast goes on after one series, got {x.real.shape[0]}: name it as x_new")
-        return answers.forecast(self, q, key, x, as_future(controls, n, self.n_controls), draws)
+        return forecast_series(self, q, key, x, as_future(controls, n, self.n_controls), draws)
 
     def fitted_steps(self, state: Any, q: Posterior, x: Series) -> tuple[np.ndarray, np.ndarray]:
         return np.asarray(x.x)[0] + np.asarray(self.centre), np.asarray(self.signal(state, x).mean)[0]
@@ -339,7 +349,7 @@ class StateSpace(Loaded, Creeping, Decomposing, Sequential):
 
     def signal(self, q: Any, x: Series) -> Prediction:
         """The expectation of every entry (series, step, column) without its noise; the variance includes the noise."""
-        mean, variance = answers.average(answers.series_entries, self, q, x)
+        mean, variance = average(series_entries, self, q, x)
         return Prediction(np.asarray(mean) + np.asarray(self.centre), np.asarray(variance))
 
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:

@@ -32,7 +32,7 @@ from .._about import STATE, Symmetry, Words, one_set
 from .._answers import Smoothing
 from .._data import Data, make_data
 from .._model import Conditional, Group, Means, Model, Posterior, Powers, means
-from .priors import each, gamma_or_positive, positive
+from . import each, gamma_or_positive, positive
 from .series import Series, as_series
 
 _LOCAL_STEPS = 50  # of the two chains in turn, for new series
