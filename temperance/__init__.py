@@ -63,7 +63,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .inference.variational.stochastic import SVI as SVI
     from .inference.variational.tempered import VT as VT
     from .models.factorial import FactorialMixture as FactorialMixture
-    from .models.hidden_markov.model import HMM as HMM
+    from .models.hidden_markov import HMM as HMM
     from .models.linear import Prediction as Prediction
     from .models.linear.factor_analysis import FactorAnalysis as FactorAnalysis
     from .models.linear.generalised import CensoredRegression as CensoredRegression
@@ -80,9 +80,9 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .models.mixture.variants import DirichletProcessMixture as DirichletProcessMixture
     from .models.mixture.variants import GaussianMixture as GaussianMixture
     from .models.topics import LDA as LDA
-    from .models.topics.hdp import HDP as HDP
     from .models.topics.report import TopicsBy as TopicsBy
-    from .models.topics.structural import StructuralTopics as StructuralTopics
+    from .models.topics.variants import HDP as HDP
+    from .models.topics.variants import StructuralTopics as StructuralTopics
     from .report import plots as plot  # noqa: F401
     from .report import report as report
 

@@ -148,7 +148,7 @@ _MODELS = (
         )
     ),
     ModelEntry(
-        "HMM", "hmm", "models.hidden_markov.model",
+        "HMM", "hmm", "models.hidden_markov",
         "hidden states that follow each other; rows are steps; `--covariance` as for a mixture", "sequences", "state",
         _CHAINED, flags=_PRIOR | {"covariance": _COVARIANCE._replace(argument="emission")}, estimator="GaussianHMM",
         aliases=("hidden-markov",),
@@ -158,11 +158,11 @@ _MODELS = (
         ("vb", "annealed", "vt", "lvt", "cvb0", *_LATENT), estimator="LatentDirichletAllocation", aliases=("lda",),
     ),
     ModelEntry(
-        "HDP", "hdp", "models.topics.hdp", "as many topics as the documents need, up to the number given",
+        "HDP", "hdp", "models.topics.variants", "as many topics as the documents need, up to the number given",
         "corpus", "topic", ("vb", "annealed", "svi"), size=50,
     ),
     ModelEntry(
-        "StructuralTopics", "", "models.topics.structural", "topics whose shares depend on covariates by a formula",
+        "StructuralTopics", "", "models.topics.variants", "topics whose shares depend on covariates by a formula",
         "corpus", "topic",
     ),
     ModelEntry(

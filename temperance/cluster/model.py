@@ -19,10 +19,10 @@ from jaxtyping import Array, Float, Int, Key
 from ..errors import UnsupportedMethod
 from ..kernels import engine
 from ..models import Data, Each, Model, Posterior, Way
+from ..models._answers import Predicting, Restarting
 from ..models._blocks import is_cold
 from ..models._data import Stochastic, make_data
-from ..models._model import Means, Walked
-from ..models._wrapped import Wrapped
+from ..models._model import Means, Walked, Wrapped
 from .worker import answer
 
 FRESH = -1  # the version of local blocks that do not exist yet
@@ -57,7 +57,7 @@ class Question(NamedTuple):
     shapes: tuple[tuple[tuple[int, ...], Any], ...]  # of the sums
 
 
-class Distributed(Wrapped):
+class Distributed(Wrapped, Predicting, Restarting):
     """`inner` with its data on the cluster; `sample` holds some rows, weighted to stand for all."""
 
     inner: Model
@@ -76,7 +76,19 @@ class Distributed(Wrapped):
 
     def kind_of_restart(self, number: int, data: Data) -> str | None:
         """As in one process: the rows of the sample decide, not the number of partitions."""
-        return super().kind_of_restart(number, self.sample)
+        return self.inner.kind_of_restart(number, self.sample) if isinstance(self.inner, Restarting) else None
+
+    def starting(self, kind: str) -> Self:
+        return eqx.tree_at(lambda model: model.inner, self, self.inner.starting(kind))  # type: ignore[attr-defined]
+
+    def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
+        return self.inner.log_predictive(q, x)  # type: ignore[attr-defined]
+
+    def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
+        return self.inner.sample_predictive(key, q, n)  # type: ignore[attr-defined]
+
+    def new_rows(self, data: Any) -> Any:
+        return self.inner.new_rows(data)  # type: ignore[attr-defined]
 
     def log_unit(self, data: Data) -> Float[Array, ""] | float:
         """The unit for the sample, whose weights stand for all data."""

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 import temperance as tp
 
 from ..errors import InvalidData, InvalidParameter
-from ..models.hidden_markov.model import log_mean
+from ..models.hidden_markov import log_mean
 from ..numerics.chains import FIRST, ON, Chain, best_path, choose_engine, filter_states, smooth_states
 from ._base import Estimator
 from ._inference import as_method

@@ -15,9 +15,9 @@ from jaxtyping import Array, Float
 from ..errors import UnsupportedMethod
 from ..models._data import Data
 from ..models._model import Means, Powers
-from ..models._normaliser import MaybeKey, Power, gaussian_volume, infinite
 from ..numerics.latents import sum_out
 from ..numerics.special import LOG_2PI
+from ..numerics.volumes import MaybeKey, Power, gaussian_volume, infinite
 from . import factors
 from .scope import Scope
 from .spec import Quantity, Spec

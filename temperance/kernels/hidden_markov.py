@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from ..families.dirichlet import DirichletVector
 from ..models._blocks import Means, Walked, Way, column, join_powers, power_rows
 from ..models._data import Data, over_blocks
-from ..models.hidden_markov.model import common_power
+from ..models.hidden_markov import common_power
 from ..numerics.chains import FIRST, Chain, expected_statistics
 from . import engine
 

@@ -18,7 +18,7 @@ from ._model import Way as Way
 if _typing.TYPE_CHECKING:
     from ..data.features import Polynomial as Polynomial
     from .factorial import FactorialMixture as FactorialMixture
-    from .hidden_markov.model import HMM as HMM
+    from .hidden_markov import HMM as HMM
     from .linear import Prediction as Prediction
     from .linear.factor_analysis import FactorAnalysis as FactorAnalysis
     from .linear.generalised import CensoredRegression as CensoredRegression
@@ -39,7 +39,7 @@ _names, __getattr__ = _lazy(
     {
         ".data.features": ("Polynomial",),
         "factorial": ("FactorialMixture",),
-        "hidden_markov.model": ("HMM",),
+        "hidden_markov": ("HMM",),
         "linear": ("Prediction",),
         "linear.factor_analysis": ("FactorAnalysis",),
         "linear.generalised": (

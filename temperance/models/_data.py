@@ -208,3 +208,7 @@ class RowAccess(Module):
     def at_hand(self, data: Data) -> tuple[Any, Data]:
         """The model and data held by this process (a sample of the rows when the data live on a cluster)."""
         return self, data
+
+
+def count(data: Data) -> int:
+    return round(float(data.total_weight))

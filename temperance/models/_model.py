@@ -6,6 +6,8 @@ separately, given what it sums out. With m = E_q[t(θ)] it is the local part of 
 draw it is log p(x | θ); with a key its derivative is a draw of the latents. All else is derived (`_derive.py`).
 """
 
+# DOC """A model made of another one, to which it passes on whatever it does not say itself."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -26,6 +28,7 @@ from ._blocks import (
     Posterior,
     Powers,
     Swept,
+    Tempering,
     Walked,
     Way,
     add,
@@ -34,9 +37,8 @@ from ._blocks import (
     entropy,
     means,
 )
-from ._data import Data, RowAccess
+from ._data import Data, RowAccess, Stochastic
 from ._gibbs import draw_local
-from ._tempering import Tempering
 
 __all__ = [
     "Conditional",
@@ -203,3 +205,66 @@ class Model(RowAccess, Tempering, Coordinates, Exchangeable, Spoken):
         for field in dataclasses.fields(self):
             object.__setattr__(copy, field.name, fields.get(field.name, getattr(self, field.name)))
         return copy
+
+
+# ---- a model made of another one ---------------------------------------------------------------------------
+
+
+class Wrapped(Model):
+    """A model that passes on to `inner` whatever it does not say itself; its data are prepared already."""
+
+    inner: eqx.AbstractVar[Any]
+
+    @property  # type: ignore[misc]  # a field of other models
+    def prior(self) -> dict[str, Family | Conditional]:  # type: ignore[override]
+        return self.inner.prior
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        return self.inner.groups
+
+    @property
+    def local_groups(self) -> tuple[Group, ...]:
+        return self.inner.local_groups
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        return self.inner.apart
+
+    @property
+    def unconjugate(self) -> dict[str, bool]:
+        return self.inner.unconjugate
+
+    @property
+    def stochastic(self) -> Stochastic:
+        return self.inner.stochastic
+
+    @property
+    def rounding(self) -> float:
+        return self.inner.rounding
+
+    def log_unit(self, data: Data) -> Float[Array, ""] | float:
+        return self.inner.log_unit(data)
+
+    def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
+        raise NotImplementedError("the data are prepared already")
+
+    def local_prior(self, x: Any) -> dict[str, Family | Conditional]:
+        return self.inner.local_prior(x)
+
+    def log_evidence(
+        self, m: Means, x: Any, powers: Powers = Powers(), key: Key[Array, ""] | None = None
+    ) -> Float[Array, " n"]:
+        return self.inner.log_evidence(m, x, powers, key)
+
+    def probes(self, q: Posterior, way: Way, rate: ArrayLike) -> Means:
+        return self.inner.probes(q, way, rate)
+
+    def reparametrised(self, blocks: dict[str, Family], messages: Means, data: Data) -> dict[str, Family]:
+        return self.inner.reparametrised(blocks, messages, data)
+
+    def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Any:
+        return self.inner.simulate(key, draws, n)
+
+    def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
+        return self.inner.initial(key, data)

@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 
 from temperance.errors import UnsupportedMethod
-from temperance.models import Powers, _normaliser
+from temperance.evidence import tempered_normaliser
+from temperance.models import Powers
 from tests.matrix.setups import IMPOSSIBLE, METHODS, MODELS, MORE_METHODS, MORE_MODELS
 
 PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
@@ -41,7 +42,7 @@ def refusal(model: str, method: str) -> str:
         prepared, data = prepared_of(model)
         prepared = chosen.prepare(prepared)
         if not method.startswith(_SEARCHES):
-            with mock.patch.object(_normaliser, "_sampled_logs", _volume_only):
+            with mock.patch.object(tempered_normaliser, "_sampled_logs", _volume_only):
                 chosen.complete(prepared, data)
     except UnsupportedMethod as error:
         return str(error)
@@ -62,7 +63,7 @@ def _volume_only(model: Any, powers: Any, data: Any, seed: int, sweeps: int) -> 
     def volume(key: Any) -> Any:
         draws = model.sample_prior(key)
         local = model.sample_local_prior(key, data.values, draws)
-        unseen = _normaliser.Unseen(model)
+        unseen = tempered_normaliser.Unseen(model)
         return unseen.log_likelihood(draws, data, Powers(jnp.asarray(0.5), jnp.asarray(0.5)), local)
 
     jax.eval_shape(volume, jax.random.key(0))

@@ -9,8 +9,9 @@ from scipy.special import gammaln, logsumexp
 
 import temperance as tp
 from temperance.errors import UnsupportedMethod
+from temperance.evidence.tempered_normaliser import by_sampling
 from temperance.families import Categorical, Independent, IndependentPair
-from temperance.models._normaliser import Normaliser, by_sampling
+from temperance.models._blocks import Normaliser
 
 T = np.array([1.0, 1.3, 2.5, 9.0])
 INITIAL = np.array([1.0, 2.0])

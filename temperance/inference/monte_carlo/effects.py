@@ -25,7 +25,7 @@ from ...models.topics.report import NAMING, TopicsBy, mean_topics, proportions, 
 from ...numerics.autocorrelation import effective_size
 
 if TYPE_CHECKING:
-    from ...models.topics.structural import StructuralTopics
+    from ...models.topics.variants import StructuralTopics
 
 
 _PLACES = 25  # of a number, at which shares are shown

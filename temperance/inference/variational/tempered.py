@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...models import Data, Model
-from ...models._normaliser import Normaliser
+from ...models._blocks import Normaliser
 from .._method import Result, Run
 from ..thermostats import Grid, Thermostat, always_cold
 from .hot import Gridded

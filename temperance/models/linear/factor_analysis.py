@@ -26,10 +26,11 @@ from ...numerics.gaussian_latents import GaussianMoments, gaussian_integral, gau
 from ...numerics.linalg import cholesky, log_det, outer, symmetrise, whiten
 from ...numerics.place import on_device
 from ...numerics.special import LOG_2PI
+from ...numerics.volumes import gaussian_volumes, infinite
 from .._about import FACTOR, Symmetry, Words
 from .._answers import Loading, Reconstructing
-from .._blocks import Heat, gaussian_heat, is_cold
-from .._data import Data, make_data, over_blocks
+from .._blocks import Heat, Normaliser, exact, gaussian_heat, is_cold
+from .._data import Data, count, make_data, over_blocks
 from .._model import (
     Conditional,
     Group,
@@ -42,7 +43,6 @@ from .._model import (
     draw_posterior,
     means,
 )
-from .._normaliser import Normaliser, count, exact, gaussian_volumes, infinite
 from . import (
     Loaded,
     Moments,

@@ -35,12 +35,12 @@ from ...families import Gamma, GammaVector, Normal, Point
 from ...families._family import Family, as_float, require_finite_positive
 from ...numerics.linalg import cholesky, explicit_inverse
 from ...numerics.special import LOG_2PI, log_gamma
+from ...numerics.volumes import gaussian_volumes, infinite
 from .._about import DEGREE, Words
 from .._answers import Regressing, Sited
-from .._blocks import Heat, gaussian_heat
-from .._data import Data, make_data
+from .._blocks import Heat, Normaliser, exact, gaussian_heat
+from .._data import Data, count, make_data
 from .._model import Conditional, Means, Model, Posterior, Powers, add
-from .._normaliser import Normaliser, count, exact, gaussian_volumes, infinite
 from . import Prediction, WeightsPrior, in_user_units, normal, relative, with_precision
 
 # A weight is pruned when its α can grow past the data's precision, and α can grow to about 1/(2 · this rate).

@@ -27,9 +27,10 @@ from ...numerics.gaussian_chains import ChainMoments, chain_moments, forward_pot
 from ...numerics.gaussian_latents import GaussianMoments, gaussian_moments
 from ...numerics.linalg import cholesky
 from ...numerics.special import LOG_2PI
+from ...numerics.volumes import gaussian_volumes, infinite
+from .._blocks import Normaliser, exact
 from .._data import Data
 from .._model import Means, Posterior, Powers, draw_posterior
-from .._normaliser import Normaliser, exact, gaussian_volumes, infinite
 from . import Forecast, Moments
 from .factor_analysis import principal_loadings
 

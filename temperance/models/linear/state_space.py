@@ -28,9 +28,9 @@ from ...numerics.linalg import outer, symmetrise
 from ...numerics.place import on_device
 from .._about import STATE, Symmetry, Words
 from .._answers import Creeping, Decomposing, Sequential
+from .._blocks import Normaliser
 from .._data import Data, make_data
 from .._model import Conditional, Group, Means, Posterior, Powers, draw_posterior, means
-from .._normaliser import Normaliser
 from . import Loaded, Prediction, average, each, factor_symmetry, finite, gamma_or_positive, positive, stack
 from .series import (
     LinearMap,

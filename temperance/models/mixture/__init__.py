@@ -28,21 +28,19 @@ from ...numerics.place import on_device
 from ...numerics.special import log_mix, safe_log
 from .._about import COMPONENT, Symmetry, Words, one_set
 from .._answers import Enumerable, Predicting, Profiling, Restarting, Start, compiled_occupancy
-from .._blocks import Heat, gaussian_heat
+from .._blocks import Heat, Heated, Normaliser, gaussian_heat
 from .._data import Data, make_data, over_blocks
 from .._model import Conditional, Means, Posterior, Powers, column
-from .._normaliser import Normaliser
-from .._tempering import Heated
 from .columns import ColumnsPair, Profiles, profile_of, profiles
 from .likelihoods import (
     DISCRETE,
     GAUSSIAN,
     as_pair,
     axes_of,
+    exact_normaliser,
     heated_mixture,
     log_known_weights,
     match_rows,
-    mixture_normaliser,
     one_pair,
     pair_log_base,
     pair_volume,
@@ -172,7 +170,8 @@ class Mixture(Profiling, Predicting, Restarting, Enumerable):
         return heated_mixture(self, m, ready, x, power, heat)
 
     def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
-        return mixture_normaliser(self, temperatures, data, seed)
+        exact = exact_normaliser(self, temperatures, data)
+        return super().log_tempered_normaliser(temperatures, data, seed) if exact is None else exact
 
     def log_volume(self, m: Means, x: Any, power: Float[Array, ""], key: Key[Array, ""] | None) -> Float[Array, " n"]:
         key_pair, key_sum = (None, None) if key is None else jax.random.split(key)

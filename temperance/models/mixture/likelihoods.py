@@ -44,20 +44,9 @@ from ...numerics.host import log_gamma, logsumexp
 from ...numerics.latents import sum_out
 from ...numerics.linalg import cholesky, log_det
 from ...numerics.place import on_device
-from .._blocks import Conditional, Heat, Means, expected_power
-from .._data import Data, over_blocks
-from .._normaliser import (
-    MaybeKey,
-    Normaliser,
-    Power,
-    by_sampling,
-    count,
-    exact,
-    gaussian_volume,
-    gaussian_volumes,
-    infinite,
-)
-from .._tempering import Heated
+from ...numerics.volumes import MaybeKey, Power, gaussian_volume, gaussian_volumes, infinite
+from .._blocks import Conditional, Heat, Heated, Means, Normaliser, exact, expected_power
+from .._data import Data, count, over_blocks
 from .columns import ColumnsPair
 
 if TYPE_CHECKING:
@@ -257,8 +246,8 @@ def _sums(*arrays: Float[Array, "k n"]) -> list[Float[Array, " n"]]:
 # ---- one temperature for all: the normaliser -----------------------------------------------------------------------
 
 
-def mixture_normaliser(model: Mixture, temperatures: np.ndarray, data: Data, seed: int) -> Normaliser:
-    """log C(T): exact for components of known covariance, whose tempered densities all have the same volume."""
+def exact_normaliser(model: Mixture, temperatures: np.ndarray, data: Data) -> Normaliser | None:
+    """log C(T) for components of known covariance, whose tempered densities all have the same volume; else None."""
     weights = model.prior.get("weights")
     if isinstance(weights, Point):
         raise UnsupportedMethod("tp.VT needs a prior for the weights, not a point estimate; use tp.Annealed")
@@ -267,7 +256,7 @@ def mixture_normaliser(model: Mixture, temperatures: np.ndarray, data: Data, see
         covariance = np.atleast_2d(np.asarray(model.pair.covariance))
         gaussian = gaussian_volumes(powers, len(covariance), np.linalg.slogdet(covariance)[1])
         return exact(n * gaussian + np.array([_log_shares(delta, n, s) for s in powers]))
-    return by_sampling(model, temperatures, data, seed)
+    return None
 
 
 def seen_numbers(pair: Pair, x: Array, weights: Float[Array, " n"]) -> float:

@@ -34,10 +34,9 @@ from ...numerics.engines import default_engine
 from ...numerics.place import on_device
 from .._about import TOPIC, Symmetry, Words, one_set
 from .._answers import Collapsible, Predicting, Topical, Transforming
-from .._blocks import Heat
+from .._blocks import Heat, Normaliser
 from .._data import Data, Stochastic, bucket, make_data
 from .._model import Conditional, Means, Posterior, Powers, Walked
-from .._normaliser import Normaliser
 from .heat import topic_heat, topics_normaliser, with_costs
 from .report import LEAST, NAMING, TopicsBy, mean_topics, proportions, shares_by, top_words, topic_weights
 from .walk import Local, document_terms, local_step, mean_energy

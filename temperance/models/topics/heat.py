@@ -14,9 +14,9 @@ from jaxtyping import Array, Float
 
 from ...errors import UnsupportedMethod
 from ...numerics.threads import in_threads, one_blas_thread
-from .._blocks import Heat
+from ...numerics.volumes import STABLE, moved, shift
+from .._blocks import Heat, Normaliser, exact
 from .._data import Data
-from .._normaliser import STABLE, Normaliser, exact, moved, shift
 
 if TYPE_CHECKING:
     from . import LDA

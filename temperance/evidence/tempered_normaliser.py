@@ -1,19 +1,18 @@
 """The normaliser of a tempered joint, C(T) = ∫ p(θ) Π_n [Σ_z ∫ p(x, z | θ)^(1/T) dx] dθ, for variational tempering.
 
-Exact where the integral over θ factorises (a model then says so in `log_tempered_normaliser`), else by thermodynamic
+Where the integral over θ factorises, a model says so in `log_tempered_normaliser`. Here it is found by thermodynamic
 integration over the power, for any model that knows its volume log Σ_z ∫ p(x, z | θ)^s dx (`log_volume`):
 
     d log C / ds = E[d/ds log Σ_z ∫ p(x, z | θ)^s dx],   θ ~ p(θ) Π_n Σ_z ∫ p(x_n, z | θ)^s dx / C,   log C = 0 at s = 1
 
-Means over chains of Gibbs sampling at a row of powers, all with the same random numbers. Draws from the prior would not
-do: a volume to the power N is led by θ that the prior hardly ever gives. What many data add is in the end proportional
-to their number: beyond `_ROWS` rows it is extrapolated from half of them and all. A variance with a prior of its own
-makes C infinite, because tempered tails add up without end.
+Means are over chains of Gibbs sampling at a row of powers, all with the same random numbers. Draws from the prior
+would not do: a volume to the power N is dominated by θ that the prior hardly ever gives. What each further datum adds
+tends to a constant: beyond `_ROWS` rows log C is extrapolated from half of them and all of them.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -21,79 +20,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from ..errors import UnsupportedMethod
-from ..numerics.host import log_beta, log_gamma, logsumexp
-from ..numerics.special import LOG_2PI
-from ._data import Data, gathered
-from ._model import Means, Model, Powers
-from ._wrapped import Wrapped
+from ..models._blocks import Normaliser, exact
+from ..models._data import Data, gathered
+from ..models._model import Means, Model, Powers, Wrapped
+from ..numerics.host import logsumexp
+from ..numerics.volumes import STABLE, MaybeKey, gaussian_volume, moved, shift
 
 _SWEEPS, _MOST = 100, 1600  # of Gibbs sampling
-STABLE = 0.02  # how far the implied temperature may move when the samples are halved
 _NODES = 16  # powers
 _CHAINS = 8  # at each of them
 _STARTS = 64  # draws from the prior, the best of which a chain begins at
 _ENOUGH = 0.3  # the share of draws from the prior that must count, for them to say what C is
 _ROWS = 1024
 _NUMBERS = 2**24  # that all chains may hold
-
-Power = Float[Array, ""]
-MaybeKey = Key[Array, ""] | None
-
-
-class Normaliser(NamedTuple):
-    """log C at each temperature, its standard error (0 where it is exact), and the samples it took."""
-
-    log: np.ndarray
-    error: np.ndarray
-    samples: int = 0
-
-
-# ---- closed forms --------------------------------------------------------------------------------------------------
-
-
-def exact(log: np.ndarray) -> Normaliser:
-    return Normaliser(log, np.zeros(len(log)))
-
-
-def infinite(what: str) -> UnsupportedMethod:
-    return UnsupportedMethod(
-        f"tp.VT needs known {what}: with a prior on a variance the tempered normaliser is infinite; use tp.Annealed"
-    )
-
-
-def gaussian_volume(power: Power) -> Float[Array, ""]:
-    """log ∫ N(x | μ, 1)^power dx."""
-    return 0.5 * ((1.0 - power) * LOG_2PI - jnp.log(power))
-
-
-def count(data: Data) -> int:
-    return round(float(data.total_weight))
-
-
-def gaussian_volumes(powers: np.ndarray, d: int, log_determinant: float) -> np.ndarray:
-    """log ∫ N(x | μ, Σ)^s dx."""
-    return 0.5 * ((1.0 - powers) * (d * np.log(2.0 * np.pi) + log_determinant) - d * np.log(powers))
-
-
-def known_switches(p: np.ndarray, n: int, powers: np.ndarray) -> np.ndarray:
-    """n Σ_k log(π_k^s + (1 − π_k)^s)."""
-    return n * np.logaddexp(powers[:, None] * np.log(p), powers[:, None] * np.log1p(-p)).sum(axis=1)
-
-
-def learned_switches(a: np.ndarray, b: np.ndarray, n: int, powers: np.ndarray) -> np.ndarray:
-    """Σ_k log E(π_k^s + (1 − π_k)^s)^n under Beta(a_k, b_k), by the binomial theorem."""
-    on = np.arange(n + 1)
-    choose = log_gamma(n + 1) - log_gamma(on + 1) - log_gamma(n - on + 1)
-
-    def at(power: float) -> float:
-        moments = log_beta(a[:, None] + power * on, b[:, None] + power * (n - on)) - log_beta(a, b)[:, None]
-        return float(logsumexp(choose + moments, axis=1).sum())
-
-    return np.array([at(power) for power in powers])
-
-
-# ---- by Monte Carlo ------------------------------------------------------------------------------------------------
 
 
 class Unseen(Wrapped):
@@ -206,31 +145,6 @@ def _slopes(
     # The same keys at every power: common random numbers. One flat axis compiles faster than two.
     numbers, places = jnp.tile(jnp.arange(_CHAINS), len(nodes)), jnp.repeat(jnp.arange(len(nodes)), _CHAINS)
     return jax.vmap(chain)(numbers, places).reshape((len(nodes), _CHAINS)), volumes
-
-
-# ---- whether samples are enough ------------------------------------------------------------------------------------
-
-
-def moved(powers: np.ndarray, one: np.ndarray, other: np.ndarray) -> float:
-    """The largest relative change of E[T], over energies for which each temperature in turn is the best."""
-    energies = np.gradient(one, powers)
-
-    def implied(log_c: np.ndarray) -> np.ndarray:
-        logits = energies[:, None] * powers[None] - log_c[None]
-        r = np.exp(logits - logsumexp(logits, axis=1)[:, None])
-        return r @ (1.0 / powers)
-
-    return float(np.max(np.abs(implied(other) / implied(one) - 1.0)))
-
-
-def shift(powers: np.ndarray, one: np.ndarray, other: np.ndarray) -> float:
-    """The same for a best temperature between those of the grid: how far the slopes of log C are apart, by how fast
-    they change."""
-    if len(powers) < 3:
-        return moved(powers, one, other)
-    slope = np.gradient(one, powers)
-    apart = (np.gradient(other, powers) - slope) / np.gradient(slope, powers) / powers
-    return float(np.max(np.abs(apart[1:-1])))
 
 
 def _step(powers: np.ndarray, one: np.ndarray, other: np.ndarray) -> float:

@@ -1,4 +1,6 @@
-"""Structural topics: how much a document is about a topic depends on its covariates (Dirichlet-multinomial regression).
+"""LDA with other priors of the proportions: structural topics, and the hierarchical Dirichlet process.
+
+Structural topics: how much a document is about a topic depends on its covariates (Dirichlet-multinomial regression),
 
     λ_k ~ N(μ, S)   α_dk = exp(x_d · λ_k)   θ_d ~ Dirichlet(α_d)   z_dn ~ θ_d   w_dn ~ β_{z_dn}
 
@@ -9,7 +11,14 @@ Normal block, that of θ_d a Dirichlet distribution, as in LDA, whose engines se
 
 because log Γ is convex: E log Γ(Σ α) ≥ log Γ(E Σ α). The other expectations are exact (e^a is log-normal; E log Γ(e^a)
 is an integral over one number, by quadrature). So the bound is a true one, and formulas can be compared by it. A
-logistic-normal prior of θ_d would need a covariance of topics in each document, and q(θ_d) of a form of its own.
+logistic-normal prior of θ_d would need a covariance of topics in each document, and another form of q(θ_d).
+
+Hierarchical Dirichlet process: an endless supply of topics, of which the documents use as many as they need,
+
+    v_k ~ Beta(1, γ)   π_k = v_k Π_{j<k} (1 − v_j)   θ_d ~ Dirichlet(c π)   β_k ~ Dirichlet(η)
+
+(Teh, Jordan, Beal and Blei, 2006), cut off at `n_topics`. π is the block "document_prior" (`families/sticks.py`); all
+else is LDA with α = c π, whose engines serve, in minibatches too.
 """
 
 from __future__ import annotations
@@ -23,27 +32,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
+from scipy.special import psi
 
-from ..._arguments import number
+from ..._arguments import check_count, number
 from ...data import Corpus
 from ...data.documents import Documents, corpus_of
 from ...data.formula import Design, Formula, complete_design, parse_formula
 from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
 from ...families._family import Family
+from ...families.concentration import ConcentrationVector
 from ...families.dirichlet import Dirichlet, DirichletVector
 from ...families.normal import Normal, NormalVector
+from ...families.sticks import Sticks
 from ...numerics.special import digamma, log_gamma
 from .._about import Symmetry, one_set
-from .._answers import Explaining
-from .._blocks import prior_terms
+from .._answers import Explaining, Mergeable
+from .._blocks import Normaliser, prior_terms
 from .._data import Data
 from .._model import Conditional, Means, Posterior
-from .._normaliser import Normaliser
 from . import LDA
 from .walk import Local
 
 if TYPE_CHECKING:
     from ...inference.monte_carlo.effects import Effects
+
 
 _INTERCEPT = 2.0  # prior standard deviation of the intercepts
 _START = 1e-2  # variance of coefficients where a search starts
@@ -257,3 +269,98 @@ class Regressed(Conditional):
 
     def family(self, natural: DirichletVector) -> Dirichlet:
         return Dirichlet.from_natural(natural)
+
+
+# ---- a hierarchical Dirichlet process ----------------------------------------------------------------------
+
+
+_TOPIC_PRIOR = 0.1  # the same for every truncation: topics beyond those in use then change nothing
+_EMPTY = 0.01  # α of an empty topic in one of n documents, times n: it gets there by itself, but in many sweeps
+_EQUAL = 1e6  # documents with equal shares that a search starts from
+
+
+class HDP(LDA, Mergeable):
+    """LDA that chooses its number of topics, up to `n_topics`.
+
+    `concentration` is γ: with a large one many topics share the documents. `document_concentration` is c: with a large
+    one documents are more alike. `topic_prior` is 0.1 unless given; the other arguments are those of `tp.LDA`.
+    """
+
+    concentrations: tuple[float, float] = eqx.field(static=True, default=(1.0, 1.0))  # γ, c
+
+    def __init__(
+        self,
+        n_topics: int,
+        n_words: int | None = None,
+        *,
+        concentration: float = 1.0,
+        document_concentration: float = 1.0,
+        **options: Any,
+    ):
+        for name in ("learn", "document_prior"):
+            if options.get(name):
+                raise InvalidParameter(f"{name} is for tp.LDA: tp.HDP always learns the shares of topics")
+        if check_count("n_topics", n_topics) < 2:
+            raise InvalidParameter(f"n_topics must be at least 2 for tp.HDP, got {n_topics}")
+        positive = number("a number above 0", lambda value: value > 0)
+        positive("concentration", concentration)
+        positive("document_concentration", document_concentration)
+        self.concentrations = (float(concentration), float(document_concentration))
+        prior = options.pop("topic_prior", None)
+        prior = _TOPIC_PRIOR if prior is None else prior
+        super().__init__(
+            n_topics, n_words, document_prior=document_concentration / n_topics, topic_prior=prior, **options
+        )
+
+    def _prior(self, n_words: int) -> dict[str, Any]:
+        return super()._prior(n_words) | {"document_prior": Sticks(self.n_topics, *self.concentrations)}
+
+    def starting_priors(self) -> dict[str, Any]:
+        """Equal shares."""
+        equal = ConcentrationVector(jnp.zeros(self.n_topics), jnp.asarray(_EQUAL))
+        return {"document_prior": self.prior["document_prior"].with_natural(equal)}
+
+    @property
+    def symmetry(self) -> None:
+        """Pieces are broken off one after the other: their order counts."""
+        return None
+
+    def merged(self, q: Posterior, data: Data, share: float) -> Posterior | None:
+        """Topics with the most similar words, each with one other."""
+        topics: Any = q.blocks["topics"]
+        lam, gamma = np.array(topics.concentration), np.array(q.locals["proportions"].concentration)  # type: ignore[attr-defined]
+        eta = np.broadcast_to(np.asarray(self.eta), lam.shape)
+        weights = np.asarray(data.weights)
+        here, least = np.flatnonzero((lam - eta).sum(axis=1) >= 1.0), _EMPTY / weights.sum()
+        root = np.sqrt(lam[here] / lam[here].sum(axis=1, keepdims=True))
+        alike = np.triu(root @ root.T, 1)
+        if (pairs := int(share * (len(here) // 2))) < 1:
+            return None
+        for _ in range(pairs):
+            first, second = np.unravel_index(np.argmax(alike), alike.shape)
+            i, j = here[first], here[second]
+            alike[[first, second]], alike[:, [first, second]] = -1.0, -1.0
+            lam[i], lam[j] = lam[i] + lam[j] - eta[j], eta[j]
+            gamma[:, i], gamma[:, j] = gamma[:, i] + gamma[:, j], 0.0
+        gamma[:, (lam - eta).sum(axis=1) < 1.0] = least
+        log_theta = psi(gamma) - psi(gamma.sum(axis=1, keepdims=True))
+        shares = ConcentrationVector(jnp.asarray(weights @ log_theta), jnp.asarray(weights.sum()))
+        blocks = {
+            "topics": Dirichlet.from_natural(DirichletVector(jnp.asarray(lam - 1.0))),
+            "document_prior": q.blocks["document_prior"].with_natural(shares),
+        }
+        return Posterior(blocks, {"proportions": Dirichlet.from_natural(DirichletVector(jnp.asarray(gamma - 1.0)))})
+
+    def occupied(self, q: Posterior, data: Data) -> int:
+        """How many topics hold an expected token or more."""
+        return int(np.sum(self.held(q, data)[0] >= 1.0))
+
+    def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
+        """The topics that hold an expected token or more."""
+        return {name: values[: max(1, self.occupied(q, data))] for name, values in super().table(q, data).items()}
+
+    def as_collapsed(self) -> LDA:  # type: ignore[override]
+        raise UnsupportedMethod("collapsed updates are for tp.LDA, not for HDP; use tp.VB() or tp.SVI()")
+
+    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        raise UnsupportedMethod("tp.VT is for tp.LDA, not for HDP; use tp.Annealed or tp.VB")
