@@ -38,5 +38,5 @@ def test_no_file_is_long() -> None:
 
 
 def test_there_are_few_files_of_models() -> None:
-    """A model is one file, or a folder that opens with its equations; what is no model is in the layer it belongs to."""
+    """A model is one file or a folder that opens with its equations; what is no model is in another layer."""
     assert len([name for name, _ in sources() if name.startswith("temperance/models/")]) <= MODEL_FILES

@@ -187,10 +187,10 @@ Moments = tuple[Array, Array]  # mean and variance
 
 
 class Prediction(NamedTuple):
-    """Mean and variance of each new target (the noise included), in the user's units."""
+    """Mean and variance of each new target, in the user's units."""
 
-    mean: Float[np.ndarray, " n"]
-    variance: Float[np.ndarray, " n"]
+    mean: Float[np.ndarray, " n"]  # one per row
+    variance: Float[np.ndarray, " n"]  # one per row, the noise included
 
 
 class Forecast(NamedTuple):

@@ -59,6 +59,10 @@ class Mixture(Profiling, Predicting, Restarting, Enumerable):
     or "columns" for tables of mixed columns) or a conjugate `Pair`; `prior` its conjugate family (shared, or one per
     component), by default weakly informative on the data's scale. `concentration` is the Dirichlet parameter of the
     weights; `weights="point"` estimates them (automatic relevance), or they are known numbers that sum to one.
+
+    `init` is where a run starts: "mixed" (restarts differ in kind), "kmeans++", "random", "uneven", "annealed",
+    "prior", an array of means (k, d) or of responsibilities (n, k). `missing="marginalise"` integrates NaN out.
+    `precision="single"` sums over the data in float32. `columns` is only checked against the data.
     """
 
     prior: dict[str, Family | Conditional]

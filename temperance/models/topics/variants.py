@@ -283,7 +283,7 @@ class HDP(LDA, Mergeable):
     """LDA that chooses its number of topics, up to `n_topics`.
 
     `concentration` is γ: with a large one many topics share the documents. `document_concentration` is c: with a large
-    one documents are more alike. `topic_prior` is 0.1 unless given; the other arguments are those of `tp.LDA`.
+    one documents are more alike. `topic_prior` is 0.1 unless given; the other `options` are those of `tp.LDA`.
     """
 
     concentrations: tuple[float, float] = eqx.field(static=True, default=(1.0, 1.0))  # γ, c
