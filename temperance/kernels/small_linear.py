@@ -20,7 +20,7 @@ import numpy as np
 
 from ..families import Gamma, GammaVector, Normal, NormalVector
 from ..models._blocks import Posterior
-from ..models.linear.priors import LoadingsPrior
+from ..models.linear import LoadingsPrior
 from ..numerics.host import digamma, log_gamma
 from ..numerics.keys import hashes, uniforms
 from ..numerics.special import LOG_2PI

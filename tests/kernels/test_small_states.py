@@ -9,7 +9,7 @@ import temperance as tp
 from temperance.errors import NumericalFailure
 from temperance.inference import run
 from temperance.kernels import small_linear, small_states
-from temperance.models.linear.factor_coordinates import principal_start
+from temperance.models.linear.series import principal_start
 from temperance.numerics import keys
 from tests.tiers import with_slow
 
