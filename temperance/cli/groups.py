@@ -49,6 +49,11 @@ def find_groups(
     tp.report(hill, folder / "report.html", title=f"{data.name}: groups", names=data.columns, also=[criteria],
               lead=sentences, code=_again(data.name, reading, len(hill.models), covariance, seed))  # fmt: skip
     if person(format):
+        asked = len(table.schema.questions)
+        many = "The question" if asked == 1 else f"The {asked} questions"
+        sentences += [f"{many} above may change all of this: answer {'it' if asked == 1 else 'them'} first."] * bool(
+            asked
+        )
         typer.echo(wrapped([*sentences, f"groups.csv, sizes.csv, report.html and fit.tp are in {folder}"], 4))
     else:
         who = hill.best_fit.profiles()

@@ -62,7 +62,9 @@ def columns(source: str, reading: Columns, like: Any = None) -> Input:
         chosen = names.choose(reading.columns).columns
         beside = (column.name for column in table.schema.left_out if column.kind in ("id", "weight"))
         table = table.choose([*chosen, *(name for name in beside if name not in chosen)])
-    return Input(table, Path(source).name if not known else source, table.columns, tuple(str(table.schema).split("\n")))
+    name = source if known else Path(source).name
+    sheet = (f"note      read {table.name}",) if table.name.startswith(f"{name}, sheet") else ()
+    return Input(table, name, table.columns, (*str(table.schema).split("\n"), *sheet))
 
 
 def corpus(source: str, reading: Reading, vocabulary: Path | None = None, tables: bool = True) -> Input:

@@ -12,9 +12,11 @@ _LIKE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?|\d{1,2}[ -.]+[A-Za
                    r"|[A-Za-z]{3,9} \d{1,2},? \d{4}.*")  # fmt: skip
 _TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
 _DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d.%m.%y", "%m/%d/%y",
-         "%d %b %Y", "%d-%b-%Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y")  # fmt: skip
-_TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", "T%H:%M:%S", "T%H:%M:%SZ")
-_NAMES = {"%Y": "year", "%y": "year", "%m": "month", "%b": "month", "%B": "month", "%d": "day"}
+         "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%b %d %Y")  # fmt: skip
+_TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", "T%H:%M:%S", "T%H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
+_MONTH = re.compile(r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?", re.IGNORECASE)
+_ZONE = re.compile(r"(:\d\d(?:\.\d+)?(?: ?[AaPp][Mm])?) ?(?:Z|(?:UTC|GMT)?(?:[+-]\d{1,2}(?::?\d\d)?)?)")
+_NAMES = {"%Y": "year", "%y": "year", "%m": "month", "%b": "month", "%d": "day"}
 
 
 def parse_dates(cells: Sequence[str | None]) -> tuple[np.ndarray, str] | None:
@@ -26,14 +28,19 @@ def parse_dates(cells: Sequence[str | None]) -> tuple[np.ndarray, str] | None:
         return np.array([np.nan if cell is None else days[cell] for cell in cells]), "times of day"
     if not distinct or not all(_LIKE.fullmatch(cell) for cell in distinct):
         return None
+    plain = {cell: _ZONE.sub(r"\1", _MONTH.sub(r"\1", cell)) for cell in distinct}
     for form in (day + time for day in _DAYS for time in _TIMES):
         try:
-            days = {cell: datetime.strptime(cell, form).replace(tzinfo=UTC).timestamp() / 86400 for cell in distinct}
+            days = {cell: _days(text, form) for cell, text in plain.items()}
         except ValueError:
             continue
         order = "/".join(_NAMES[part] for part in re.findall("%[a-zA-Z]", form)[:3])
         return np.array([np.nan if cell is None else days[cell] for cell in cells]), f"dates ({order})"
     return None
+
+
+def _days(text: str, form: str) -> float:
+    return datetime.strptime(text, form).replace(tzinfo=UTC).timestamp() / 86400
 
 
 def _part_of_a_day(hour: str, minute: str, second: str) -> float:

@@ -107,9 +107,9 @@ def without_gaps(raw: Raw, words: frozenset[str]) -> Raw:
     return raw._replace(cells=[None if cell is None or cell.lower() in words else cell for cell in raw.cells or ()])
 
 
-def _gap(word: str) -> str:
-    """How to say that a word stands for a missing value, on the command line and in Python."""
-    return f"--na {word!r} (missing=[{word!r}] in Python)"
+def _gap(*words: str) -> str:
+    """How to say that words stand for missing values, on the command line and in Python."""
+    return f"--na {','.join(words)!r} (missing={list(words)!r} in Python)"
 
 
 def _kind(name: str, kind: str) -> str:
@@ -197,8 +197,10 @@ def _of_numbers(raw: Raw) -> tuple[str, str, str]:
         return "id", "named like an id, and all values differ", ""
     if unique and raw.first and (np.diff(seen) == 1).all() and not _TIME.fullmatch(name):
         return "id", f"counts the rows from {_plain(seen[0])}", ""
+    if _counts_blocks(raw.numbers, whole, name):
+        return "id", "counts the rows of each block", ""
     question = (
-        _odd_code(name, seen)
+        _odd_codes(name, seen)
         or _many_zeros(name, seen)
         or (
             f"{name!r} has another whole number in every row: if it is an id, say so with {_kind(name, 'id')}"
@@ -219,7 +221,7 @@ def _of_numbers(raw: Raw) -> tuple[str, str, str]:
         return (
             "ordered",
             f"1 to {steps} and {codes}, as on a scale with codes for no answer",
-            _code_question(name, seen),
+            _code_question(name, seen, distinct[steps:].tolist()),
         )
     if whole and low == 1 and high <= _LARGEST_SCALE and len(distinct) == high and len(seen) >= 3 * high:
         return "ordered", f"whole numbers from 1 to {_plain(high)}, as on a scale", question
@@ -233,6 +235,13 @@ def _of_numbers(raw: Raw) -> tuple[str, str, str]:
     if _WEIGHT.fullmatch(name) and low > 0 and 0.5 < seen.mean() < 2:
         question = f"{name!r} may be survey weights: if so, say {_kind(name, 'weight')}"
     return "real", between, question
+
+
+def _counts_blocks(numbers: np.ndarray, whole: bool, name: str) -> bool:
+    """Whether the numbers count 1, 2, … again and again, as people count within each town or clinic."""
+    starts = numbers == 1
+    counts = whole and starts[0] and bool((starts[1:] | (np.diff(numbers) == 1)).all())
+    return counts and starts.sum() > 1 and numbers.max() > _LARGEST_SCALE and not _TIME.fullmatch(name)
 
 
 def _looks_like_ids(distinct: np.ndarray) -> bool:
@@ -250,26 +259,37 @@ def _is_lopsided(seen: np.ndarray) -> bool:
     return skewness(seen) > max(1.0, 2 * skewness(np.log(seen)))
 
 
-def _odd_code(name: str, seen: np.ndarray) -> str:
-    """Whether the largest or the least value lies apart from the others and is one that stands for missing values."""
+def _odd_codes(name: str, seen: np.ndarray) -> str:
+    """What to ask of values that may stand for missing ones: each in turn the largest or the least of those left."""
+    codes: list[float] = []
+    left = seen
+    while (value := _odd_code(left)) is not None:
+        codes.append(value)
+        left = left[left != value]
+    return _code_question(name, seen, sorted(codes)) if codes else ""
+
+
+def _odd_code(seen: np.ndarray) -> float | None:
+    """The least or the largest value, if it lies apart from the others and is one that stands for missing values."""
     for value, others in ((seen.min(), seen[seen > seen.min()]), (seen.max(), seen[seen < seen.max()])):
         distinct, times = np.unique(others, return_counts=True)
         if value not in _CODES or len(distinct) < 2:
             continue
         count, span, apart = int((seen == value).sum()), np.ptp(others), np.abs(value - others).min()
         often = count >= 3 * times.max() and count >= 3 and apart > 0.1 * span
-        if often or apart > 2 * max(span, 1.0) or value < 0 <= others.min():
-            return _code_question(name, seen, value)
-    return ""
+        plain = others[~np.isin(others, _CODES)]
+        if often or apart > 2 * max(span, 1.0) or (value < 0 and plain.size and plain.min() >= 0):
+            return float(value)
+    return None
 
 
-def _code_question(name: str, seen: np.ndarray, value: float | None = None) -> str:
-    """Whether this value (or the largest) stands for a missing one."""
-    value = float(seen.max() if value is None else value)
-    times = int((seen == value).sum())
-    rows = "1 row" if times == 1 else f"{times} rows"
-    said = _gap(f"{name}={_plain(value)}")
-    return f"{name!r} is {_plain(value)} in {rows}: if that stands for a missing value, say {said}"
+def _code_question(name: str, seen: np.ndarray, values: Sequence[float]) -> str:
+    """Whether these values stand for missing ones."""
+    times = [int((seen == value).sum()) for value in values]
+    rows = ["1 row" if count == 1 else f"{count} rows" for count in times]
+    found = ", ".join(f"{_plain(value)} in {row}" for value, row in zip(values, rows, strict=True))
+    stands = "that stands for a missing value" if len(values) == 1 else "these stand for missing values"
+    return f"{name!r} is {found}: if {stands}, say {_gap(*(f'{name}={_plain(value)}' for value in values))}"
 
 
 def _many_zeros(name: str, seen: np.ndarray) -> str:

@@ -18,9 +18,11 @@ from ..errors import DamagedFile, InvalidData, InvalidParameter
 from .levels import code
 from .recognise import Raw, from_cells, parts_of_a_date, recognise, without_gaps
 from .schema import Column, Schema, nothing_used, shortened
-from .text import LOOK, Dialect, decode, find_decimal, find_delimiter, rows, titles
+from .text import LOOK, MISSING, NO_ANSWER, Dialect, decode, find_decimal, find_delimiter, rows, titles
 
 _ROWS = 1000  # that are looked at to find how numbers are written
+_BODY = 5  # rows of numbers that show a line above them to be of names or units
+_UNIT = 12  # letters of the longest unit
 _NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", " ": "spaces"}
 
 
@@ -264,6 +266,9 @@ def _split_header(
         raise InvalidData(f"{name} has a header and no rows")
     names: list[str] = []
     notes: list[str] = []
+    if _is_second_header(below, mark):
+        first, said = _with_second_line(first, below[0])
+        below, notes = below[1:], [said]
     for place, cell in enumerate(first):
         plain = cell if cell and not cell.startswith("Unnamed: ") else "row" if place == 0 else f"column {place + 1}"
         unique, again = plain, 1
@@ -287,6 +292,40 @@ def _is_header(first: Sequence[str], below: Sequence[Sequence[str]], mark: str) 
         if None not in found and any(value == value for value in found):
             return True
     return bool(worded) and not any(first[place] in {row[place] for row in below} for place in worded)
+
+
+def _is_second_header(below: Sequence[Sequence[str]], mark: str) -> bool:
+    """Whether the line below the names holds units or more names: words above numbers in two columns or more, and no
+    number above numbers."""
+    line, body = below[0], below[1 : _ROWS + 1]
+    if len(body) < _BODY:
+        return False
+    number = Dialect(mark, find_decimal([cell for row in body[:LOOK] for cell in row], mark)).number
+    words = 0
+    for place, cell in enumerate(line):
+        found = [number(row[place]) for row in body]
+        if None in found or not any(value == value for value in found):
+            continue
+        here = number(cell)
+        if here is not None and here == here:
+            return False
+        words += here is None and cell.lower() not in MISSING | NO_ANSWER
+    return words >= 2
+
+
+def _with_second_line(first: Sequence[str], second: Sequence[str]) -> tuple[list[str], str]:
+    """Names from two lines, and what to say of that: groups of columns over their names (merged cells leave gaps), or
+    names over units, or over something longer."""
+    filled = list(first)
+    for place in range(1, len(filled)):
+        filled[place] = filled[place] or (filled[place - 1] if second[place] else "")
+    if len(set(filled)) < len(filled):
+        both = [" ".join(filter(None, pair)) for pair in zip(filled, second, strict=True)]
+        return both, f"the names stand in two lines: {both[-1]!r} is {first[-1] or filled[-1]!r} over {second[-1]!r}"
+    if max(map(len, second)) > _UNIT:
+        return list(first), f"left out the line below the names, which has no numbers: {shortened(tuple(second), 3)}"
+    units = [f"{name} ({unit})" if unit else name for name, unit in zip(first, second, strict=True)]
+    return units, "the line below the names holds units"
 
 
 def _parquet(content: bytes, name: str) -> Any:

@@ -234,3 +234,65 @@ def test_copies_of_a_column_are_asked_about():
                         "y": RNG.normal(size=N), "z": RNG.normal(size=N)})  # fmt: skip
     (question,) = table.schema.questions
     assert question.startswith("'female' says the same as 'sex' in every row")
+
+
+def test_two_lines_of_names(tmp_path):
+    body = [f"{i + 1},{age},{age / 2:.1f},{age + 1},{i % 7}" for i, age in enumerate(AGE)]
+    merged = read_table(put(tmp_path, [",Before,,After,", "id,score,errors,score,errors", *body]))
+    assert merged.schema.names == ("id", "Before score", "Before errors", "After score", "After errors")
+    assert merged.schema.notes == ("the names stand in two lines: 'After errors' is 'After' over 'errors'",)
+    assert len(merged) == N and merged["After score"][0] == AGE[0] + 1
+    repeated = read_table(put(tmp_path, ["id,Before,Before,After,After", ",score,errors,score,errors", *body]))
+    assert repeated.schema.names == merged.schema.names
+
+
+def test_a_line_of_units_or_of_questions_below_the_names(tmp_path):
+    body = [f"s{i},{age},{age / 2:.1f},{age % 5}" for i, age in enumerate(AGE)]
+    table = read_table(put(tmp_path, ["site,heat,salt,depth", ",degC,psu,m", *body]))
+    assert table.schema.names == ("site", "heat (degC)", "salt (psu)", "depth (m)") and len(table) == N
+    assert table.schema["heat (degC)"].unit == "degC" and "line below the names holds units" in table.schema.notes[0]
+    asked = "Respondent,How old are you?,How tired are you?,How many visits?"
+    table = read_table(put(tmp_path, ["ResponseId,Q1,Q2,Q3", asked, *body]))
+    assert table.schema.names == ("ResponseId", "Q1", "Q2", "Q3") and len(table) == N
+    assert "left out the line below the names" in table.schema.notes[0]
+    with pytest.raises(InvalidData, match="'Q1' holds numbers in 200 of 201 rows, but '4O' in row 1"):  # a single slip
+        read_table(put(tmp_path, ["ResponseId,Q1,Q2,Q3", "s,4O,20.5,3", *body]))
+
+
+def test_numbers_that_start_again_in_every_block_are_ids(tmp_path):
+    lines = ["clinic,patient,age"]
+    lines += [f"{f'clinic {i // 20}' if i % 20 == 0 else ''},{i % 20 + 1},{age}" for i, age in enumerate(AGE)]
+    table = read_table(put(tmp_path, lines))
+    assert kinds(table) == {"clinic": "id", "patient": "id", "age": "real"}
+    assert table.schema["patient"].reason == "counts the rows of each block"
+    assert kinds(read_table({"wave": np.resize([1, 2, 3], N), "x": AGE}))["wave"] == "ordered"
+
+
+def test_all_codes_of_a_column_are_asked_about_at_once():
+    age, sex = AGE.astype(float), np.resize([1.0, 2.0], N)
+    age[[1, 2, 3]], age[[4, 5]], age[[6]] = -9, -99, 999
+    sex[[1, 2, 3]], sex[[4, 5]], sex[[6]] = -9, -99, 999
+    first, second = read_table({"age": age, "sex": sex}).schema.questions
+    assert first == (
+        "'age' is -99 in 2 rows, -9 in 3 rows, 999 in 1 row: if these stand for missing values, say --na "
+        "'age=-99,age=-9,age=999' (missing=['age=-99', 'age=-9', 'age=999'] in Python)"
+    )
+    told = read_table({"age": age, "sex": sex}, missing=["age=-99", "age=-9", "age=999", "-9", "-99", "999"])
+    assert kinds(told) == {"age": "real", "sex": "binary"} and np.isnan(told["age"]).sum() == 6 and "sex" in second
+
+
+@pytest.mark.parametrize(
+    ("cells", "day"),
+    [
+        (["2024/03/15 10:05:00 AM GMT+1", "2024/03/16 1:05:00 PM GMT+1"], "2024-03-16T13:05"),
+        (["3 Mar 2021", "12 April 2022", "30 Sept 2021"], "2021-09-30"),
+        (["March 3, 2021", "Apr 12, 2022", "June 1, 2022"], "2022-06-01"),
+        (["2024-03-15T10:05:00.250Z", "2024-03-15T11:05:00.000+01:00"], "2024-03-15T11:05"),
+        (["01-Feb-99", "15-May-01"], "2001-05-15"),
+    ],
+)
+def test_dates_of_forms_and_spreadsheets(cells, day):
+    table = read_table({"when": list(np.resize(cells, 12)), "x": AGE[:12]})
+    assert kinds(table)["when"] == "date"
+    expected = np.datetime64(day, "s").astype(float) / 86400
+    assert table["when"][len(cells) - 1] == pytest.approx(expected, abs=1e-9)
