@@ -11,6 +11,10 @@ LARGE = {r"\Big\{": r"\left\{", r"\Big\}": r"\right\}", r"\big\{": r"\left\{", r
 BESIDE = re.compile(
     r"<msub>(<mo>&#x0(?:2211|220F);</mo>)((?:(?!<msub>).)*?)</msub>"
 )  # the limit of a sum, within braces
+SIGN = re.compile(  # a minus that no term stands before
+    r"(<mo[^>]*>(?:&#x00028;|&#x0005B;|&#x0007B;|&#x0002C;|&#x0003D;|&#x02248;|&#x0003C;|&#x0003E;|\(|\[|,|=)</mo>)<mo>&#x02212;</mo>"
+)
+BARS = re.compile(r"<mo>(&#x0007C;)</mo>|<mi>(&#x0(?:007C|2016);)</mi>")  # a determinant or a norm, without space
 FUNCTION = re.compile(r"<mi>(log|exp|ln|min|max|cosh)</mi>")
 
 
@@ -20,6 +24,9 @@ def mathml(latex: str, display: str) -> str:
         latex = latex.replace(printed, known)
     latex = re.sub(r"\\mathrm\{([^{}]+)\}", r"\\text{\1}", latex)
     math = convert(latex, display=display)
+    math = SIGN.sub(r'\1<mo form="prefix" rspace="0">&#x02212;</mo>', math)
+    if r"\lvert" in latex or r"\vert" in latex or r"\Vert" in latex:
+        math = BARS.sub(r'<mo stretchy="false" lspace="0" rspace="0">\1\2</mo>', math)
     if display == "block":
         math = BESIDE.sub(r"<munder>\1\2</munder>", math)
     math = math.replace("<mo>&#x0223C;</mo>", '<mo lspace="0.28em" rspace="0.28em">&#x0223C;</mo>')
