@@ -93,6 +93,12 @@ def run_engine(method: Any, model: Any, data: Any) -> RunEngine | None:
         if small_states.when(method, model, data):
             return RunEngine("small state space (numpy)", small_states.start, small_states.chunk, goes_on=True)
         return None
+    if kind == "FactorAnalysis":
+        from . import small_factors
+
+        if small_factors.when(method, model, data):
+            return RunEngine("small factor analysis (numpy)", small_factors.start, small_factors.chunk, goes_on=True)
+        return None
     if kind not in ("Mixture", "GaussianMixture", "ClassMixture"):
         return None
     from . import small_mixture

@@ -150,6 +150,38 @@ def is_known(prior: Mapping[str, Any]) -> bool:
     return all(type(p) in (Normal, Gamma, LoadingsPrior) for p in prior.values())
 
 
+# ---- messages ------------------------------------------------------------------------------------------------------
+
+
+class Rows(NamedTuple):
+    """A matrix, learnt or known: E[w] and E[w wᵀ] of its rows, and (E log τ, E τ) of their noise."""
+
+    first: np.ndarray
+    second: np.ndarray
+    noise: Leaves
+
+
+def corners(first: np.ndarray, beside: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """Symmetric matrices by their parts: `beside` is below the diagonal."""
+    k, width = first.shape[1], first.shape[1] + last.shape[1]
+    whole = np.empty((len(first), width, width))
+    whole[:, :k, :k], whole[:, k:, :k], whole[:, :k, k:], whole[:, k:, k:] = first, beside, beside.swapaxes(1, 2), last
+    return whole
+
+
+def plus(left: Leaves, right: Leaves | None) -> Leaves:
+    return left if right is None else (left[0] + right[0], left[1] + right[1])
+
+
+def of_rows(
+    name: str, noise: str, rows: Rows, product: np.ndarray, square: np.ndarray, count: np.ndarray, squares: np.ndarray
+) -> Blocks:
+    """The messages of −½ τ (x − w·y)² to w and τ, from Σ x y, Σ y yᵀ, Σ 1 and Σ x² of each row."""
+    tau = rows.noise[1]
+    residual = squares - 2.0 * np.einsum("ij,ij->i", rows.first, product) + np.einsum("ijk,ijk->i", rows.second, square)
+    return {name: (tau[:, None] * product, tau[:, None, None] * square), noise: (0.5 * count, -0.5 * residual)}
+
+
 # ---- states --------------------------------------------------------------------------------------------------------
 
 

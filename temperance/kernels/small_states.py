@@ -22,12 +22,16 @@ from .small_linear import (
     Blocks,
     Leaves,
     Prior,
+    Rows,
     advance,
+    corners,
     host_prior,
     is_known,
     leap,
     means,
     normals,
+    of_rows,
+    plus,
     principal_loadings,
     split,
     stacked,
@@ -227,14 +231,6 @@ def _filled(entries: Entries) -> np.ndarray:
 # ---- a walk and a sweep --------------------------------------------------------------------------------------------
 
 
-class Rows(NamedTuple):
-    """A matrix, learnt or known: E[w] and E[w wᵀ] of its rows, and (E log τ, E τ) of their noise."""
-
-    first: np.ndarray
-    second: np.ndarray
-    noise: Leaves
-
-
 class Problem(NamedTuple):
     model: Any
     steps: Steps
@@ -249,11 +245,11 @@ class Problem(NamedTuple):
         m, entropy = means(q)
         local, messages = self.walk(m)
         bound = self.prior.value(m) + local + entropy
-        fresh = {name: _sum(self.prior.gradient(m, name), messages.get(name)) for name in rows or rest}
+        fresh = {name: plus(self.prior.gradient(m, name), messages.get(name)) for name in rows or rest}
         if rows and rest:
             m |= means(fresh)[0]
             messages = self.walk(m)[1] if set(rest) - {"relevance"} else {}
-            fresh |= {name: _sum(self.prior.gradient(m, name), messages.get(name)) for name in rest}
+            fresh |= {name: plus(self.prior.gradient(m, name), messages.get(name)) for name in rest}
         return {name: fresh[name] for name in q}, bound
 
     def rows(self, m: Blocks, name: str, noise: str) -> Rows:
@@ -293,13 +289,13 @@ class Problem(NamedTuple):
         last = len(sums) - 2 * steps.controls
         beside = sums[d:last].reshape((width - k, d, k)).swapaxes(0, 1)
         product = np.concatenate([sums[:d], steps.cross], axis=1)
-        square = _corners(found.second[:d], beside, steps.offsets)
-        messages = _of_rows("observation", "noise", seen, product, square, steps.seen, steps.squares)
+        square = corners(found.second[:d], beside, steps.offsets)
+        messages = of_rows("observation", "noise", seen, product, square, steps.seen, steps.squares)
         own, after = sums[last : last + steps.controls], sums[last + steps.controls :]
         product = np.concatenate([found.pairs, own.T], axis=1)
-        square = _corners(found.second[d + 1 : d + 2], after[None], steps.inputs[None])
+        square = corners(found.second[d + 1 : d + 2], after[None], steps.inputs[None])
         squares, number = np.diagonal(found.second[d]), np.full(k, steps.totals[0])
-        messages |= _of_rows("dynamics", "state_noise", move, product, square, number, squares)
+        messages |= of_rows("dynamics", "state_noise", move, product, square, number, squares)
         return {name: message for name, message in messages.items() if name not in self.known}
 
     # ---- the start -----------------------------------------------------------------------------------------
@@ -314,11 +310,11 @@ class Problem(NamedTuple):
         variance = 0.5 * np.square(scale) * shake[k:]
         blocks: Blocks = {}
         if "noise" in prior:
-            blocks["noise"] = _sum(prior["noise"], (0.5 * count, -0.5 * count * variance))
+            blocks["noise"] = plus(prior["noise"], (0.5 * count, -0.5 * count * variance))
         if "state_noise" in prior:
             half = np.full(k, 0.5 * number)
             spread = 0.1 * np.mean(np.square(scale)) * shake[:k]
-            blocks["state_noise"] = _sum(prior["state_noise"], (half, -half * spread))
+            blocks["state_noise"] = plus(prior["state_noise"], (half, -half * spread))
         if "dynamics" not in self.known:
             persistence = np.maximum(0.3, uniforms(key_a[None], k)[0] * (0.95 - 0.3) + 0.3)
             rows = np.concatenate([np.diag(persistence), np.zeros((k, self.model.n_controls))], axis=1)
@@ -327,7 +323,7 @@ class Problem(NamedTuple):
             c = self._loadings(key_c, scale)
             if "relevance" in prior:
                 found = np.full(k, 0.5 * d), -0.5 * np.square(c).sum(axis=0)
-                blocks["relevance"] = _sum(prior["relevance"], found)
+                blocks["relevance"] = plus(prior["relevance"], found)
             rows = np.concatenate([c * scale[:, None], np.zeros((d, self.model.n_controls + 1))], axis=1)
             blocks["observation"] = _around(rows, (1.0 + count) / variance)
         return {name: blocks[name] for name in sorted(blocks)}
@@ -339,29 +335,8 @@ class Problem(NamedTuple):
         return principal_loadings(key, steps.values, steps.weights * (1.0 - steps.kinds[:, -1]), scale, k)[0]
 
 
-def _corners(first: np.ndarray, beside: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """Symmetric matrices by their parts: `beside` is below the diagonal."""
-    k, width = first.shape[1], first.shape[1] + last.shape[1]
-    whole = np.empty((len(first), width, width))
-    whole[:, :k, :k], whole[:, k:, :k], whole[:, :k, k:], whole[:, k:, k:] = first, beside, beside.swapaxes(1, 2), last
-    return whole
-
-
-def _sum(left: Leaves, right: Leaves | None) -> Leaves:
-    return left if right is None else (left[0] + right[0], left[1] + right[1])
-
-
 def _around(rows: np.ndarray, precision: np.ndarray) -> Leaves:
     return precision[:, None] * rows, precision[:, None, None] * np.eye(rows.shape[1])
-
-
-def _of_rows(
-    name: str, noise: str, rows: Rows, product: np.ndarray, square: np.ndarray, count: np.ndarray, squares: np.ndarray
-) -> Blocks:
-    """The messages of −½ τ (x − w·y)² to w and τ, from Σ x y, Σ y yᵀ, Σ 1 and Σ x² of each row."""
-    tau = rows.noise[1]
-    residual = squares - 2.0 * np.einsum("ij,ij->i", rows.first, product) + np.einsum("ijk,ijk->i", rows.second, square)
-    return {name: (tau[:, None] * product, tau[:, None, None] * square), noise: (0.5 * count, -0.5 * residual)}
 
 
 def _problem(model: StateSpace, data: Data) -> Problem:
