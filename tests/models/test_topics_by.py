@@ -92,3 +92,26 @@ def test_a_share_of_almost_nothing_has_an_interval_that_says_so():
     low, high = _intervals(np.array([[1e-13, 1 - 1e-13], [0.4, 0.6]]), squares, np.full((2, 2), 1e-4), sizes, 0.95)
     assert high[0, 0] < 0.3 and low[0, 1] > 0.7  # the logit scale alone says 0 to 1
     assert np.allclose(low, 1.0 - high[:, ::-1], atol=1e-9)
+
+
+def test_groups_of_a_document_or_two_are_not_sure():
+    """Each document is about one topic; what a group is about in general, one or two of them cannot tell."""
+    beta = np.repeat(np.eye(2), 5, axis=1) / 5
+    counts = np.array([[2] * 5 + [0] * 5, [2] * 5 + [0] * 5, [0] * 5 + [2] * 5, [0] * 5 + [2] * 5])
+    q, model = Posterior({"topics": Dirichlet(1e6 * beta + 1e-3)}, {}), tp.LDA(2, 10)
+    for values in ([1, 2, 3, 4], ["a", "a", "b", "b"]):
+        found = shares_by(model, q, model.new_corpus(counts), group_values(values, 4))
+        assert found.share[0, 0] > 0.9 and found.share[-1, 0] < 0.1
+        assert (found.high - found.low > 0.3).all()
+
+
+def test_intervals_of_small_groups_cover():
+    """Groups of two documents, with the concentration that the model has."""
+    rng, covered, model = np.random.default_rng(0), [], tp.LDA(3, 30, document_prior=0.5)
+    for _ in range(60):
+        beta, mus = rng.dirichlet(np.full(30, 0.1), 3), rng.dirichlet(np.full(3, 3.0), 6)
+        codes, counts = simulated(rng, mus, beta, 2, 20, 1.5)
+        q = Posterior({"topics": Dirichlet(1e6 * beta + 1e-3)}, {})
+        found = shares_by(model, q, model.new_corpus(counts), group_values([f"group {g}" for g in codes], len(codes)))
+        covered.append((found.low <= mus) & (mus <= found.high))
+    assert 0.93 <= np.mean(covered) <= 1.0

@@ -151,7 +151,7 @@ _STEPS, _TOLERANCE = 20, 1e-4
 _SEEN = 0.1  # a fraction B below this is taken for it
 _MISSING = 0.9  # an ambiguity above this is taken for it
 _PIECE = 100_000  # entries treated at a time
-_POOLED = 3.0  # documents that the variance over all groups counts for in each
+_POOLED = 3.0  # documents that the variance within all groups counts for in each, and that over all in the former
 
 
 @dataclasses.dataclass(frozen=True)
@@ -238,7 +238,10 @@ def _intervals(
     from scipy.special import expit, logit
     from scipy.stats import t
 
-    pooled = squares.sum(axis=0) / max(int((sizes - 1).sum()), 1)
+    # Groups of one document say nothing of how much those of a group differ: no more than all documents do, at most.
+    n, overall = sizes.sum(), sizes @ mean / sizes.sum()
+    whole = (squares.sum(axis=0) + sizes @ (mean - overall) ** 2) / (n - 1) if n > 1 else np.full(mean.shape[1], 0.25)
+    pooled = (squares.sum(axis=0) + _POOLED * whole) / (n - len(sizes) + _POOLED)
     free = sizes[:, None] - 1 + _POOLED
     spread = (squares + _POOLED * pooled) / free
     error = np.sqrt(spread / _fraction(spread, open_) ** 2 / sizes[:, None])
