@@ -90,7 +90,7 @@ def without_unit(cells: Sequence[str]) -> tuple[list[str], str] | None:
 
 
 def decode(content: bytes, name: str) -> str:
-    """The text of a file: UTF-8, UTF-16 or, failing these, the Latin alphabet of Windows."""
+    """The text of a file: UTF-8, UTF-16 or, failing these, the Latin alphabet of Windows, of a Western language."""
     encoding = find_encoding(content)
     tried = (encoding,) if encoding != "utf-8-sig" else (encoding, "cp1252", "latin-1")
     for encoding in tried:
@@ -108,7 +108,15 @@ def decode(content: bytes, name: str) -> str:
         raise InvalidData(
             f"{name} is neither text nor a known kind of file (line {line} holds the character {ord(odd[0])})"
         )
+    if encoding in ("cp1252", "latin-1") and not _is_western(content):
+        raise InvalidData(f"the encoding of {name} is neither UTF-8 nor that of a Western language: save it as UTF-8")
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _is_western(content: bytes) -> bool:
+    """Whether there are more letters without accents than with: other alphabets have hardly any of the former."""
+    letters = np.frombuffer(content, np.uint8)
+    return int((letters >= 128).sum()) <= int(np.isin(letters | 32, np.arange(97, 123)).sum())
 
 
 def find_encoding(content: bytes) -> str:

@@ -103,6 +103,11 @@ def looks_like_texts(path: Path) -> bool:
 def _open_path(path: Path, column: str | None) -> Texts:
     if path.is_dir():
         return _folder(path)
+    texts = _open_file(path, column)
+    return texts._replace(notes=(*texts.notes, *_of_encoding(path)))
+
+
+def _open_file(path: Path, column: str | None) -> Texts:
     if not path.is_file():
         raise InvalidData(f"there is no file or folder {str(path)[:80]!r}; a text by itself must be in a list")
     kind = _kind(path)
@@ -117,6 +122,20 @@ def _open_path(path: Path, column: str | None) -> Texts:
     with _lines(path) as file:  # before the first text is asked for
         next(file, None)
     return Texts(_plain_lines(path), (f"each line of {path.name} is a document",))
+
+
+def _of_encoding(path: Path) -> Iterator[str]:
+    if _kind(path) == ".parquet":
+        return
+    with _binary(path) as file:
+        piece = file.read(_HEAD)
+        decoder = codecs.getincrementaldecoder(find_encoding(piece))()
+        try:
+            while piece:
+                decoder.decode(piece)
+                piece = file.read(_HEAD)
+        except UnicodeDecodeError:
+            yield f"{path.name} is not UTF-8: it was read as Windows' Latin alphabet (cp1252)"
 
 
 def _kind(path: Path) -> str:

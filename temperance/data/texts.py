@@ -18,7 +18,7 @@ from .tokenise import LETTER, NUMBER, STOP, Dictionary, Sequences, Tokeniser, nu
 
 _FEW = 20  # below this many documents no word is rare or frequent
 _PHRASE = 10  # occurrences of a phrase
-_SURE, _LEAST_STOPPED = 500, 0.1  # tokens from which, and share of stop words up to which, the language is doubted
+_SURE, _LEAST_STOPPED = 100, 0.1  # tokens from which, and share of stop words up to which, the language is doubted
 _COPIES = 0.01  # share of copies from which they are told
 
 
@@ -200,13 +200,18 @@ def _left_out(removed: np.ndarray, language: str | None) -> Iterator[str]:
     kinds = ((STOP, f"stop words ({language})" if language else "stop words"), (NUMBER, "numbers"))
     for kind, name in (*kinds, (LETTER, "single letters")):
         if removed[-kind]:
-            yield f"left out: {removed[-kind]:,} tokens that are {name}"
+            yield f"left out: {name}, {_tokens(removed[-kind])}"
 
 
 def _limited(words: list[str], total: np.ndarray, chosen: np.ndarray, name: str) -> Iterator[str]:
     if chosen.any():
         shown = _some(words, total, np.flatnonzero(chosen))
-        yield f"left out: {int(chosen.sum()):,} {name}, {int(total[chosen].sum()):,} tokens: {shown}"
+        words_are = f"{int(chosen.sum()):,} {name.replace('words', 'word', 1) if chosen.sum() == 1 else name}"
+        yield f"left out: {words_are}, {_tokens(total[chosen].sum())}: {shown}"
+
+
+def _tokens(number: Any) -> str:
+    return f"{int(number):,} token{'s' * (int(number) != 1)}"
 
 
 def _some(words: list[str], total: np.ndarray, chosen: Any, most: int = 6) -> str:

@@ -6,6 +6,7 @@ import base64
 import html
 import io
 import re
+import warnings
 from typing import Any
 
 from ..cards import printable
@@ -39,8 +40,10 @@ def _svg(figure: Any, mark: str) -> str:
     import matplotlib
 
     buffer = io.StringIO()
-    # Text stays text: it can be selected, searched and read aloud.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "temperance", "font.family": "sans-serif"}):
+    # Text stays text: it can be selected, searched and read aloud, in scripts that only the reader's fonts have.
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "temperance", "font.family": "sans-serif"}
+    with matplotlib.rc_context(settings), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         figure.savefig(buffer, format="svg", facecolor="white", metadata={"Date": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :]

@@ -65,9 +65,9 @@ def test_counts_and_report_by_hand() -> None:
     # the, and, the, don't · a, at, in · it, is, what, it, is, the, of, and · 2, 1999, 42 · s
     assert corpus.report == (
         "4 documents, 29 tokens; kept: 10 tokens of 8 different words",
-        "left out: 15 tokens that are stop words (english)",
-        "left out: 3 tokens that are numbers",
-        "left out: 1 tokens that are single letters",
+        "left out: stop words (english), 15 tokens",
+        "left out: numbers, 3 tokens",
+        "left out: single letters, 1 token",
         "2 documents are empty: no word of theirs is kept",
     )
 
@@ -118,15 +118,34 @@ def test_long_cells_quotes_and_other_encodings(tmp_path: Path) -> None:
     corpus = tp.read_texts(tmp_path / "long.csv", language=None)
     assert counts(corpus)[0]["word"] == 60_000 and counts(corpus)[0]["quoted"] == 1
     (tmp_path / "latin.txt").write_bytes(b"plain\n" * 20_000 + "Übermut tut gut\n".encode("cp1252"))
-    assert "übermut" in (tp.read_texts(tmp_path / "latin.txt", language=None, min_documents=1).vocabulary or ())
+    corpus = tp.read_texts(tmp_path / "latin.txt", language=None, min_documents=1)
+    assert "übermut" in (corpus.vocabulary or ())
+    assert "latin.txt is not UTF-8: it was read as Windows' Latin alphabet (cp1252)" in corpus.report
+    (tmp_path / "plain.txt").write_text("plain\n" * 20_000 + "Übermut tut gut\n", encoding="utf-8")
+    assert not any(
+        "UTF-8" in note for note in tp.read_texts(tmp_path / "plain.txt", language=None, max_share=1.0).report
+    )
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [("gb18030", "猫在沙发上睡觉"), ("cp1251", "Кошка спит на диване"), ("shift-jis", "ねこはソファで眠る")],
+)
+def test_letters_of_another_alphabet_are_not_taken_for_latin_ones(tmp_path: Path, encoding: str, text: str) -> None:
+    path = tmp_path / "texts.txt"
+    path.write_text(f"{text}\n" * 20, encoding=encoding)
+    with pytest.raises(InvalidData, match="neither UTF-8 nor that of a Western language: save it as UTF-8"):
+        tp.read_texts(path)
+    path.write_text(f"{text}\n" * 20, encoding="utf-8")
+    assert tp.read_texts(path, language=None, max_share=1.0).n_words > 2
 
 
 def test_limits_leave_out_rare_and_frequent_words() -> None:
     texts = ["every apple"] * 15 + ["every pear"] * 9 + ["every fig"]
     corpus = tp.read_texts(texts, language=None)
     assert corpus.vocabulary == ("apple", "pear")  # fig is in one of 25 documents, every in all
-    assert "left out: 1 rare words (in fewer than 2 documents), 1 tokens: fig" in corpus.report
-    assert "left out: 1 frequent words (in more than 70% of the documents), 25 tokens: every" in corpus.report
+    assert "left out: 1 rare word (in fewer than 2 documents), 1 token: fig" in corpus.report
+    assert "left out: 1 frequent word (in more than 70% of the documents), 25 tokens: every" in corpus.report
     assert tp.read_texts(texts, language=None, min_documents=1, max_share=1.0).n_words == 4
     assert tp.read_texts(texts, language=None, min_documents=10).vocabulary == ("apple",)
 
@@ -286,6 +305,7 @@ def test_words_without_spaces_are_pairs_of_characters() -> None:
 
 def test_texts_of_another_language_and_copies_are_told() -> None:
     german = ["Die Katze schläft auf dem Sofa und schnurrt", "Der Hund bellt laut und läuft in den Park"] * 40
+    assert any("another language" in note for note in tp.read_texts(german[:16]).report)  # of 130 words
     report = tp.read_texts(german).report
     assert any("English stop words: if the texts are in another language" in note for note in report)
     assert "78 documents have the same words, as often, as one before" in report

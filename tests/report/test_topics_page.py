@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -81,3 +82,11 @@ def test_figures_of_topics_have_room_and_show_the_largest(made):
     titles = [axes.get_title(loc="left") for axes in tp.plot.topics_by(long).axes]
     assert titles[0].startswith("1: ") or titles[0].startswith("2: ")
     assert all(len(line) <= 24 for title in titles for line in title.split("\n"))
+
+
+def test_scripts_that_the_figures_have_no_font_for_are_text_in_the_page(tmp_path: Path) -> None:
+    texts = ["猫在沙发上睡觉,狗在花园里叫", "议会通过了企业税法", "政府提高税收,议会同意", "狗在花园里追猫"] * 6
+    fit = tp.fit(tp.LDA(2), texts, tp.CVB0(passes=5), seed=0)
+    tp.report(fit, tmp_path / "report.html")  # a warning would be an error
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "花园" in page and "data:image/png" not in page
