@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import InvalidParameter
 
-CASES = ("hidden-markov", "factor-analysis", "regression", "topics")  # small mixtures compile nothing
+CASES = ("hidden-markov", "regression", "topics")  # small mixtures, factor analyses and state spaces compile nothing
 
 
 def warm(which: Iterable[str] = CASES) -> None:
@@ -32,8 +32,6 @@ def _problems(name: str) -> Iterator[tuple[Any, Any]]:
     rows = random.normal(size=(500, 2))
     if name == "hidden-markov":
         yield tp.HMM(2), rows
-    elif name == "factor-analysis":
-        yield tp.FactorAnalysis(1), rows
     elif name == "regression":
         yield tp.LinearRegression(), (rows[:, :1], rows[:, 1])
     else:
