@@ -134,6 +134,33 @@ def test_no_guide_tells_the_history_of_measurements() -> None:
     assert len(pages) > 40 and not found
 
 
+def test_equations_and_guarantees_of_each_method_are_two_clicks_from_the_home_page() -> None:
+    """Home → what exactly is computed → the method, whose row there says what is guaranteed and what can go wrong."""
+    maths = (ROOT / "docs" / "maths.md").read_text("utf-8")
+    assert "(maths.md)" in (ROOT / "docs" / "index.md").read_text("utf-8")
+    rows = re.findall(r"^\| \[[^\]]+\]\(methods/([\w-]+)\.md\) \| .+ \| .+ \|$", maths, re.MULTILINE)
+    methods = {page.stem: page.read_text("utf-8") for page in ROOT.glob("docs/methods/*.md")}
+    assert set(rows) == set(methods)
+    assert [name for name, text in methods.items() if "$$" not in text] == ["moves"]  # which have no equation
+
+
+def test_the_first_tutorial_explains_its_words_where_they_stand() -> None:
+    """A reader who knows scikit-learn but not Bayes need not leave the page."""
+    text = (ROOT / "docs" / "tutorials" / "clusters.md").read_text("utf-8")
+    for word in (
+        "prior",
+        "log evidence",
+        "Ockham hill",
+        "posterior",
+        "Responsibilities",
+        "variational Bayes",
+        "lower bound",
+    ):
+        assert f"*{word}*" in text, word
+    for word in ("GaussianMixture", "predict_proba", "n_init", "NormalWishart", "label_correction", "pip install"):
+        assert word in text
+
+
 # A formula of a table is typeset as one of the text is: Greek letters, powers and indices stand between dollar signs.
 FORMULA = re.compile(r"[α-ωΓ-Ω∑∫∂√∇⟨⟩ᵀ⁻½‖∞]|\b\w_\w\b|\^")
 TYPESET = re.compile(r"\$[^$]*\$|`[^`]*`|\[[^\]]*\]\([^)]*\)")
