@@ -20,19 +20,19 @@ class Members:
 
     @property
     def order(self: Any) -> np.ndarray:
-        """The places in `posterior` of the components that hold data, the largest first: component 1 (class A) of
+        """The places in `posterior` of the components that hold data, the largest first: component 1 (group A) of
         tables, pictures and files is `order[0]`."""
         return require(self.model, Clustering).order(self._families(), self.data)
 
     def membership(self: Any, x_new: Any) -> dict[str, list[Any]]:
-        """For each row its number, its id where the table has ids, its component (or class), and the probabilities of
+        """For each row its number, its id where the table has ids, its component (or group), and the probabilities of
         all that hold data, the largest first: columns of a table."""
         from .report.membership import membership
 
         return membership(self, x_new)
 
     def profiles(self: Any, level: float = 0.95) -> Profiles:
-        """What distinguishes the components (or classes): the share of each, and for every column its mean, rate or
+        """What distinguishes the components (or groups): the share of each, and for every column its mean, rate or
         probabilities within each, with intervals of this `level`; `.to_frame()` is a pandas frame."""
         names = tuple(column.name for column in self.schema.used) if self.schema is not None else ()
         found = require(self.model, Profiling).profiles(self._families(), self.data, level, names)

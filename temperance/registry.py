@@ -119,7 +119,7 @@ _MODELS = (
     ),
     ModelEntry(
         "ClassMixture", "classes", "models.mixture.variants",
-        "classes of the rows of a table with columns of any kind", "columns", "class", _COUNTS,
+        "groups (latent classes) of the rows of a table with columns of any kind", "columns", "group", _COUNTS,
         flags={"concentration": Flag("concentration"), "covariance": Flag("covariance")},
         estimator="ClassMixture", aliases=("latent-classes",),
     ),

@@ -9,7 +9,7 @@ import numpy as np
 import temperance as tp
 
 from ..data.schema import Column
-from ..models._about import CLASS
+from ..models._about import GROUP
 from ..report.words import join, near_border, percent
 
 _WORDS = 5  # columns that describe a group
@@ -36,7 +36,7 @@ def describe(hill: tp.Comparison, table: tp.Table, shares: np.ndarray, full: boo
     for group, each in enumerate(shares.T):
         words = [_word(column, table[column.name], each, weights) for column in telling]
         share, low, high = (_share(values[group]) for values in (who.share, who.low, who.high))
-        lines.append(f"Group {CLASS.label(group)}, {share} ({low} to {high}): {_said(words)}")
+        lines.append(f"Group {GROUP.label(group)}, {share} ({low} to {high}): {_said(words)}")
     if idle:
         named = idle if len(idle) <= 8 else [*idle[:7], f"{len(idle) - 7} other columns"]
         lines.append(f"The groups do not differ in {join(named)}.")

@@ -96,7 +96,7 @@ def write_groups(path: Path, table: tp.Table, found: dict[str, list[Any]]) -> No
     """Every row of the table in its order: its number, its id if it has one, its group, the probabilities of all."""
     columns = {"row": found["row"]}
     columns |= {"id": table.ids.tolist()} if any(column.kind == "id" for column in table.schema) else {}
-    columns["group"] = found["class"]
+    columns["group"] = found["group"]
     columns |= {name: [round(value, 6) for value in values] for name, values in found.items()
                 if name.startswith("probability of ")}  # fmt: skip
     with path.open("w", encoding="utf-8", newline="") as file:

@@ -68,7 +68,7 @@ class Columns:
     delimiter: Annotated[str, typer.Option(help="Between cells of a text file; found by itself unless given.")] = ""
     as_: Annotated[
         str | None,
-        typer.Option("--as", help="What columns of a table of classes are: income=positive,wt=weight,nr=id."),
+        typer.Option("--as", help="What columns of a table are: income=positive,wt=weight,nr=id."),
     ] = None
 
     @property

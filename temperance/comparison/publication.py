@@ -1,4 +1,4 @@
-"""The table that people publish about classes: evidence, likelihood, criteria, entropy, sizes and stability."""
+"""The table that people publish about groups (latent classes): evidence, likelihood, criteria, entropy, sizes and stability."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 _HEADS = {
     "log_evidence": "log evidence", "error": "±", "log_likelihood": "log likelihood", "in_use": "in use",
-    "smallest": "smallest class", "stability": "starts that agree",
+    "smallest": "smallest group", "stability": "starts that agree",
 }  # fmt: skip
 _WHOLE = ("AIC", "BIC", "aBIC", "ICL")
 NOTE = (
     "Log likelihood: at its maximum, by EM. AIC, BIC, sample-size adjusted BIC (aBIC) and ICL are −2 log likelihood "
-    "plus a penalty: less is better. Entropy is 1 where every row belongs to one class for certain, 0 where nothing is "
+    "plus a penalty: less is better. Entropy is 1 where every row belongs to one group for certain, 0 where nothing is "
     "known. Sizes are shares of the rows. Starts that agree: restarts of the Bayesian fit that found the same optimum."
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Publication:
-    """One row for each number of classes. Export with `to_csv`, `to_markdown`, `to_latex`, `to_html` or `to_frame`."""
+    """One row for each number of groups. Export with `to_csv`, `to_markdown`, `to_latex`, `to_html` or `to_frame`."""
 
     rows: tuple[dict[str, Any], ...]
     best: Any  # the size that the evidence prefers

@@ -39,8 +39,8 @@ CORRECTIONS = ("three-step", "two-step", "one-step", "none")
 class Effects:
     """Coefficients (or means) with standard errors and intervals: one row for each class and name."""
 
-    part: str  # "class"
-    what: str  # "log odds against class A", "mean", "probability" or "coefficient"
+    part: str  # "group"
+    what: str  # "log odds against group A", "mean", "probability" or "coefficient"
     labels: tuple[int | str, ...]  # the classes of the rows below
     names: tuple[str, ...]  # the intercept and the covariates; of outcomes the outcome or its levels
     estimate: np.ndarray  # (classes, names)
@@ -71,8 +71,8 @@ class Effects:
         from ..summary import layout
 
         table = {key: [row[key] for row in self.rows()] for key in self.rows()[0]}
-        test = "" if self.p_value is None else f"; that the classes do not differ has p = {self.p_value:.3g}"
-        fixed = "" if self.all_steps else "; errors take the classes themselves for known"
+        test = "" if self.p_value is None else f"; that the groups do not differ has p = {self.p_value:.3g}"
+        fixed = "" if self.all_steps else "; errors take the groups themselves for known"
         return "\n".join([*layout(table, 100), f"from {self.rows_used} rows{test}{fixed}"])
 
 
@@ -84,7 +84,7 @@ def classes_by(fit: Fit, covariates: Any, reference: Any, correction: str, level
         raise InvalidParameter(f"correction must be one of {', '.join(CORRECTIONS)}, got {correction!r}")
     labels, shares, weights = _members(fit)
     if len(labels) < 2:
-        raise InvalidData("there is one class, so there is no membership to explain")
+        raise InvalidData("there is one group, so there is no membership to explain")
     names, z = _design(covariates, len(shares))
     seen = ~np.isnan(z).any(axis=1) & (weights > 0)
     place = _place(labels, reference)
@@ -346,7 +346,7 @@ def _together(
     model: Any = require(fit.model, Profiling)
     alone = isinstance(fit.state, Posterior) and small_likelihood.suits(model, fit.data)
     if not alone or len(order) < model.n_components:
-        raise UnsupportedMethod("one-step is for a fit by tp.VB of few enough rows in which every class holds data; "
+        raise UnsupportedMethod("one-step is for a fit by tp.VB of few enough rows in which every group holds data; "
                                 "use correction='two-step'")  # fmt: skip
     places, every = fit.order[order], np.asarray(fit.data.weights, dtype=np.float64)[: fit.data.size]
     every = (every if weights is None else weights) * seen
@@ -368,7 +368,7 @@ def _solve(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
     try:
         return np.linalg.solve(matrix, right)
     except np.linalg.LinAlgError:
-        raise NumericalFailure("the classes overlap so much that no correction for it is possible") from None
+        raise NumericalFailure("the groups overlap so much that no correction for it is possible") from None
 
 
 def _limits(estimate: np.ndarray, error: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:

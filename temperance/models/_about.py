@@ -38,13 +38,13 @@ class Words(NamedTuple):
 
 
 COMPONENT = Words("component", "components")
-CLASS = Words("class", "classes", lettered=True)
+GROUP = Words("group", "groups", lettered=True)
 TOPIC = Words("topic", "topics")
 STATE = Words("state", "states", used="are used")
 FACTOR = Words("factor", "factors", used="are used")
 DEGREE = Words("degree")  # has no plural: a model has one
 
-_SINGULAR = {words.parts: words.part for words in (COMPONENT, CLASS, TOPIC, STATE, FACTOR)}
+_SINGULAR = {words.parts: words.part for words in (COMPONENT, GROUP, TOPIC, STATE, FACTOR)}
 
 
 def counted(number: int | str, parts: str) -> str:

@@ -52,7 +52,7 @@ def _criteria(found: Publication) -> str:
     head, *rows = found.cells()
     cells = [list(zip(found.columns, row, strict=True)) for row in rows]
     marked = [next(iter(row.values())) == found.best for row in found.rows]
-    table = html_table(head, cells, "What is published about each number of classes", marked)
+    table = html_table(head, cells, f"What is published about each number of {found.columns[0]}", marked)
     return section("For a paper", [table, f"<p>{escaped(found.note)}</p>"])
 
 

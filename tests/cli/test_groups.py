@@ -55,12 +55,12 @@ def test_groups_of_a_european_survey(tmp_path, capsys):
     again = ["predict", str(folder / "fit.tp"), str(tmp_path / "survey.csv"), "--format", "json"]
     assert main(again) == 0  # --na is remembered
     told = json.loads(capsys.readouterr().out)
-    assert [row["class"] for row in told] == list(found)
+    assert [row["group"] for row in told] == list(found)
     assert tp.load(folder / "fit.tp").model.n_components == 2
     page = (folder / "report.html").read_text("utf-8")
     assert "For a paper" in page and "aBIC" in page and "The columns" in page and "<strong>2 groups</strong>" in page
     with (folder / "sizes.csv").open() as file:
-        assert [row["classes"] for row in csv.DictReader(file)] == ["1", "2", "3"]
+        assert [row["groups"] for row in csv.DictReader(file)] == ["1", "2", "3"]
 
 
 def test_a_kind_that_does_not_exist_is_told_in_a_sentence(tmp_path, capsys):
@@ -127,5 +127,5 @@ def test_shares_of_known_classes_are_within_their_intervals():
     found = fit.profiles(0.9)
     np.testing.assert_allclose(found.share, [46 / 62, 16 / 62], rtol=1e-6)
     np.testing.assert_allclose([found.low[0], found.high[0]], beta.ppf([0.05, 0.95], 46, 16), rtol=1e-6)
-    assert [row["class"] for row in found.rows()[:2]] == ["A", "B"]
+    assert [row["group"] for row in found.rows()[:2]] == ["A", "B"]
     assert found.to_frame().loc[2, "estimate"] == pytest.approx(1000.0, abs=1.0)

@@ -37,16 +37,16 @@ TABLE = HILL.publication()
 def test_the_log_likelihood_is_that_of_em():
     """In NumPy for few data; `tp.EM` from ten starts finds no higher maximum, and the same one with two classes."""
     for row in TABLE.rows:
-        em = tp.fit(tp.ClassMixture(row["classes"]), FRAME, tp.EM(prior=False, restarts=10, tol=1e-10))
+        em = tp.fit(tp.ClassMixture(row["groups"]), FRAME, tp.EM(prior=False, restarts=10, tol=1e-10))
         assert row["log_likelihood"] >= em.log_evidence - 1e-3
-        if row["classes"] < 3:
+        if row["groups"] < 3:
             assert row["log_likelihood"] == pytest.approx(em.log_evidence, abs=1e-3)
 
 
 def test_penalties_and_entropy_by_hand():
     n = len(FRAME)
     for row in TABLE.rows:
-        k, value = row["classes"], row["log_likelihood"]
+        k, value = row["groups"], row["log_likelihood"]
         p = row["parameters"]
         assert p == k * (2 + 1 + 1 + 2) + k - 1
         assert row["AIC"] == pytest.approx(-2 * value + 2 * p)
@@ -84,7 +84,7 @@ def test_exports_can_be_read_back():
     rows = list(csv.DictReader(io.StringIO(TABLE.to_csv())))
     assert [float(row["BIC"]) for row in rows] == [row["BIC"] for row in TABLE.rows]
     lines = [[cell.text for cell in line] for line in ElementTree.fromstring(TABLE.to_html())]
-    assert lines == TABLE.cells() and [line[0] for line in lines] == ["classes", "1", "2", "3"]
+    assert lines == TABLE.cells() and [line[0] for line in lines] == ["groups", "1", "2", "3"]
     assert TABLE.to_frame()["log_likelihood"].tolist() == [row["log_likelihood"] for row in TABLE.rows]
     lines = TABLE.to_markdown().splitlines()
     assert len(lines) == 5 and len({line.count("|") for line in lines}) == 1
@@ -105,5 +105,5 @@ def test_a_table_too_large_for_restarts_in_numpy_is_published(monkeypatch):
     monkeypatch.setattr("temperance.kernels.small_mixture._WORK", 0)
     for row, told in zip(HILL.publication().rows, TABLE.rows, strict=True):
         assert row["log_likelihood"] <= told["log_likelihood"] + 1e-6
-        if row["classes"] < 3:
+        if row["groups"] < 3:
             assert row["log_likelihood"] == pytest.approx(told["log_likelihood"], abs=1e-3)

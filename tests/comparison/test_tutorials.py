@@ -38,4 +38,4 @@ def values():
 def test_published_log_likelihoods(data, published):
     hill = tp.compare([tp.ClassMixture(k) for k in published], data(), tp.VB(restarts=5))
     for row in hill.publication().rows:
-        assert row["log_likelihood"] == pytest.approx(published[row["classes"]], abs=1e-3)
+        assert row["log_likelihood"] == pytest.approx(published[row["groups"]], abs=1e-3)

@@ -94,7 +94,7 @@ def test_intervals_carry_the_uncertainty_of_the_classes():
     fit, _ = fitted(frame)
     last, every = (fit.classes_by({"z": z}, replicates=count) for count in (0, 100))
     assert 1.0 < np.mean(every.standard_error / last.standard_error) < 1.6
-    assert every.all_steps and not last.all_steps and "classes themselves for known" in str(last)
+    assert every.all_steps and not last.all_steps and "groups themselves for known" in str(last)
     last, every = (fit.outcome_by_class(y, replicates=count) for count in (0, 100))
     assert 1.0 < np.mean(every.standard_error / last.standard_error) < 1.6
     np.testing.assert_array_equal(last.estimate, every.estimate)
@@ -145,7 +145,7 @@ def test_covariates_as_people_have_them():
     more.loc[4, "z"] = np.nan
     found = fit.classes_by(more, replicates=0)
     assert found.names == ("intercept", "z", "sex = m", "town = b", "town = c") and found.rows_used == 299
-    assert list(found.to_frame()["class"].unique()) == ["B", "C"] and "log odds against class A" in str(found)
+    assert list(found.to_frame()["group"].unique()) == ["B", "C"] and "log odds against group A" in str(found)
     held = fit.outcome_by_class(y, more[["z"]])
     assert held.rows_used == 299 and held.what == "mean"
     with pytest.raises(InvalidData, match="one row for each of the 300 rows"):

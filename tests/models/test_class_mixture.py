@@ -181,7 +181,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence():
 
 def test_two_groups_are_chosen_where_two_made_the_data():
     hill = tp.compare([tp.ClassMixture(k, kinds={"income": "positive"}) for k in (1, 2, 3)], survey(200), VB)
-    assert hill.best == 2 and hill.size_name == "classes"
+    assert hill.best == 2 and hill.size_name == "groups"
 
 
 def test_the_kinds_of_the_tiny_table_are_those_asked_for():
@@ -191,11 +191,11 @@ def test_the_kinds_of_the_tiny_table_are_those_asked_for():
 def test_classes_have_the_same_letters_in_the_table_and_in_membership():
     fit = tp.fit(tp.ClassMixture(3, kinds={"income": "real"}), FRAME, VB)
     table, found = fit.columns(), fit.membership(FRAME)
-    assert table["class"] == ["A", "B", "C"] and table["data"] == sorted(table["data"], reverse=True)
-    shares = np.stack([found[f"probability of {name}"] for name in table["class"]], axis=1)
+    assert table["group"] == ["A", "B", "C"] and table["data"] == sorted(table["data"], reverse=True)
+    shares = np.stack([found[f"probability of {name}"] for name in table["group"]], axis=1)
     np.testing.assert_allclose(shares, fit.responsibilities(FRAME)[:, fit.order], rtol=1e-6)
     np.testing.assert_allclose(shares.sum(axis=0), table["data"], rtol=1e-2)
-    assert found["class"] == [table["class"][k] for k in shares.argmax(axis=1)]
+    assert found["group"] == [table["group"][k] for k in shares.argmax(axis=1)]
     assert found["row"] == list(range(1, 61)) and "id" not in found
     assert fit.membership(FRAME.set_index(FRAME.index + 100))["id"] == list(range(100, 160))
 

@@ -14,7 +14,7 @@ ROWS = np.random.default_rng(0).normal(size=(12, 2))
 
 
 def test_numbers_go_with_the_singular_or_the_plural() -> None:
-    assert [counted(1, "classes"), counted(3, "classes")] == ["1 class", "3 classes"]
+    assert [counted(1, "groups"), counted(3, "groups")] == ["1 group", "3 groups"]
     assert sized(1, "topics") == "1 topic" and sized(2, "states") == "2 states"
     assert sized(2, "degree") == "degree 2" and sized("mine", "model") == "mine"
 

@@ -38,7 +38,7 @@ from ...families.normal_wishart import NormalWishartVector
 from ...families.translate import translate
 from ...numerics.linalg import cholesky, outer, transpose, transposed_solve_vector
 from ...numerics.special import safe_log
-from .._about import CLASS, Symmetry, Words, one_set
+from .._about import GROUP, Symmetry, Words, one_set
 from .._data import Data
 from .._factors import Factors, LinearTerms, exact_prior, written_out
 from .._model import Conditional, Group, Means, Posterior, Powers, column
@@ -338,7 +338,7 @@ class ClassMixture(Mixture):
     `fit.model.prior["components"]` shows. See `Mixture` for the other arguments.
     """
 
-    words: ClassVar[Words] = CLASS
+    words: ClassVar[Words] = GROUP  # classes, to people who know them as latent classes
 
     def __init__(
         self,
