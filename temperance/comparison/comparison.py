@@ -262,8 +262,8 @@ class Comparison(Card):
         return pd.DataFrame(self.rows())
 
     def publication(self, restarts: int = 20) -> Publication:
-        """The table that people publish about groups (latent classes): for every size the log evidence, the largest log likelihood
-        (from so many `restarts` of EM), AIC, BIC, aBIC, ICL, entropy, sizes and stability; see its `to_latex()`."""
+        """The table that people publish about groups (latent classes): for every size the log evidence, the largest
+        log likelihood (from so many `restarts` of EM), AIC, BIC, aBIC, ICL, entropy, sizes and stability; see its `to_latex()`."""
         from .publication import publication
 
         return publication(self, restarts)

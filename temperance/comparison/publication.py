@@ -1,4 +1,4 @@
-"""The table that people publish about groups (latent classes): evidence, likelihood, criteria, entropy, sizes and stability."""
+"""The table that people publish about groups (latent classes): evidence, likelihood, criteria, entropy, sizes, stability."""
 
 from __future__ import annotations
 
