@@ -263,7 +263,8 @@ class Comparison(Card):
 
     def publication(self, restarts: int = 20) -> Publication:
         """The table that people publish about groups (latent classes): for every size the log evidence, the largest
-        log likelihood (from so many `restarts` of EM), AIC, BIC, aBIC, ICL, entropy, sizes and stability; see its `to_latex()`."""
+        log likelihood (from so many `restarts` of EM), AIC, BIC, aBIC, ICL, entropy, sizes and stability.
+        See its `to_latex()`."""
         from .publication import publication
 
         return publication(self, restarts)

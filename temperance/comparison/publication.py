@@ -1,4 +1,4 @@
-"""The table that people publish about groups (latent classes): evidence, likelihood, criteria, entropy, sizes, stability."""
+"""The table that people publish about groups: evidence, likelihood, criteria, entropy, sizes and stability."""
 
 from __future__ import annotations
 
