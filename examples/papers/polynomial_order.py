@@ -108,10 +108,12 @@ def draw(first: Any, counts: Any, sets: int, folder: str | None) -> None:
         right.bar(np.array(ORDERS) + 0.27 * (index - 1), counts[setting][index], 0.25, color=colour)
     left.axvline(TRUE, color="#DDDDDD", zorder=0)
     left.set(xlabel="order of the polynomial", ylabel="bound on the log evidence", xticks=list(ORDERS))
-    left.set_title("one set", fontsize=10)
+    left.set_title("one set (simulated)", fontsize=10)
     left.legend(frameon=False, fontsize=9)
     right.set(xlabel="order at which the bound peaks", ylabel=f"of {sets} sets", xticks=list(ORDERS))
-    right.set_title(f"noise {setting[0]}, its precision {'known' if setting[1] else 'unknown'}", fontsize=10)
+    right.set_title(
+        f"noise {setting[0]}, its precision {'known' if setting[1] else 'unknown'} (simulated)", fontsize=10
+    )
     keep(figure, "polynomial-order", folder)
 
 

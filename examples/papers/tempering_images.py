@@ -110,7 +110,7 @@ def main(folder: str | None = None, starts: int | str = 20, sets: tuple[str, ...
         axis.imshow(np.concatenate([np.concatenate(list(part), axis=1) for part in framed]), cmap="gray_r", vmin=0.0)
         axis.set_yticks([5 * number + 1.5 for number in range(len(rows))], list(rows))
         axis.set_xticks([])
-        axis.set_title(name)
+        axis.set_title(f"{name} (simulated)")
         axis.spines[:].set_visible(False)
     keep(figure, "tempering-images", folder)
     return results

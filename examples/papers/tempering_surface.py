@@ -63,7 +63,7 @@ def main(folder: str | None = None) -> list[int]:
         axis.contourf(GRID, GRID, values.T, levels=30, cmap="viridis")
         best = np.argwhere(values >= values.max() - 1e-9 * abs(values.max()))
         axis.plot(GRID[best[:, 0]], GRID[best[:, 1]], "o", color=COLOURS[1])
-        axis.set_title(f"T = {temperature:g}, optima: {counts[-1]}")
+        axis.set_title(f"T = {temperature:g}, optima: {counts[-1]} (simulated)", fontsize=10)
         axis.set_xlabel("μ₀")
     axes[0].set_ylabel("μ₁")
     print(dict(zip(TEMPERATURES, counts, strict=True)))

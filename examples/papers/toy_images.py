@@ -61,6 +61,7 @@ def main(folder: str | None = None, starts: int = STARTS, n: int = N) -> dict[st
     gap = np.full((1, strip(factors).shape[1]), np.nan)
     picture = np.concatenate([part for image in rows.values() for part in (strip(image), gap)])
     axes[0].imshow(picture, cmap="gray_r", vmin=0.0, vmax=1.0)
+    axes[0].set_title("images and factors (simulated)", fontsize=10)
     axes[0].set_yticks([5 * number + 1.5 for number in range(len(rows))], list(rows))
     axes[0].set_xticks([])
     axes[0].spines[:].set_visible(False)

@@ -48,7 +48,7 @@ def main(folder: str | None = None, trials: int = TRIALS, steps: int = STEPS) ->
                 print(f"{d}-d, minibatch {size:2d}, {name:16s}: {short[d, size, name]:8.2f} nats below batch")
         axis.axhline(1.0, color=GREY, linewidth=0.8)
         axis.set(xlabel="step", ylabel=f"nats below batch (median of {trials} starts)", yscale="log", xscale="log")
-        axis.set_title(f"{d} dimension{'s' if d > 1 else ''}", fontsize=10)
+        axis.set_title(f"{d} dimension{'s' if d > 1 else ''} (simulated)", fontsize=10)
     axes[1].legend(frameon=False, fontsize=7, title="minibatch", title_fontsize=8)
     keep(figure, "tutorial-minibatches", folder)
     return short

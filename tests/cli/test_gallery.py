@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,15 @@ def test_data_that_are_absent_are_simulated_and_called_that(monkeypatch, capsys)
     small, new, said = gallery.load_script("tempering-faces").faces(20)
     assert small.shape == (20, 16, 16) and new.shape == (500, 16, 16) and "simulated" in said
     assert "TEMPERANCE_DATA" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_simulated_data_are_called_that_in_the_figure(name):
+    """A script that simulates its data, or takes those of another, writes so into a title or a label."""
+    text = gallery.figures()[name].read_text("utf-8")
+    drawn = [line for line in text.splitlines() if "title" in line or "label=" in line]
+    if re.search(r"(?m)^def simulate\(|^from .* import .*\bsimulate\b", text):
+        assert any("simulated" in line for line in drawn)
 
 
 @pytest.mark.slow
