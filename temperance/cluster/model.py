@@ -94,6 +94,10 @@ class Distributed(Wrapped, Predicting, Restarting):
         """The unit for the sample, whose weights stand for all data."""
         return self.inner.log_unit(self.sample)
 
+    @property
+    def log_stretch(self) -> Float[Array, ""] | float:
+        return self.inner.log_stretch
+
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
         """The model's start from the sample, which is all of the data if there are few."""
         blocks = self.inner.initial(key, self.sample).blocks

@@ -32,7 +32,7 @@ from .arrays import within
 
 BASES = ("orthonormal", "monomial", "scaled")
 LARGEST = 1e120  # the squares of the inputs must be finite
-_PIECE = 2**12  # rows at a time, so that what is made of them stays in the cache
+_PIECE = 2**18  # bytes at a time, so that what is made of them stays in the cache
 
 
 class Rows(NamedTuple):
@@ -314,7 +314,8 @@ def _centre_and_width(
     value, or 1 if that is zero."""
 
     def mean(of: Callable[[Any], Any]) -> Float[np.ndarray, " p"]:
-        pieces = [slice(start, start + _PIECE) for start in range(0, len(columns), _PIECE)]
+        rows = max(64, _PIECE // max(1, columns[:1].nbytes))
+        pieces = [slice(start, start + rows) for start in range(0, len(columns), rows)]
         return sum(np.einsum("n,nj->j", share[piece], of(columns[piece])) for piece in pieces)
 
     centre = np.zeros(columns.shape[1])

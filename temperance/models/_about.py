@@ -117,6 +117,11 @@ class Coordinates(Module):
         """
         return 0.0
 
+    @property
+    def log_stretch(self) -> Float[Array, ""] | float:
+        """log |∂(parameters in the user's coordinates)/∂(in the model's)|, by which their log densities differ."""
+        return 0.0
+
     def block_from_user(self, name: str, family: Family) -> Family:
         """A family for one block, as a user would give its prior, in the model's coordinates and with its batch."""
         return family

@@ -17,8 +17,9 @@ from .._module import Module
 from ..errors import UnsupportedMethod
 from ..numerics.devices import cut, devices_for, keep_spread, put_rows, rejoin
 from ..numerics.engines import default_engine
+from ..numerics.place import empty
 
-_PIECE = 2**16  # rows
+_PIECE = 2**20  # bytes
 _EXACT = 64  # rows up to which nothing is padded
 
 
@@ -96,9 +97,10 @@ def make_data(
     def place(leaf: Any) -> Array:
         leaf = np.asarray(leaf)
         last = transform(leaf[-1:])
-        rows = np.empty((size, *last.shape[1:]), last.dtype)
-        for start in range(0, n, _PIECE):
-            rows[start : min(start + _PIECE, n)] = transform(leaf[start : start + _PIECE])
+        rows = empty((size, *last.shape[1:]), last.dtype)
+        piece = max(64, _PIECE // max(1, last.nbytes))
+        for start in range(0, n, piece):
+            rows[start : min(start + piece, n)] = transform(leaf[start : start + piece])
         # A repeated row is as valid as the original, whatever the model does with it.
         rows[n:] = last
         return put_rows(rows, devices)

@@ -246,6 +246,10 @@ class Wrapped(Model):
     def log_unit(self, data: Data) -> Float[Array, ""] | float:
         return self.inner.log_unit(data)
 
+    @property
+    def log_stretch(self) -> Float[Array, ""] | float:
+        return self.inner.log_stretch
+
     def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
         raise NotImplementedError("the data are prepared already")
 

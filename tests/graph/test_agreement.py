@@ -84,6 +84,7 @@ def test_regression() -> None:
 METHODS = {
     "VB": tp.VB(tol=1e-14, max_iter=3000),
     "in batches": tp.VB(tol=1e-14, max_iter=3000, batches=2),
+    "EM": tp.EM(tol=1e-14),
     "Laplace": tp.Laplace(),
 }
 

@@ -17,11 +17,18 @@ from temperance.models._model import means
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(24, 3)) + 3.0 * RNG.integers(0, 2, (24, 1))
 COUNTS = RNG.poisson(1.0, (12, 9))
+MANY = RNG.normal(size=(2000, 3))
+YES = (RNG.uniform(size=2000) < 1 / (1 + np.exp(-MANY[:, 0]))).astype(float)
 PROBLEMS: dict[str, tuple[Any, Any]] = {
     "Mixture": (tp.Mixture(3, "gaussian"), X),
     "GaussianMixture": (tp.GaussianMixture(3), X),
     "DirichletProcessMixture": (tp.DirichletProcessMixture(3), X),
     "HMM": (tp.HMM(3, engine="device"), X),
+    "LogisticRegression": (tp.LogisticRegression(offset=1), (MANY, YES)),
+    "ProbitRegression": (tp.ProbitRegression(prior=1.0), (MANY, YES)),
+    "PoissonRegression": (tp.PoissonRegression(ard=True), (MANY, YES)),
+    "OrderedRegression": (tp.OrderedRegression([-0.5, 0.5]), (MANY, YES)),
+    "CensoredRegression": (tp.CensoredRegression(upper=0.5), (MANY, MANY[:, 0])),
     "LDA": (tp.LDA(3, local_tol=0.0), COUNTS),
     "HDP": (tp.HDP(3, local_tol=0.0), COUNTS),
     "StructuralTopics": (tp.StructuralTopics(3, "~ x", local_tol=0.0), (COUNTS, {"x": np.arange(12.0)})),

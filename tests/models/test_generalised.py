@@ -12,6 +12,7 @@ from scipy.special import expit, gammaln, logsumexp, ndtr
 
 import temperance as tp
 from temperance.errors import InvalidData, UnsupportedMethod
+from temperance.kernels.regression_start import has_many
 from temperance.numerics.quadrature import tilted_moments
 from tests.matrix.truths import LIKELIHOODS
 
@@ -225,3 +226,32 @@ def test_mistakes_are_one_sentence():
         tp.fit(tp.ProbitRegression(), (x, [0, 1]), tp.EP(double_loop=True))
     with pytest.raises(UnsupportedMethod, match="no bound on the likelihood of PoissonRegression"):
         tp.fit(tp.PoissonRegression(), (x, [0, 1]), tp.VB(batches=2))
+
+
+@pytest.mark.parametrize("scale", [1.0, 8.0])
+def test_a_fit_to_many_rows_ends_where_an_update_changes_nothing(scale):
+    """The start is next to it, also where the classes are so far apart that sweeps creep."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(17_000, 64))
+    y = (rng.uniform(size=17_000) < expit(x @ rng.normal(scale=scale / 8, size=64))).astype(float)
+    assert has_many(x)
+    fit = tp.fit(tp.LogisticRegression(prior=1.0), (x, y), tp.VB())
+    plain = tp.fit(tp.LogisticRegression(prior=1.0), (x, y), tp.VB(), engine="plain")
+    assert fit.converged and fit.log_evidence - fit.history["elbo"][0] < 0.2
+    assert fit.log_evidence == pytest.approx(plain.log_evidence, rel=2e-6)
+    # Jaakkola and Jordan's update, written out.
+    phi = np.column_stack([np.ones(len(x)), x])
+    mean, covariance = np.asarray(fit.posterior["weights"].location), np.asarray(fit.posterior["weights"].covariance)
+    xi = np.sqrt((phi @ mean) ** 2 + np.sum(phi @ covariance * phi, axis=1))
+    precision = np.eye(65) + (phi.T * (np.tanh(xi / 2) / (2 * xi))) @ phi
+    apart = np.linalg.solve(precision, phi.T @ (y - 0.5)) - mean
+    assert apart @ precision @ apart < 2.0 * fit.method.tol * abs(fit.log_evidence)
+    bound = (
+        np.log(expit(xi)).sum()
+        - 0.5 * xi.sum()
+        + phi.T @ (y - 0.5) @ mean
+        - 0.5 * np.trace(mean[:, None] * mean + covariance)
+        + 0.5 * np.linalg.slogdet(covariance)[1]
+        + 0.5 * 65
+    )
+    assert fit.log_evidence == pytest.approx(bound, abs=1e-4)

@@ -129,7 +129,9 @@ class EM(Method):
 
     def result(self, model: Model, data: Data, run: Run) -> Result:
         best = best_restart(run)
+        stretch = float(model.log_stretch) if self.prior else 0.0  # a density is one in the user's coordinates
         history = {name: values for name, values in best.history.items() if name != "collapsed"}
+        history |= {name: history[name] - stretch for name in ("elbo", "restarts")}
         state = best.state.posterior if self.incremental else best.state
         value, likelihood, edges = _values(self, model, state, data.uncounted())
         what = "log posterior density (up to the evidence)" if self.prior else "log likelihood"
@@ -141,7 +143,7 @@ class EM(Method):
         return best._replace(
             state=state,
             history=history,
-            log_evidence=float(value),
+            log_evidence=float(value) - stretch,
             details={"log_likelihood": float(likelihood)},
             notes=tuple(notes),
         )

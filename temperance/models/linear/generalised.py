@@ -145,9 +145,15 @@ class GeneralisedRegression(Designed, Sited):
         return Cases(features, self.draw_targets(key_y, features @ draws["weights"]), jnp.zeros(n))
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
-        """Precisions of order one, times a random factor; then one step of Newton's method from typical a."""
+        """Precisions of order one, times a random factor; then one step of Newton's method from typical a, or with
+        many rows as many as it takes."""
+        from ...kernels.regression_start import has_many, near_maximum
+
         p = self._weights_prior()
         blocks = self.guess_alpha(key, 1.0)
+        prior = p.natural({name: family.mean() for name, family in blocks.items()})
+        if has_many(data.values.features):
+            return Posterior(blocks | {"weights": p.family(near_maximum(self, prior, data))}, {})
 
         def step(rows: tuple[Cases, Array], _: Array) -> tuple[NormalVector, tuple[()]]:
             x, weights = rows
@@ -158,8 +164,7 @@ class GeneralisedRegression(Designed, Sited):
             return NormalVector(linear, (curvature[None] * x.features.T) @ x.features), ()
 
         message, _ = over_blocks(step, (data.values, data.weights), *data.cuts)
-        natural = add(p.natural({name: family.mean() for name, family in blocks.items()}), message)
-        return Posterior(blocks | {"weights": p.family(natural)}, {})
+        return Posterior(blocks | {"weights": p.family(add(prior, message))}, {})
 
     # ---- data in ------------------------------------------------------------------------------------------
 

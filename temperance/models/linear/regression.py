@@ -110,7 +110,8 @@ class Designed(Regressing, Model):
     # ---- data in ------------------------------------------------------------------------------------------
 
     def checked_features(self, features: Features, x: np.ndarray) -> np.ndarray:
-        phi = check_features(features(x))
+        phi = features(x)
+        phi = phi if phi is x else check_features(phi)  # x has been checked
         if phi.shape[1] == 0 and not self.intercept:
             raise InvalidParameter("there is nothing to fit: there are no features, and intercept is False")
         return phi
@@ -182,6 +183,10 @@ class Designed(Regressing, Model):
     def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
         return draws | {"weights": self._at().draw_to_user(draws["weights"])}
 
+    @property
+    def log_stretch(self) -> Float[Array, ""]:
+        return self._at().log_det
+
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
         blocks = self.to_user(q.blocks)
         weights = blocks["weights"]
@@ -213,6 +218,15 @@ def quadratic_forms(features: Float[Array, "n p"], matrix: Float[Array, "p p"]) 
     """φᵀ M φ for each row φ. Written so that its derivative by M is a product that XLA need not transpose: it then
     takes half as long."""
     return jnp.sum((matrix @ features.T) * features.T, axis=0)
+
+
+def weighted_squares(features: Float[Array, "n p"], weights: Float[Array, " n"]) -> Float[Array, "p p"]:
+    """Σ_n w_n φ_n φ_nᵀ: three quarters of the product, and the rest by its symmetry."""
+    half = features.shape[1] // 2
+    scaled = weights[None] * features.T
+    above, right = scaled[:half] @ features, scaled[half:] @ features[:, half:]
+    below = jnp.concatenate([above[:, half:].T, right], axis=1)
+    return jnp.concatenate([above, below], axis=0)
 
 
 def rows_at_a_time(at: Standardised) -> int:
