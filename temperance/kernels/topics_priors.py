@@ -7,7 +7,7 @@ others, 2006).
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import digamma
+import scipy  # which imports its parts when they are used
 
 _FIXED_POINT = 3  # steps each time
 _TINY = 1e-30  # keeps divisions finite
@@ -15,6 +15,7 @@ _TINY = 1e-30  # keeps divisions finite
 
 def document_prior(counts: np.ndarray, some: np.ndarray, weights: np.ndarray, alpha: np.ndarray) -> np.ndarray:
     """Towards the α under which the topics of documents are likeliest; `counts` (documents, topics) include α."""
+    digamma = scipy.special.digamma
     expected = np.maximum(counts.astype(np.float64) - alpha, 0.0)
     lengths, weights = expected.sum(axis=1), weights.astype(np.float64)
     given = expected / np.maximum(some, _TINY)  # how many there are, if there are any
@@ -28,6 +29,7 @@ def document_prior(counts: np.ndarray, some: np.ndarray, weights: np.ndarray, al
 
 def topic_prior(counts: np.ndarray, some: np.ndarray, eta: float) -> float:
     """The same for one η of all topics and words; `counts` (words, topics) do not include it."""
+    digamma = scipy.special.digamma
     expected = np.maximum(counts.astype(np.float64), 0.0)
     totals, given = expected.sum(axis=0), expected / np.maximum(some, _TINY)
     for _ in range(_FIXED_POINT):
