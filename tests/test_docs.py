@@ -95,6 +95,9 @@ AVOIDED = (
     "by what it is", "counts as what it is", "worked out afresh", "is what to use", "What was run, by which",
     "Nothing of it", "nothing of it", " lest ", "in the place of", "last said", "at a time in so many",
     "of one nothing", "goes on from where", "what came out", "What came out", "hiding it would",
+    "comes to nothing", "come to nothing", "what there is to say", "is taken for a word", "addresses of the web",
+    "of which there is none", "of which nothing is said", "what was left out is said", "Of more than",
+    "What was tried", "as often as to",
 )  # fmt: skip
 # "one a topic" for "one per topic", "nats a token" for "nats per token".
 PER = re.compile(

@@ -1,9 +1,9 @@
-"""What is said of each parameter of a public name, gathered from prose.
+"""The description of each parameter of a public name, gathered from prose.
 
 Docstrings are sentences in which a parameter stands in backticks; fields of a dataclass may have a comment beside them.
-The reference lists what is said of each parameter. One that a docstring leaves to another ("the other arguments are
+The reference lists the sentences about each parameter. One that a docstring leaves to another ("the other arguments are
 those of `tp.LDA`") is listed with what that one says, one that is left to "scikit-learn's `PCA`" with a link to it.
-`tests/test_docs.py` counts the parameters and the results of which nothing is said.
+`tests/test_docs.py` counts parameters and results without a description.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def comments(value: Any) -> dict[str, str]:
 
 
 def described(value: Any, find: Callable[[str], Any], common: str = "", seen: tuple[Any, ...] = ()) -> dict[str, Said]:
-    """What is said of each parameter, here, in a docstring that this one refers to, or in `common`, the text for a
+    """The description of each parameter, from here, a docstring that this one refers to, or `common`, the text for a
     whole module; `find` gets a name's object."""
     found = {name: Said(text) for name, text in own(value)[1].items()}
     text = inspect.getdoc(value) or ""

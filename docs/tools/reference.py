@@ -100,7 +100,7 @@ def entry(group: Group, name: str, used: Mapping[str, list[Use]]) -> str:
 
 
 def arguments(group: Group, value: Any) -> list[str]:
-    """A list of the parameters and what is said of each; those of which the same is said stand together."""
+    """A list of the parameters with their descriptions; those that share one stand together."""
     together: dict[parameters.Said, list[str]] = {}
     for name, said in described(group, value).items():
         together.setdefault(said, []).append(f"`{name}`")
@@ -120,7 +120,7 @@ def arguments(group: Group, value: Any) -> list[str]:
 
 
 def described(group: Group, value: Any) -> dict[str, parameters.Said]:
-    """What is said of each parameter; of plots and estimators their module says what they have in common."""
+    """The description of each parameter; the module of plots or estimators describes those that they share."""
     common = "" if group.module is tp else inspect.getdoc(group.module) or ""
     return parameters.described(value, functools.partial(find, group), common)
 
@@ -221,7 +221,7 @@ def member_entry(name: str, member: Any) -> list[str]:
 
 
 def undescribed() -> list[str]:
-    """Every parameter of a public name, or of a method of one, of which nothing is said."""
+    """Every parameter of a public name, or of a method of one, without a description."""
     missing = []
     for group in groups():
         for name in group.names:

@@ -47,7 +47,7 @@ def read(problem: Problem, reading: Reading) -> Input:
 
 
 def columns(source: str, reading: Columns, like: Any = None) -> Input:
-    """A table of mixed columns with its schema; what was left out is said first."""
+    """A table of mixed columns with its schema; notes on what was left out come first."""
     from .. import datasets
 
     known = source in datasets.names() and not Path(source).exists()

@@ -75,7 +75,7 @@ def topic_sizes(
 
     LDA in each of `sizes` (by default some of 2, 5, 10, 20 and 40) is fitted to the `documents` that are not in a fold,
     and half of each document in the fold is predicted from the other half, for each of the `folds`. `seed` makes the
-    folds. Of more than `most` documents a random sample is used. `method` is `tp.CVB0(passes=60)` unless given.
+    folds. At most `most` documents are used, a random sample. `method` is `tp.CVB0(passes=60)` unless given.
     """
     from ..diagnostics.coherence import coherence
     from ..diagnostics.completion import completion_scores

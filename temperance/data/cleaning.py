@@ -1,4 +1,4 @@
-"""What of a text is no word: HTML, addresses of the web and of mail; and scripts without spaces between words."""
+"""The parts of a text that are not words: HTML, web and e-mail addresses; and scripts without spaces between words."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Cleaner:
         if self.tagged:
             found.append(f"HTML tags were taken out of {_documents(self.tagged)}")
         if self.addresses:
-            found.append(f"left out: {self.addresses:,} addresses of the web or of mail")
+            found.append(f"left out: {self.addresses:,} web or e-mail addresses")
         if self.paired:
             has = "has" if self.paired == 1 else "have"
             found.append(

@@ -122,7 +122,7 @@ def load_corpus(
         table, notes = _without_ids(_parse(content, name, None, ""))
         named = not table.columns[0].startswith("column ")
         corpus = as_corpus(table.values, vocabulary=words or (table.columns if named else None))
-        taken = f"each of its {len(table.columns)} columns is taken for a word, its numbers for counts"
+        taken = f"each of its {len(table.columns)} columns counts as a word, and its numbers as counts of it"
         return dataclasses.replace(corpus, report=(*notes, f"{name} holds no text: {taken}"))
     if str(source) != "-":
         return read_corpus(source, vocabulary=words)

@@ -416,5 +416,5 @@ def _first(raw: Raw) -> str | None:
 
 
 def _plain(value: float) -> str:
-    """A number without a point where it has none."""
+    """A number, without a decimal point if it is whole."""
     return str(int(value)) if float(value).is_integer() and abs(value) < 2**63 else repr(float(value))

@@ -250,7 +250,7 @@ def _read_file(source: str | Path, words: frozenset[str], delimiter: str | None)
 def _split_header(
     numbered: list[tuple[int, list[str]]], mark: str, name: str
 ) -> tuple[list[str], list[list[str]], list[str]]:
-    """The names of the columns, the rows below them, and what there is to say of both."""
+    """The names of the columns, the rows below them, and notes about both."""
     first, below = numbered[0][1], [row for _, row in numbered[1:]]
     if below and len(below[0]) == len(first) + 1:  # R writes no name above its row names
         first = ["", *first]

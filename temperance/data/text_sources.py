@@ -28,7 +28,7 @@ _SUFFIXES = ((".txt",), (".md", ".html", ".htm"))  # of a folder's files: the fi
 
 
 class Texts(NamedTuple):
-    """Texts to be read once, and what there is to say of where they come from."""
+    """Texts to be read once, and notes about their source."""
 
     texts: Iterable[Any]
     notes: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 `fit` is what `tp.fit` returned, `comparison` what `tp.compare` did. `x` is the data, by default those that were fitted.
 `axes` are Matplotlib's; without them a figure is made. `names` are those of the columns. `column` and `sequence` are
-the number of the one that is drawn, from 0. Of more than `most` parts the largest are drawn. `n_words` is the number
+the number of the one that is drawn, from 0. At most `most` parts are drawn, the largest. `n_words` is the number
 of words of each topic. `level` is the probability that an interval holds. `xlabel` is the label of the horizontal axis.
 
 Colours are those everyone can tell apart; where they carry meaning, markers and lines do too.

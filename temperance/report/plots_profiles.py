@@ -17,7 +17,7 @@ _TYPE = 9.5  # points: a phone shows a picture at three quarters of its size
 
 def profiles(fit: Fit, level: float = 0.95, most: int = _MOST) -> Any:
     """Every column within every class (or component), with intervals: numbers in standard deviations from the mean of
-    all rows, words as probabilities. Of more than `most` lines those that differ most are drawn; returns the figure."""
+    all rows, words as probabilities. At most `most` lines are drawn, those that differ most; returns the figure."""
     found = fit.profiles(level)
     numbers = [item for item in found.items if item.scale is not None]
     words = [item for item in found.items if item.scale is None]

@@ -60,7 +60,7 @@ def test_a_table_of_numbers_is_no_text(tmp_path: Path, capsys: pytest.CaptureFix
     assert code == 2 and err.count("\n") == 1
     assert "numbers.csv has no column of text, only numbers (height, weight)" in err
     code, out, _ = command(capsys, "fit", table, "--model", "topics", "-k", 2, "--method", "cvb0")
-    assert code == 0 and "each of its 2 columns is taken for a word" in json.loads(out)["notes"][0]
+    assert code == 0 and "each of its 2 columns counts as a word" in json.loads(out)["notes"][0]
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-8", "utf-16"])

@@ -290,7 +290,7 @@ def test_what_is_no_word_is_taken_out_of_html_and_tweets() -> None:
     assert corpus.vocabulary is not None
     assert set(corpus.vocabulary) == {"and", "cats", "dogs", "if", "purr", "see", "to", "write"}
     assert "HTML tags were taken out of 1 document" in corpus.report
-    assert "left out: 3 addresses of the web or of mail" in corpus.report
+    assert "left out: 3 web or e-mail addresses" in corpus.report
     assert split_words("-" * 50_000 + "a.b" * 50_000 + "@ <" + "<p " * 20_000)  # in no more than linear time
 
 

@@ -65,7 +65,7 @@ class AIS(Method):
     go back from posterior draws: those of `posterior` (a fit by a method that draws, or the draw that data were
     simulated with, by block), or, if there is none, the particles themselves, resampled: the upper side of the
     bracket is then an approximation. `ladder` is a fixed ladder of inverse temperatures. Without a `reference` the path
-    starts at the prior, and where its weights come to nothing once more at the best fit of `tp.VB`, widened.
+    starts at the prior; if no weight is left there, a second path starts at the best fit of `tp.VB`, widened.
     """
 
     particles: int = 200

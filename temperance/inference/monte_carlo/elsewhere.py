@@ -1,4 +1,4 @@
-"""What to run where a path from the prior is long or comes to nothing: a posterior that forms abruptly tears it.
+"""What to run where a path from the prior is long or leads nowhere: a posterior that forms abruptly tears it.
 
 Small Gaussian mixtures need no path: bridge sampling compares the posterior with the conditionals of its own chains,
 and says so where that is not sure. Else variational posteriors are good proposals where components are far apart; if
