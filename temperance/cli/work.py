@@ -33,6 +33,8 @@ def fit_one(
     model = inputs.models(problem, data, [size])[size]
     method = budget.method(by, problem.entry, problem.settings)
     result = tp.fit(model, data.values, method, seed=budget.seed, checkpoint=checkpoint)
+    if result.interrupted:
+        _answer()
     title = f"{data.name}: {sized(size, 'components')}" if size else data.name
     notes = list(dict.fromkeys([*result.notes, *write_result(result, output, "fit", title, data)]))
     if person(output.format):
@@ -60,6 +62,8 @@ def compare_sizes(
         raise InvalidParameter(f"--resume must be a saved comparison, but {resume} holds a fit")
     methods = {name: budget.method(entry, problem.entry, problem.settings) for name, entry in by.items()}
     result = tp.compare(models, data.values, methods, budget.seed, workers=workers, resume=before)
+    if not result.complete:
+        _answer()
     notes = write_result(result, output, "comparison", data.name, data)
     if person(output.format):
         show_comparison(result, notes)
@@ -184,6 +188,11 @@ def _answers(result: Any, fitted: tp.Fit, table: tp.Table, kind: str) -> dict[st
 
 def _command() -> str:
     return shlex.join(["temperance", *sys.argv[1:]]) if sys.argv and "temperance" in sys.argv[0] else ""
+
+
+def _answer() -> None:
+    """A word at once: tables of what was done may have to be compiled first."""
+    typer.echo("temperance: interrupted; what was done follows (Ctrl-C again stops at once)", err=True)
 
 
 def _interrupted(out: Path | None, what: str) -> None:

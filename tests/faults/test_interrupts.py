@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import re
+import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,3 +104,57 @@ def test_the_command_line_stops_while_it_imports_and_compiles(after: float) -> N
         finally:
             process.kill()
     assert process.returncode == 1 and said.startswith("temperance: interrupted") and "Traceback" not in said
+
+
+CLI = [sys.executable, "-m", "temperance.cli"]
+FIT = [*CLI, "fit", "galaxy", "--model", "state-space", "--method", "gibbs", "--draws", "200000"]
+
+
+@pytest.mark.parametrize("moment", with_slow(["import", "compilation", "steps"], "compilation", "steps"))
+def test_the_keys_of_a_terminal_are_answered_within_two_seconds(moment: str, tmp_path: Path) -> None:
+    """Seconds of the processor, as other processes may be busy; the answer stands in the terminal."""
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    said, cores = b"", len(os.sched_getaffinity(0))
+    with subprocess.Popen(
+        FIT, env=environment, cwd=tmp_path, preexec_fn=lambda: controlled(theirs), text=True, **streams
+    ) as process:
+        os.close(theirs)
+        try:
+            while not READY[moment](said, seconds_used(process)):
+                said += read(ours)
+            os.write(ours, b"\x03")
+            pressed, length, begun = seconds_used(process), len(said), time.monotonic()
+            while b"temperance: interrupted" not in said[length:]:
+                said += read(ours)
+                assert time.monotonic() - begun < 120
+                assert process.poll() is not None or seconds_used(process) - pressed < 2.0 * cores
+            if moment == "steps":
+                os.write(ours, b"\x03")  # the table of what was done need not be waited for
+            assert process.wait(timeout=120) == 1 and b"Traceback" not in said
+        finally:
+            process.kill()
+            os.close(ours)
+
+
+READY: dict[str, Any] = {
+    "import": lambda said, used: used > 0.25,
+    "compilation": lambda said, used: b"compiling" in said or b"for this shape" in said,
+    "steps": lambda said, used: re.search(rb" [1-9]\d*/\d+", said),
+}
+
+
+def controlled(terminal: int) -> None:
+    """The process leads a session whose terminal this is: what is typed there reaches it as a signal."""
+    os.setsid()
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+
+
+def read(terminal: int) -> bytes:
+    ready, _, _ = select.select([terminal], [], [], 0.02)
+    try:
+        return os.read(terminal, 4096) if ready else b""
+    except OSError:  # the other side has gone
+        return b""
