@@ -33,8 +33,8 @@ def test_a_first_fit_compiles_little(case, programs, same_bucket):
         assert found["new"][1:] == (0, 0)
 
 
-@pytest.mark.parametrize("case", ["states", "factors"])
-def test_small_linear_models_compile_nothing_for_any_number_of_rows(case):
+@pytest.mark.parametrize("case", ["hmm", "states", "factors"])
+def test_small_chains_and_factors_compile_nothing_for_any_number_of_rows(case):
     found = measure(case)
     assert [found[call][1:] for call in ("first", "second", "new")] == [(0, 0)] * 3
 

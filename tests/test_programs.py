@@ -568,7 +568,7 @@ def test_sources_that_changed_after_their_import_keep_nothing(monkeypatch):
 def test_warm_keeps_the_common_cases(folder):
     warm(["regression"])
     assert {item.name.split("-")[0] for item in show()} == {"start", "chunk"}
-    with pytest.raises(errors.InvalidParameter, match="which must name cases among hidden-markov"):
+    with pytest.raises(errors.InvalidParameter, match="which must name cases among regression"):
         warm(["mixtures"])
 
 

@@ -98,6 +98,12 @@ def run_engine(method: Any, model: Any, data: Any) -> RunEngine | None:
         if small_states.when(method, model, data):
             return RunEngine("small state space (numpy)", small_states.start, small_states.chunk, goes_on=True)
         return None
+    if kind == "HMM":
+        from . import small_chains
+
+        if small_chains.when(method, model, data):
+            return RunEngine("small hidden Markov model (numpy)", small_chains.start, small_chains.chunk, goes_on=True)
+        return None
     if kind == "FactorAnalysis":
         from . import small_factors
 

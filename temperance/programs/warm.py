@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import InvalidParameter
 
-CASES = ("hidden-markov", "regression", "topics")  # small mixtures, factor analyses and state spaces compile nothing
+CASES = ("regression", "topics")  # small mixtures, chains and factor analyses compile nothing
 
 
 def warm(which: Iterable[str] = CASES) -> None:
@@ -30,9 +30,7 @@ def _problems(name: str) -> Iterator[tuple[Any, Any]]:
 
     random = np.random.default_rng(0)
     rows = random.normal(size=(500, 2))
-    if name == "hidden-markov":
-        yield tp.HMM(2), rows
-    elif name == "regression":
+    if name == "regression":
         yield tp.LinearRegression(), (rows[:, :1], rows[:, 1])
     else:
         yield tp.LDA(5), random.poisson(1.0, size=(200, 50))
