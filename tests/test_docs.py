@@ -147,6 +147,16 @@ def test_equations_and_guarantees_of_each_method_are_two_clicks_from_the_home_pa
     assert [name for name, text in methods.items() if "$$" not in text] == ["moves"]  # which have no equation
 
 
+def test_every_model_and_method_has_its_equation_and_its_paper() -> None:
+    """The page that the reference links to as "Equations"; moves have none, and graphs are what their author writes."""
+    pages = [*ROOT.glob("docs/models/*.md"), *ROOT.glob("docs/methods/*.md")]
+    texts = {page.stem: page.read_text("utf-8") for page in pages}
+    assert len(texts) > 25
+    assert {name for name, text in texts.items() if "$$" not in text} == {"moves"}
+    year = re.compile(r"\(?\b(?:19|20)\d\d\)|, (?:19|20)\d\d[),]|Zabaras")
+    assert not [name for name, text in texts.items() if not year.search(text)]
+
+
 def test_the_first_tutorial_explains_its_words_where_they_stand() -> None:
     """A reader who knows scikit-learn but not Bayes need not leave the page."""
     text = (ROOT / "docs" / "tutorials" / "clusters.md").read_text("utf-8")
