@@ -1,4 +1,4 @@
-"""Run benchmarks by name, or all but the yardstick of the evidence: `python -m benchmarks [name …]`."""
+"""Run benchmarks by name, or all but those that take arguments: `python -m benchmarks [name …]`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import sys
 
 import benchmarks
 
+BY_ITSELF = ("evidence", "before_after")  # these take arguments
+
 
 def main(names: list[str]) -> None:
     known = [module.name for module in pkgutil.iter_modules(benchmarks.__path__) if not module.name.startswith("_")]
-    if names[:1] == ["evidence"]:
-        importlib.import_module("benchmarks.evidence").main(names[1:])
+    if names and names[0] in BY_ITSELF:
+        importlib.import_module(f"benchmarks.{names[0]}").main(names[1:])
         return
-    for name in names or [name for name in known if name != "evidence"]:
+    for name in names or [name for name in known if name not in BY_ITSELF]:
         if name not in known:
             raise SystemExit(f"there is no benchmark {name!r}; there are: {', '.join(known)}")
         print(f"== {name}", flush=True)
