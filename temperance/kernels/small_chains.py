@@ -44,7 +44,7 @@ def when(method: Any, model: HMM, data: Data) -> bool:
         and not (mixture.missing or mixture.single or data.is_spread)
         and isinstance(_form(mixture), Form)
         and x.starts.shape[0] * model.n_states < _NUMBERS
-        and int(np.max(x.starts)) <= FIRST
+        and np.asarray(x.starts).max() <= FIRST
         and is_host()
         and jax.default_backend() == "cpu"
     )
