@@ -87,7 +87,12 @@ def entry(group: Group, name: str, used: Mapping[str, list[Use]]) -> str:
     if not (inspect.isclass(value) and issubclass(value, BaseException)) and value not in returned():
         lines += ["```text", signature(f"{group.prefix}{name}", value), "```", ""]
     text, _ = parameters.own(value)
-    lines += [linked(text, group), "", *arguments(group, value)]
+    if {said.text for said in described(group, value).values()} <= {text} or (
+        inspect.isclass(value) and issubclass(value, tp.Vector)
+    ):
+        lines += [linked(inspect.getdoc(value) or "", group), ""]  # so short that a list would repeat it
+    else:
+        lines += [linked(text, group), "", *arguments(group, value)]
     if name in MEMBERS and inspect.isclass(value):
         lines += [line for place, member in members(value).items() for line in member_entry(place, member)]
     if used.get(name):
