@@ -101,11 +101,12 @@ class Problem(NamedTuple):
     first: np.ndarray  # the weight of each step that begins a sequence
     on: np.ndarray  # of each step that follows another
     prior: State
+    log_prior: np.ndarray  # A(η⁰)
 
     def sweep(self, q: State) -> tuple[State, np.ndarray]:
         """The state after a sweep, and the bound before it: `Model.sweep`."""
         values, means = self._values_and_means(q)
-        bound = values - self._values_and_means(self.prior)[0]
+        bound = values - self.log_prior
         for eta, prior, mean in zip(q, self.prior, means, strict=True):
             bound = bound + ((prior - eta) * mean).reshape((len(eta), -1)).sum(axis=1)
         likelihood = means.emissions @ self.emissions.features.T + self.log_base
@@ -117,9 +118,8 @@ class Problem(NamedTuple):
     def _values_and_means(self, q: State) -> tuple[np.ndarray, State]:
         """A(η) of all blocks together, and ∇A(η)."""
         value, emissions = self.emissions.value_and_mean(q.emissions)
-        of_initial, (initial,) = _dirichlet(q.initial)
-        of_rows, (transitions,) = _dirichlet(q.transitions)
-        return value + of_initial + of_rows.sum(axis=1), State(emissions, initial, transitions)
+        of_rows, (rows,) = _dirichlet(np.concatenate([q.initial[:, None], q.transitions], axis=1))
+        return value + of_rows.sum(axis=1), State(emissions, rows[:, 0], rows[:, 1:])
 
     def updated(self, shares: np.ndarray, initial: np.ndarray, pairs: np.ndarray) -> State:
         """The prior with the statistics of the states."""
@@ -149,7 +149,8 @@ def _problem(model: HMM, data: Data) -> Problem:
     rows = [np.asarray(jax.tree.leaves(model.prior[name])[0])[None] for name in ("initial", "transitions")]
     assert isinstance(problem.form, Form)
     log_base, prior = problem.form.log_base(problem.rows), State(problem.prior[None], *rows)
-    return Problem(model, problem, log_base, starts == FIRST, first, on, prior)
+    found = Problem(model, problem, log_base, starts == FIRST, first, on, prior, np.zeros(1))
+    return found._replace(log_prior=found._values_and_means(prior)[0])
 
 
 # ---- forward–backward ----------------------------------------------------------------------------------------------
