@@ -36,7 +36,7 @@ def main(folder: str | None = None, starts: int = 10, shown: tuple[int, ...] = (
             covariance = np.asarray(components.scatter[k]) / float(components.dof[k])
             ellipse(axis, np.asarray(components.location[k]), covariance, colour)
         left[sweeps] = len(each.order)
-        axis.set_title(f"{sweeps} iterations: {left[sweeps]} components", fontsize=9)
+        axis.set_title(f"{sweeps} iteration{'' if sweeps == 1 else 's'}: {left[sweeps]} components", fontsize=9)
     for seed in range(starts):
         bounds = np.asarray(fit(x, shown[-1], seed).history["elbo"])
         axes[-1].plot(np.arange(1, len(bounds) + 1), bounds, color=COLOURS[seed % 6], linewidth=1)
