@@ -32,14 +32,11 @@ from ...models._factors import (
 )
 from .._method import Info, Method, Result, Run, state_of
 from ..streamed import Streamed
-from .corrections import corrected, orders
-from .corrections_together import log_scales
-from .corrections_together import orders as orders_together
+from .corrections import corrected, log_scales, orders, orders_together, third_order
 from .filtering import Filtering
 from .scalar_sites import ScalarPassing
 from .start import wrong_prior
 from .sweep import Passed, Sites, empty_sites, factor_order, factors_of, one_pass
-from .third_order import third_order
 from .together import Together
 
 PASSES, PASSES_TOGETHER = 100, 1000  # default maximum: factors refreshed one by one, and all at once

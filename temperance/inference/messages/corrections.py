@@ -10,6 +10,8 @@ Products of two ratios are sums of K² members of the family, so every expectati
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -22,6 +24,9 @@ from ...models._answers import Enumerable
 from ...models._factors import (
     Blocks,
     Factor,
+    Factored,
+    Factors,
+    LinearFactor,
     Natural,
     WeightTerms,
     exact_prior,
@@ -29,8 +34,11 @@ from ...models._factors import (
     naturals,
     weights_of,
     with_naturals,
+    written_out,
 )
+from ...numerics.chains import ON
 from .sweep import Sites, factors_of
+from .together import Look, look
 
 
 def corrected(found: tuple[Array, Array, Array, Array]) -> float:
@@ -101,3 +109,187 @@ def _log_both(terms: WeightTerms, blocks: Blocks, left: Factor, right: Factor) -
     log_terms = jnp.where(same, gain_both[:, None], apart) + terms.raised_twice(weights)
     whole = jnp.sum(base) + (0.0 if weights is None else jnp.sum(weights.log_normaliser()))
     return whole + jax.nn.logsumexp(log_terms) + left.log_base + right.log_base
+
+
+# ---- all factors refreshed at once -------------------------------------------------------------------------
+#
+# The second-order correction where all factors are refreshed at once: along chains, and for graphs.
+#
+# As above, with q(θ) q(z) for q(θ): the ratio F_t(θ, c) = f_t/f̃_t depends on the configuration c of the
+# factor, too, and E_q[F_s F_t] is a sum over pairs of configurations, weighted by q(c_s, c_t). Along a chain that is
+#
+#     q(z_(s−1), z_s) q(z_(t−1) | z_s) q(z_t | z_(t−1)),
+#
+# the middle by powers of the transitions of q(z). Two steps are exact at second order: there are no products of three.
+
+
+@eqx.filter_jit
+def orders_together(
+    alpha: float, model: Factored, data: Data, blocks: Blocks, messages: Natural
+) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""], Int[Array, ""]]:
+    """(ln s, Σ ln c_t, Σ_{s<t} E[ε_s ε_t], pairs whose expectation does not exist)."""
+    factors, prior = model.factors(data), exact_prior(model)
+    seen = look(alpha, factors, prior, blocks, messages)
+    n, whole = factors.live.shape[0], log_normaliser(blocks)
+    flat = written_out(lambda m, factor: factors.terms.expected(m, factor).reshape(-1), prior, factors.each)
+    log_site = seen.tables.reshape((n, -1)) + _log_scales(alpha, blocks, messages)[:, None]
+    shares = seen.chain.pairs.reshape((n, -1))
+
+    def alone(message: Natural, factor: LinearFactor) -> Float[Array, " c"]:
+        return _log_integrals(_minus(naturals(blocks), message), blocks, factor) - whole
+
+    ratios = jax.vmap(alone)(messages, flat) - log_site
+    log_c = jax.nn.logsumexp(jnp.where(shares > 0, ratios, -jnp.inf), axis=1, b=shares)
+    onward = _onward(seen, factors)
+
+    def row(carry: tuple[Array, Array], s: Array) -> tuple[tuple[Array, Array], None]:
+        rest, first = _minus(naturals(blocks), _at(messages, s)), _at(flat, s)
+
+        def pair(between: Float[Array, "j k"], t: Array) -> tuple[Float[Array, "j k"], tuple[Array, Array]]:
+            left, second = _minus(rest, _at(messages, t)), _at(flat, t)
+            joint = jax.vmap(lambda T: _log_integrals(_plus(left, T), blocks, second))(first.statistics)
+            logs = joint + first.log_base[:, None] - whole - log_site[s][:, None] - log_site[t][None]
+            weight = _joint_shares(shares[s], shares[t], between, onward, t) if onward else _outer(shares, s, t)
+            value = jax.nn.logsumexp(jnp.where(weight > 0, logs, -jnp.inf), b=weight) - log_c[s] - log_c[t]
+            wanted = (t > s) & factors.live[s] & factors.live[t]
+            found = jnp.where(wanted, jnp.expm1(value), 0.0), wanted & ~jnp.isfinite(value)
+            if onward is None:
+                return between, found
+            return jnp.where(t > s, between @ onward[0][t], between), found
+
+        size = onward[0].shape[-1] if onward else 1
+        terms, missing = jax.lax.scan(pair, jnp.eye(size), jnp.arange(n))[1]
+        return (carry[0] + jnp.sum(jnp.where(missing, 0.0, terms)), carry[1] + jnp.sum(missing)), None
+
+    (second, missing), _ = jax.lax.scan(row, (jnp.zeros(()), jnp.asarray(0)), jnp.arange(n))
+    return seen.log_evidence, jnp.sum(jnp.where(factors.live, log_c, 0.0)), second, missing
+
+
+@eqx.filter_jit
+def log_scales(alpha: float, model: Factored, data: Data, blocks: Blocks, messages: Natural) -> Float[Array, " n"]:
+    """log s̃ of each datum, its table summed."""
+    seen = look(alpha, model.factors(data), exact_prior(model), blocks, messages)
+    tables = seen.tables.reshape((seen.tables.shape[0], -1))
+    return jax.nn.logsumexp(tables, axis=1) + _log_scales(alpha, blocks, messages)
+
+
+def _log_scales(alpha: float, blocks: Blocks, messages: Natural) -> Float[Array, " n"]:
+    """log of the scale of f̃_t (without its table and message), as ln s counts it."""
+    if alpha == 0.0:
+        taken = [jnp.sum(_rows(messages[name].dot(q.mean().expand(0))), axis=1) for name, q in blocks.items()]
+        return -sum(taken[1:], start=taken[0])
+    cavities = jax.tree.map(lambda q, part: q[None] - alpha * part, naturals(blocks), messages)
+    value = jax.vmap(lambda natural: log_normaliser(with_naturals(blocks, natural)))(cavities)
+    return (value - log_normaliser(blocks)) / alpha
+
+
+def _log_integrals(natural: Natural, blocks: Blocks, factor: LinearFactor) -> Float[Array, " c"]:
+    """log ∫ exp⟨η, t(θ)⟩ f(θ, c) dθ for every configuration."""
+    moved = jax.vmap(lambda T: log_normaliser(with_naturals(blocks, _plus(natural, T))))(factor.statistics)
+    return moved + factor.log_base
+
+
+def _onward(seen: Look, factors: Factors) -> tuple[Float[Array, "n k k"], Bool[Array, " n"]] | None:
+    """q(z_t | z_(t−1)) of every step, independent of z_(t−1) where a sequence begins; and the steps at which none
+    begins."""
+    if factors.starts is None:
+        return None
+    pairs, on = seen.chain.pairs, factors.starts == ON
+    before = jnp.sum(pairs, axis=2, keepdims=True)
+    given = jnp.where(before > 0, pairs / jnp.where(before > 0, before, 1.0), 0.0)
+    return jnp.where(on[:, None, None], given, jnp.sum(pairs, axis=1, keepdims=True)), on
+
+
+def _joint_shares(left: Array, right: Array, between: Array, onward: tuple[Array, Array], t: Array) -> Array:
+    """q(c_s, c_t) of two steps of a chain, s before t; `between` is q(z_(t−1) | z_s)."""
+    size = between.shape[-1]
+    chained = left.reshape((size, size))[:, :, None, None] * (between[:, :, None] * onward[0][t][None])[None]
+    return jnp.where(onward[1][t], chained.reshape((size**2, size**2)), left[:, None] * right[None])
+
+
+def _outer(shares: Float[Array, "n c"], s: Array, t: Array) -> Float[Array, "c c"]:
+    return shares[s][:, None] * shares[t][None]
+
+
+def _at(tree: Any, index: Array) -> Any:
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def _plus(left: Natural, right: Natural) -> Natural:
+    return jax.tree.map(jnp.add, left, right)
+
+
+def _minus(left: Natural, right: Natural) -> Natural:
+    return jax.tree.map(jnp.subtract, left, right)
+
+
+def _rows(values: Float[Array, "n *b"]) -> Float[Array, "n b"]:
+    return values.reshape((values.shape[0], -1))
+
+
+# ---- third order -------------------------------------------------------------------------------------------
+#
+# The perturbative correction to third order, where every datum has latents of its own (thesis 3.8.3, after Opper).
+#
+# With R_n = F_n/c_n, whose mean under q is 1, and ε_n = 1 − R_n as above,
+#
+#     E_q[Π_n (1 − ε_n)] ≈ 1 + Σ_{m<n} E[ε_m ε_n] − Σ_{l<m<n} E[ε_l ε_m ε_n]
+#     E[ε_m ε_n] = E[R_m R_n] − 1,      E[ε_l ε_m ε_n] = E[R_l R_m] + E[R_l R_n] + E[R_m R_n] − 2 − E[R_l R_m R_n]
+#
+# Time grows with N³ and with the cube of the number of configurations: this is for small problems.
+
+
+@eqx.filter_jit
+def third_order(
+    model: Factored, data: Data, blocks: Blocks, messages: Natural, log_scales: Float[Array, " n"]
+) -> tuple[Float[Array, ""], Float[Array, ""], Int[Array, ""]]:
+    """(Σ ln c_n, what is added to 1, triples whose expectation does not exist); `log_scales` are those of the sites."""
+    factors = model.factors(data)
+    prior = {name: model.prior[name] for name in blocks}
+    flat = written_out(lambda m, factor: factors.terms.expected(m, factor).reshape(-1), prior, factors.each)  # type: ignore[arg-type]
+    n, live = factors.live.shape[0], factors.live
+    q, whole = naturals(blocks), log_normaliser(blocks)
+
+    def at(tree: Any, index: Array) -> Any:
+        return jax.tree.map(lambda leaf: leaf[index], tree)
+
+    def log_mean(*index: Array) -> Float[Array, ""]:
+        """log E_q of the product of the ratios F of some data: a sum over their configurations."""
+
+        def summed(natural: Natural, rest: tuple[LinearFactor, ...]) -> Float[Array, ""]:
+            if not rest:
+                return log_normaliser(with_naturals(blocks, natural))
+            first, *others = rest
+
+            def one(statistics: Natural, log_base: Float[Array, ""]) -> Float[Array, ""]:
+                return log_base + summed(jax.tree.map(jnp.add, natural, statistics), tuple(others))
+
+            return jax.nn.logsumexp(jax.vmap(one)(first.statistics, first.log_base))
+
+        without = q
+        for i in index:
+            without = jax.tree.map(jnp.subtract, without, at(messages, i))
+        scale = sum((log_scales[i] for i in index), start=whole)
+        return summed(without, tuple(at(flat, i) for i in index)) - scale
+
+    each = jnp.arange(n)
+    log_c = jnp.where(live, jax.lax.map(log_mean, each), 0.0)
+    first, second = (part.ravel() for part in jnp.meshgrid(each, each, indexing="ij"))
+    both = jax.lax.map(lambda pair: log_mean(*pair) - log_c[pair[0]] - log_c[pair[1]], (first, second))
+    pairs = jnp.exp(both).reshape((n, n))
+
+    def triples(left: Array) -> tuple[Float[Array, ""], Int[Array, ""]]:
+        def one(pair: tuple[Array, Array]) -> tuple[Array, Array]:
+            m, k = pair
+            wanted = (left < m) & (m < k) & live[left] & live[m] & live[k]
+            value = jnp.exp(log_mean(left, m, k) - log_c[left] - log_c[m] - log_c[k])
+            value = value - pairs[left, m] - pairs[left, k] - pairs[m, k] + 2.0
+            return jnp.where(wanted, value, 0.0), wanted & ~jnp.isfinite(value)
+
+        values, missing = jax.lax.map(one, (first, second))
+        return jnp.sum(jnp.where(missing, 0.0, values)), jnp.sum(missing)
+
+    third, missing = jax.lax.map(triples, each)
+    apart = (each[:, None] < each[None]) & live[:, None] & live[None]
+    total = jnp.sum(jnp.where(apart, pairs - 1.0, 0.0)) + jnp.sum(third)
+    return jnp.sum(log_c), total, jnp.sum(missing)

@@ -33,7 +33,7 @@ from ...models._factors import (
 )
 from ...numerics.linalg import cholesky, explicit_inverse, solve_vector
 from .._method import Info, Result, Run
-from ._flat import flatten, unflatten, unflatten_mean
+from ._tables import flatten, unflatten, unflatten_mean
 from .alpha_divergence import Approximation, MessagePassing, distance, one_by_one, require_whole
 from .sweep import Sites, factors_of
 from .together import Together, told_of_labels

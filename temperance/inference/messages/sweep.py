@@ -14,9 +14,9 @@ from ...models import Data
 from ...models._answers import Enumerable
 from ...models._factors import Blocks, Factor, Factors, Natural, log_normaliser, naturals, with_naturals
 from ...programs.one_call import one_call
-from ._entries import MOST_ENTRIES
-from ._entries import join as entry_join
-from ._entries import split as entry_split
+from ._tables import MOST_ENTRIES
+from ._tables import join as entry_join
+from ._tables import split as entry_split
 from .projection import LIMITS, project
 
 

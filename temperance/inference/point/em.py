@@ -7,6 +7,7 @@ the mode of its conditional. With a flat prior it is log p(x | θ), and the same
 from __future__ import annotations
 
 import dataclasses
+from functools import singledispatch
 from typing import Any, ClassVar, Self
 
 import equinox as eqx
@@ -17,13 +18,24 @@ from jaxtyping import Array, Bool, Float, Key
 
 from ..._arguments import Checks, optional, whole
 from ...errors import InvalidParameter, UnsupportedMethod
-from ...families import Point
+from ...families import (
+    BetaVector,
+    DirichletVector,
+    GammaVector,
+    IndependentVector,
+    IsotropicNormalGammaVector,
+    MatrixNormalWishartVector,
+    NormalGammaVector,
+    NormalWishartVector,
+    Point,
+    ProductVector,
+)
 from ...families._family import Family
 from ...models import Conditional, Data, Model, Posterior, Way
+from ...numerics.linalg import cholesky, outer, solve
 from ...programs import program
 from .._method import Info, Method, Result, Run, best_restart
 from ..variational.memoised import Parts, pass_over_parts, require_additive, require_whole_units, start_parts
-from .collapse import at_edge, collapsed
 
 # A density such as π^(δ − 1) with δ < 1 has no maximum. A note says so, because the value is then arbitrary.
 _EDGE = (
@@ -175,3 +187,82 @@ def flatten_prior(model: Model) -> Model:
         assert isinstance(p, Family)
         flat[name] = as_point(p.with_natural(jax.tree.map(jnp.zeros_like, p.natural)))
     return eqx.tree_at(lambda model: model.prior, model, flat)
+
+
+# ---- collapse ----------------------------------------------------------------------------------------------
+#
+# Degenerate point estimates: a Gaussian collapsed on a few data, a probability driven to zero.
+
+
+# The scatter is a difference of second moments: below this share of them all its digits are rounding error.
+_TRUSTED = 1e-12
+
+
+def collapsed(block: Family) -> Bool[Array, "*b"]:
+    """Which members of the block have no finite mode, or a mode that depends on rounding error."""
+    return ~block.is_proper() | _singular(block.natural)
+
+
+def at_edge(block: Family) -> Bool[Array, ""]:
+    """Whether a probability or rate is at the smallest number, and its density still increases towards zero."""
+    lowest = np.log(np.finfo(np.float64).tiny) + 1.0
+    pairs = zip(_logarithms(block.natural), _logarithms(block.mean()), strict=True)
+    at = [jnp.any((eta < 0) & (log < lowest)) for eta, log in pairs]
+    return jnp.any(jnp.stack(at)) if at else jnp.asarray(False)
+
+
+def _logarithms(vector: Any) -> list[Array]:
+    """The statistics that are logarithms of parameters that can approach zero."""
+    if isinstance(vector, IndependentVector):
+        return _logarithms(vector.inner)
+    if isinstance(vector, ProductVector):
+        return [log for factor in vector.factors.values() for log in _logarithms(factor)]
+    if isinstance(vector, BetaVector):
+        return [vector.log, vector.log_complement]
+    return [vector.log] if isinstance(vector, DirichletVector | GammaVector) else []
+
+
+@singledispatch
+def _singular(natural: Any) -> Bool[Array, "*b"]:
+    return jnp.zeros(natural.batch_shape, dtype=bool)
+
+
+@_singular.register
+def _(natural: NormalWishartVector) -> Bool[Array, "*b"]:
+    scatter = natural.second - outer(natural.first, natural.first) / natural.count[..., None, None]
+    return _flat(scatter, natural.second)
+
+
+@_singular.register
+def _(natural: MatrixNormalWishartVector) -> Bool[Array, "*b"]:
+    explained = natural.cross @ solve(cholesky(natural.inputs), jnp.swapaxes(natural.cross, -1, -2))
+    return _flat(natural.outputs - explained, natural.outputs)
+
+
+@_singular.register
+def _(natural: NormalGammaVector) -> Bool[Array, "*b"]:
+    scatter = natural.second - jnp.square(natural.first) / natural.count
+    return ~(scatter > _TRUSTED * natural.second)  # written so that a NaN counts
+
+
+@_singular.register
+def _(natural: IsotropicNormalGammaVector) -> Bool[Array, "*b"]:
+    scatter = natural.second - jnp.sum(jnp.square(natural.first), axis=-1) / natural.count
+    return ~(scatter > _TRUSTED * natural.second)
+
+
+@_singular.register
+def _(natural: IndependentVector) -> Bool[Array, "*b"]:
+    return jnp.any(_singular(natural.inner), axis=-1)
+
+
+@_singular.register
+def _(natural: ProductVector) -> Bool[Array, "*b"]:
+    return jnp.any(jnp.stack([_singular(factor) for factor in natural.factors.values()]), axis=0)
+
+
+def _flat(scatter: Float[Array, "*b d d"], second: Float[Array, "*b d d"]) -> Bool[Array, "*b"]:
+    """Whether the scatter has a direction without extent, in units of the second moments."""
+    unit = jnp.sqrt(jnp.diagonal(second, axis1=-2, axis2=-1))
+    pivots = jnp.square(jnp.diagonal(cholesky(scatter / outer(unit, unit)), axis1=-2, axis2=-1))
+    return ~jnp.all(pivots > _TRUSTED, axis=-1)
