@@ -18,6 +18,7 @@ from ._saved import check_fit
 from .cards import Card
 from .data.arrays import is_lazy
 from .data.grouping import group_values
+from .data.memory import require_memory
 from .data.schema import Schema
 from .data.tables import in_order, schema_of
 from .errors import DamagedFile, InvalidParameter, UnsupportedMethod
@@ -222,6 +223,7 @@ class Fit(Members, Card):
     def sample(self, key: Any, n: int) -> Any:
         """`n` new data from the posterior predictive."""
         whole(1)("n", n)
+        require_memory(16 * int(n), f"{n:,} new data")  # of a key and a number each
         if not isinstance(self.state, Posterior):
             return self.state.sample(as_key(key), self.model, n)
         rows = require(self.model, Predicting).sample_predictive(as_key(key), self.state, n)

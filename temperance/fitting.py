@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
+from .data.memory import require_memory
 from .data.stream import Stream
 from .errors import InvalidParameter, NumericalFailure, UnsupportedMethod
 from .inference._method import Method, Run
@@ -35,7 +36,18 @@ def prepare(model: Model, data: Any, method: Method, weights: Any, seed: Any) ->
         model, arrays = model.prepare(data, weights)
     if method.row_by_row:
         arrays = on_one_device(arrays)
+    _require_room(model, method)
     return method.prepare(model), arrays
+
+
+def _require_room(model: Model, method: Method) -> None:
+    """Refuse more restarts, particles or draws than memory can hold even at the least that each takes."""
+    inner = getattr(method, "method", method)
+    whole = 8 * sum(np.size(leaf) for leaf in jax.tree.leaves(model.prior))
+    for name, size in (("restarts", whole), ("particles", whole), ("chains", whole), ("draws", 8)):
+        count = getattr(inner, name, None)
+        if isinstance(count, int):
+            require_memory(count * size, f"{name}={count:,}")
 
 
 def arrange(model: Model, arrays: Any, method: Method, seed: Any) -> tuple[Method, Any]:

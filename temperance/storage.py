@@ -108,6 +108,8 @@ def _write(path: Path, entries: dict[str, bytes]) -> None:
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file beside `path` that takes its place when it is complete, and its permissions."""
+    if path.exists() and not (path.is_file() or path.is_dir()):  # which would be replaced by a file
+        raise InvalidParameter(f"path must be that of a file, got {str(path)!r}, which is a device, a pipe or a socket")
     beside = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.part")
     try:
         with open(beside, "xb") as file:

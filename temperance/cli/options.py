@@ -238,6 +238,9 @@ def check_format(format: str) -> None:
     _choice("format", format, ("auto", "text", "json"))
 
 
+_MOST_SIZES = 10_000
+
+
 def sizes(text: str, name: str = "components") -> list[int]:
     """1:6 (the last included), 3, or 1,2,5."""
     found: list[int] = []
@@ -248,6 +251,8 @@ def sizes(text: str, name: str = "components") -> list[int]:
         low, high = int(first), int(last or first)
         if low < 1 or high < low:
             raise InvalidParameter(f"--{name} must go up from at least 1, got {text!r}")
+        if high - low >= _MOST_SIZES:
+            raise InvalidParameter(f"--{name} must name at most {_MOST_SIZES:,} sizes, got {text!r}")
         found += range(low, high + 1)
     return list(dict.fromkeys(found))
 

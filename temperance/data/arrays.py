@@ -118,7 +118,7 @@ def as_weights(weights: Any, n: int) -> np.ndarray | None:
         raise InvalidData(f"weights must be finite and not negative, got {array[row]:g} for row {row}")
     if array.max() > LARGEST:
         raise InvalidData(f"weights hold {array.max():g}; rescale what exceeds {LARGEST:g}")
-    if array.sum() == 0:
+    if array.sum() < np.finfo(np.float64).tiny:  # compiled code takes smaller numbers for zero
         raise InvalidData("weights must not all be zero")
     return array
 
@@ -184,6 +184,8 @@ def _number(value: Any) -> float:
         raise TypeError(f"holds the text {value!r}")
     try:
         return float(value)
+    except OverflowError:
+        raise TypeError("holds a whole number that no float can hold") from None
     except (TypeError, ValueError):
         raise TypeError(f"holds {value!r}") from None
 

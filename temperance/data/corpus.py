@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidData, InvalidParameter
+from ..families._pair import LARGEST_COUNT
 from .gate import check_corpus, check_sparse, check_vocabulary_size
 from .tokenise import Tokeniser
 
@@ -253,9 +254,6 @@ def join_corpora(parts: Sequence[Corpus], n_words: int | None = None, vocabulary
         n_words=n_words or max((part.n_words for part in parts), default=1),
         vocabulary=vocabulary,
     )
-
-
-LARGEST_COUNT = 2**53
 
 
 def check_counts(counts: np.ndarray, fractional: bool = False) -> np.ndarray:

@@ -326,7 +326,7 @@ def _parquet(content: bytes, name: str) -> Table:
         raise InvalidData(f"{name} is a parquet file, which needs one more package: pip install pyarrow") from error
     try:
         table = parquet.read_table(io.BytesIO(content))
-    except arrow.ArrowException as error:
+    except (arrow.ArrowException, OSError) as error:
         raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
     kinds = arrow.types
     numeric: list[str] = []
@@ -336,7 +336,7 @@ def _parquet(content: bytes, name: str) -> Table:
         (numeric if number else text).append(field.name)
     if not numeric:
         raise InvalidData(f"no column of {name} holds numbers")
-    columns = [table[column].cast(arrow.float64()).to_numpy(zero_copy_only=False) for column in numeric]
+    columns = [table[column].cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False) for column in numeric]
     words = [[None if cell is None else str(cell) for cell in table[column].to_pylist()] for column in text]
     raws = tuple(Raw(column, cells=cells) for column, cells in zip(text, words, strict=True))
     return Table(np.stack(columns, axis=1), tuple(numeric), tuple(text), name, raws, written=True)

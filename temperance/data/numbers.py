@@ -31,6 +31,8 @@ def with_schema(found: load.Table, columns: str | Sequence[str] | None = None) -
     each += [_words(raw) for raw in found.texts]
     if asked:
         each.sort(key=lambda item: asked.index(item[0].name) if item[0].name in asked else len(asked))
+    if not each:
+        raise InvalidData(f"{found.name} has no columns")
     if not any(column.used for column, _ in each):
         raise InvalidData(nothing_used(found.name, each[0][0]))
     return Table(Schema(tuple(column for column, _ in each)), {c.name: values for c, values in each}, found.name)

@@ -324,7 +324,9 @@ def _parquet(path: Path) -> Columns:
         ) from error
     try:
         file = parquet.ParquetFile(path)
-    except arrow.ArrowException as error:
+    except (arrow.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise
         raise DamagedFile(f"{path.name} is damaged or cut short: {error}") from error
 
     def cells(column: str) -> Iterator[Any]:

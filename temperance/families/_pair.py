@@ -92,12 +92,18 @@ class Pair(Module):
         return jnp.asarray(power) * self.log_base(x)[:, None] + updated.log_normaliser() - family.log_normaliser()[None]
 
 
+LARGEST_COUNT = 2**53
+
+
 def check_counts(x: np.ndarray, name: str, largest: int | None = None) -> np.ndarray:
-    """Refuse anything but whole numbers from 0 (to `largest`); NaN passes."""
+    """Refuse anything but whole numbers from 0 to `largest`, or to the last that floats can count to; NaN passes."""
     with np.errstate(invalid="ignore"):
         wrong = (x < 0) | (x != np.round(x)) & ~np.isnan(x)
         if largest is not None:
             wrong |= x > largest
+        beyond = x > LARGEST_COUNT
+    if largest is None and beyond.any() and not wrong.any():
+        raise InvalidData(f"{name} must be at most 2⁵³, beyond which floats skip numbers, found {first_of(x, beyond)}")
     if wrong.any():
         limit = "0, 1, 2, …" if largest is None else f"0 to {largest}"
         raise InvalidData(f"{name} must be whole numbers {limit}, found {first_of(x, wrong)}")

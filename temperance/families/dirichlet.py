@@ -140,14 +140,13 @@ class Categorical(Pair):
     levels: int | None = eqx.field(static=True, default=None)  # by default one more than the largest value seen
 
     def check(self, x: np.ndarray) -> np.ndarray:
-        x = check_counts(x, "categorical data", None if self.levels is None else self.levels - 1)
         if self.levels is None and (large := x >= _LEVELS).any():
             raise InvalidData(
                 f"categorical data must be whole numbers 0 to {_LEVELS - 1}, found {first_of(x, large)}, which would "
                 "ask for a level for each number up to it: number the levels 0, 1, 2, …, or state how many there are "
                 "(tp.Categorical(levels=…))"
             )
-        return x
+        return check_counts(x, "categorical data", None if self.levels is None else self.levels - 1)
 
     def complete(self, x: np.ndarray) -> Self:
         from ..data.memory import require_memory

@@ -481,7 +481,7 @@ class SummedFactorialMixture(FactorialMixture, Factored):
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Any:
         key_z, key_x = jax.random.split(key)
         share = draws["probability"] if self.probability is None else self.probability
-        z = jax.random.bernoulli(key_z, share, (n, self.n_factors)).astype(jnp.float64)
+        z = jax.random.bernoulli(key_z, share[None], (n, self.n_factors)).astype(jnp.float64)
         return self.simulate_given(key_x, draws, {"z": z})
 
     def responsibilities(self, q: Posterior, x: Any) -> Float[Array, "n k"]:

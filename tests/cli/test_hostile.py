@@ -1,5 +1,8 @@
 """Files and options that once ended a command in a traceback, or in silence."""
 
+import os
+import stat
+
 import numpy as np
 import pytest
 
@@ -23,6 +26,11 @@ REFUSED = {
     ),
     "a huge UCI header": ("docword.txt", b"9999999999999\n9999999999999\n1\n1 1 1\n", ["topics"]),
     "two as an exponent": ("x.csv", GOOD.encode(), ["fit", "--components", "²"]),
+    "an npy of nothing": ("x.npy", npy("(0, 0)"), ["fit"]),
+    "a parquet of zeros": ("x.parquet", b"PAR1" + bytes(50) + b"PAR1", ["fit"]),
+    "texts in a parquet of zeros": ("x.parquet", b"PAR1" + bytes(50) + b"PAR1", ["topics"]),
+    "a billion sizes": ("x.csv", GOOD.encode(), ["compare", "--components", "1:999999999"]),
+    "more restarts than memory": ("x.csv", GOOD.encode(), ["fit", "--restarts", "1000000000000"]),
     "NUL in a cell": ("x.csv", b"1,2\0\n3,4\n", ["fit"]),
 }  # fmt: skip
 
@@ -36,6 +44,21 @@ def test_it_is_one_sentence_and_exit_code_2(name, tmp_path, capsys):
     assert told.out == ""
     assert told.err.startswith("temperance: ") and told.err.count("\n") == 1, told.err
     assert len(told.err) < 600
+
+
+def test_a_result_does_not_replace_a_pipe_or_a_device(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "x.csv").write_text(GOOD)
+    assert main(["fit", str(tmp_path / "x.csv"), "-k", "1", "--out", str(tmp_path / "pipe")]) == 2
+    assert "is a device, a pipe or a socket" in capsys.readouterr().err
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_whole_numbers_that_a_float_rounds_are_read_from_parquet(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    whole = arrow.array([2**63, 1, 3, 2**60 + 1], arrow.uint64())
+    parquet.write_table(arrow.table({"a": whole, "b": [1.0, 2.0, 3.0, 9.0]}), tmp_path / "x.parquet")
+    assert main(["fit", str(tmp_path / "x.parquet"), "-k", "1", "--format", "json"]) == 0
 
 
 def test_columns_are_separated_by_any_number_of_spaces(tmp_path):

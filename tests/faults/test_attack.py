@@ -12,6 +12,7 @@ from temperance.registry import methods, models
 from tests.faults import siege
 from tests.faults.attack import CASES, GOOD, METHODS, PAIRS, Outcome, attack
 from tests.faults.inputs import INPUTS
+from tests.tiers import with_slow
 
 # Each pair with inputs that once ended in a raw error, a NaN or another answer.
 SAMPLE = {
@@ -21,7 +22,12 @@ SAMPLE = {
     ("mixture", "vb"): ("times 1e-300", "Fortran", "strided", "masked", "500 columns", "complex128", "pandas, NA"),
     ("regression", "kernel"): ("int64", "zeros", "Fortran"),
     ("relevance", "importance"): ("int64",),
+    ("poisson-mixture", "cvb0"): ("a cell of 1e+139",),
+    ("poisson", "vb"): ("far away",),
+    ("topics", "vb"): ("a cell of 1e+09",),
+    ("factorial-mixture", "ep"): ("far away",),
 }
+LONG = ("poisson", "vb"), ("topics", "vb"), ("factorial-mixture", "ep")  # to compile
 
 
 def test_every_model_and_method_is_attacked() -> None:
@@ -30,7 +36,7 @@ def test_every_model_and_method_is_attacked() -> None:
     assert len(PAIRS) * len(INPUTS) > 30_000
 
 
-@pytest.mark.parametrize(("model", "method"), SAMPLE)
+@pytest.mark.parametrize(("model", "method"), with_slow(SAMPLE, *LONG))
 def test_a_sample(model: str, method: str) -> None:
     clean: dict[str, Outcome] = {}
     for name in SAMPLE[model, method]:

@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from ...errors import NumericalFailure
 from ...models import Data, Model, Posterior
 from ...models._factors import (
     Blocks,
@@ -120,6 +121,11 @@ class Together(Method):
         """The best converged restart. Where none has converged there is a posterior, but no ln s: it can be far off."""
         evidence, skipped = np.asarray(run.states.log_evidence), np.asarray(run.history["skipped"][-1])
         change = np.asarray(run.history["change"][-1])
+        if (np.asarray(run.history["skipped"]) >= np.sum(np.asarray(data.weights) > 0.0)).all():
+            raise NumericalFailure(
+                "none of the data could be used: every message was improper in every pass, as it is where the data are "
+                "far from zero beside their spread; subtract the columns' means, or use tp.VB"
+            )
         converged = run.converged & np.isfinite(evidence)
         best = int(np.argmax(np.where(converged, evidence, -np.inf)) if converged.any() else np.argmin(change))
         state = state_of(run.states, best)
