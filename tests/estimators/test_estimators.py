@@ -209,6 +209,29 @@ def test_a_grid_of_46_fits_costs_little_more_than_46_compiled_fits() -> None:
     assert min(search for search, _ in pairs) <= 1.5 * min(fits for _, fits in pairs)
 
 
+@pytest.mark.parametrize("engine", ["auto", "plain"])
+def test_a_grid_compiles_for_each_shape_and_not_for_each_fit(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other concentrations and other rows of the same number need no program."""
+    monkeypatch.setenv("TEMPERANCE_ENGINE", engine)
+    rows = CENTRES[np.random.default_rng(0).integers(3, size=130)] + np.random.default_rng(1).normal(size=(130, 2))
+    compiled: list[float] = []
+
+    def listen(event: str, seconds: float, **more: Any) -> None:
+        compiled.extend([seconds] if event == "/jax/core/compile/backend_compile_duration" else [])
+
+    def programs(sizes: list[int], concentrations: list[float]) -> int:
+        before = len(compiled)
+        grid = {"n_components": sizes, "weight_concentration_prior": concentrations}
+        mixtures = estimators.BayesianGaussianMixture(random_state=0, max_iter=1000)
+        GridSearchCV(mixtures, grid, cv=KFold(3), refit=False).fit(rows)
+        return len(compiled) - before
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    found = [programs([2], [0.1]), programs([2], [1.0, 10.0]), programs([3], [0.1])]
+    jax.monitoring.unregister_event_duration_listener(listen)
+    assert found[1] == 0 and max(found) <= 8
+
+
 COUNTS = rng.poisson(1.0, size=(12, 5))
 
 
