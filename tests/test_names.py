@@ -3,12 +3,15 @@
 import html
 import json
 import shlex
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import temperance as tp
 from temperance.cli import main
+from temperance.report._again import code_of
 
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame(RNG.normal(size=(60, 3)) * [1.0, 5.0, 2.0], columns=["age", "income", "height"])
@@ -78,3 +81,34 @@ def test_topics_have_one_number_everywhere_and_commands_are_quoted(tmp_path, cap
     shown = html.unescape(page.read_text("utf-8"))
     assert shlex.join(["temperance", *command]) in shown and "An LDA with 2 topics" in shown
     assert "topic 2" in shown and "topic 0" not in shown
+
+
+@pytest.mark.slow
+def test_the_code_that_a_page_shows_runs():
+    texts = 5 * [["cat", "dog", "cat"], ["bond", "share", "bond"]]
+    y = FRAME["age"].to_numpy() > 4
+    for model, data in (
+        (tp.GaussianMixture(2), FRAME),
+        (tp.ClassMixture(2), FRAME),
+        (tp.HMM(2), FRAME.to_numpy()),
+        (tp.LDA(2), texts),
+        (tp.FactorAnalysis(1), FRAME),
+        (tp.LinearRegression(), (FRAME, y * 1.0)),
+    ):
+        fit = tp.fit(model, data, tp.VB(max_iter=3), seed=1)
+        made: dict[str, Any] = {"x": data}
+        exec(code_of(fit).replace("print", "str"), made)
+        assert made["fit"].log_evidence == fit.log_evidence
+
+
+def test_the_code_that_a_page_of_groups_shows_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    FRAME.assign(nr=range(60)).to_csv("people.csv", index=False)
+    command = ["groups", "people.csv", "--most", "2", "--as", "nr=id", "--format", "json"]
+    assert main(command) == 0
+    found = json.loads(capsys.readouterr().out)
+    page = html.unescape((tmp_path / "people-groups" / "report.html").read_text("utf-8"))
+    code = page[page.index("import temperance as tp") :].split("</")[0]
+    made: dict[str, Any] = {}
+    exec(code, made)
+    assert len(made["fit"].order) == found["groups"] and "kinds={'nr': 'id'}" in code
