@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -57,6 +58,14 @@ def _of_batches(series: np.ndarray) -> float:
 def few(estimate: Estimate, pieces: int) -> Estimate:
     """The same with an error that covers 95% within 1.96 of it, although a few independent pieces measured it."""
     return Estimate(estimate.log_evidence, student(max(int(pieces) - 1, 1)) / _NORMAL * estimate.standard_error)
+
+
+def spread_of(values: Sequence[float]) -> float:
+    """The standard error of the average of a few independent estimates, from their spread; 0 of one."""
+    n = len(values)
+    if n < 2:
+        return 0.0
+    return few(Estimate(0.0, float(np.std(values, ddof=1) / np.sqrt(n))), n).standard_error
 
 
 @functools.cache

@@ -34,20 +34,29 @@ def downwards(log_weights: np.ndarray, families: np.ndarray | None = None) -> Es
 
 
 def both_ways(
-    forward: np.ndarray, backward: np.ndarray, families: tuple[np.ndarray, np.ndarray] | None = None
+    forward: np.ndarray,
+    backward: np.ndarray,
+    families: tuple[np.ndarray, np.ndarray] | None = None,
+    pairs: int = 0,
 ) -> Estimate:
     """Bennett's estimate from weights of both directions.
 
     They are independent, or come in independent `families`: a number for each weight of each direction. Draws of one
-    chain are a family, and so are a particle and those that go back from it.
+    chain are a family, and so are a particle and those that go back from it. Of a proposal with many parts the first
+    2 × `pairs` forward weights are two of each part, i and i + `pairs`: which part a draw is of adds no error then.
     """
     value = float(log_ratios(forward[:, None], backward[:, None])[0])
     shift = np.log(len(backward) / len(forward))
     above, below = expit(forward - value + shift), expit(value - backward - shift)
-    curvature = np.sum(above * (1.0 - above)) + np.sum(below * (1.0 - below))
-    scores = np.concatenate([above - above.mean(), below.mean() - below])
-    error = _error(scores, None if families is None else np.concatenate(families))
-    return Estimate(value, error / max(float(curvature), 1e-300))
+    curvature = max(float(np.sum(above * (1.0 - above)) + np.sum(below * (1.0 - below))), 1e-300)
+    if pairs:
+        rest = above[2 * pairs :]
+        both = np.sum(np.square(above[:pairs] - above[pairs : 2 * pairs])) + np.sum(np.square(rest - rest.mean()))
+        error = np.hypot(np.sqrt(both), _error(below.mean() - below, None if families is None else families[1]))
+    else:
+        scores = np.concatenate([above - above.mean(), below.mean() - below])
+        error = _error(scores, None if families is None else np.concatenate(families))
+    return Estimate(value, float(error) / curvature)
 
 
 def _error(terms: np.ndarray, families: np.ndarray | None) -> float:

@@ -41,10 +41,14 @@ class Conditionals(NamedTuple):
 
     def log_prob(self, drawn: Drawn) -> np.ndarray:
         """log q of each draw."""
+        return self.log_probs(drawn, 1)[:, 0]
+
+    def log_probs(self, drawn: Drawn, parts: int) -> np.ndarray:
+        """The same of each of as many equal parts of the S assignments (draw, part)."""
         table, constant = self._table()
-        (b, k, _), found = drawn.mean.shape, np.empty(len(drawn.mean))
+        (b, k, _), found = drawn.mean.shape, np.empty((len(drawn.mean), parts))
         square, log_det, log_weights = -0.5 * drawn.square, 0.5 * drawn.log_det, np.log(_least(drawn.weights))
-        parts = [
+        pieces = [
             drawn.linear,
             square,
             -0.5 * drawn.precision.reshape((b, k, -1)),
@@ -52,7 +56,7 @@ class Conditionals(NamedTuple):
             log_weights,
             np.ones((b, k)),
         ]
-        features = np.concatenate([part.reshape((b, k, -1)) for part in parts], axis=2)
+        features = np.concatenate([each.reshape((b, k, -1)) for each in pieces], axis=2)
 
         def piece(first: int, last: int) -> None:
             with np.errstate(all="ignore"):
@@ -60,10 +64,10 @@ class Conditionals(NamedTuple):
                     (last - first, k, k, -1)
                 )
                 logs = _log_permanent(pairs) if self.symmetric else np.einsum("bkks->bs", pairs)
-                found[first:last] = logsumexp(logs + constant, axis=1)
+                found[first:last] = logsumexp((logs + constant).reshape((last - first, parts, -1)), axis=2)
 
         in_threads(piece, b, _DRAWS)
-        return found - math.log(len(constant))
+        return found - math.log(len(constant) // parts)
 
     def _table(self) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (feature, k s) of log p(θ_j | z_s), less a constant for each k and s so that the largest are

@@ -4,7 +4,8 @@ Frühwirth-Schnatter, 2004): the evidence of small mixtures, where a path from t
 The proposal is the average of p(θ | z, x) over the labels z that chains have visited, with the prior as a small part of
 it. With draws of the proposal and of the posterior, Bennett's ratio is the evidence. No temperature is involved, so
 nothing melts on the way; but chains do not cross from mode to mode. They start from the optima that restarts of VB
-find, and are resampled by importance weights, so that each mode has as many chains as it has posterior mass.
+find, and are resampled by importance weights, so that each mode has as many chains as it has posterior mass. They come
+in groups that know nothing of one another: a mode that some of them miss is seen in the spread of their estimates.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ import numpy as np
 from ..._arguments import Checks, whole
 from ...errors import UnsupportedMethod
 from ...evidence.bracket import WIDTH
-from ...evidence.tempered import Estimate, few
+from ...evidence.tempered import Estimate, few, spread_of
 from ...evidence.weights import both_ways, downwards, effective_draws, upwards
 from ...evidence.witnesses import FAR, ROOM, contradictions
 from ...kernels import RunEngine, small_tempered
 from ...kernels.small_conditionals import MOST, conditionals
 from ...kernels.small_tempered import Drawn, Problem, problem
 from ...models import Data, Mixture, Model
-from ...numerics.host import softmax
+from ...numerics.host import logsumexp, softmax
 from ...numerics.keys import hashes
 from ...numerics.streams import Streams, seeds
 from ...numerics.threads import one_blas_thread
@@ -37,8 +38,9 @@ from .witness import search
 
 STARTS = 24  # restarts of VB from whose optima chains begin
 SETTLING, VISITED, APART = 40, 4, 8  # sweeps before labels are kept, how often they are, and sweeps between
-WEIGHED = 1024  # draws of a proposal by which chains are resampled
-ROUNDS, WORTH = 4, 100.0  # of resampling at most, and the effective draws with which it ends
+GROUPS = 4  # of chains
+WEIGHED = 4  # draws of each conditional by which a group is resampled
+ROUNDS, WORTH = 4, 50.0  # of resampling at most, and the effective draws with which it ends
 DEFENSIVE = 0.05  # share of the prior in a proposal
 FEWEST = 20.0  # effective draws of the proposal, or families of chains, below which an error says nothing
 LARGEST = 0.3  # nats: a larger error is not of first order
@@ -56,17 +58,16 @@ class Chain(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Bridge(Gibbs):
-    """`chains` Gibbs chains. The warm-up leaves the labels of `proposal` draws; as many draws as `weighed` of what they
-    propose, and of the chains afterwards, are compared."""
+    """`chains` Gibbs chains. The warm-up leaves the labels of `proposal` draws; two draws of each of the conditionals
+    that they propose, and as many of the chains afterwards, are compared."""
 
     draws: int = 60
     warmup: int = 60
     chains: int = 128
     thin: int = 2
     proposal: int = 1024
-    weighed: int = 2048
 
-    checks: ClassVar[Checks] = {**Gibbs.checks, "proposal": whole(2), "weighed": whole(64)}
+    checks: ClassVar[Checks] = {**Gibbs.checks, "proposal": whole(GROUPS)}
 
     @property
     def name(self) -> str:
@@ -85,22 +86,66 @@ class Bridge(Gibbs):
     def result(self, model: Model, data: Data, run: Run) -> Result:
         draws, log_joint = run.history["draws"], run.history["log_joint"]
         middle = self.warmup * len(log_joint) // (self.warmup + self.draws)  # in proportion, if the run was stopped
-        every = max(1, (len(log_joint) - middle) * self.chains // self.weighed)
+        every = max(1, (len(log_joint) - middle) * self.chains // (2 * self.proposal))
         here = problem(model, data)  # type: ignore[arg-type]
         before, after = _cut(here, draws, slice(None, middle)), _cut(here, draws, slice(middle, None, every))
+        groups = min(GROUPS, self.chains)
         with np.errstate(all="ignore"):
-            some = np.linspace(0, len(before.mean) - 1, self.proposal).astype(int)
-            weigh = _Weigh(model, here, Streams(np.asarray(run.states.seed)[:1]), before.at(some))
-            forward = weigh.weights(weigh.propose(self.weighed))
-            backward = weigh.weights(after).reshape((-1, self.chains))
+            some = _spread_out(len(before.mean), self.chains, self.proposal, groups)
+            weigh = _Weigh(model, here, Streams(np.asarray(run.states.seed)[:1]), before.at(some), groups)
+            forward, backward = weigh.parts(weigh.propose(2)), weigh.parts(after)
+        both = Both(forward, backward.reshape((-1, self.chains, groups)), len(some))
         return _judged(
             Draws(jax.tree.map(lambda leaf: np.swapaxes(leaf[middle:], 0, 1), draws)),
             {"log_joint": log_joint[middle:]},
-            (forward, backward),
+            both,
             np.asarray(run.states.ancestor),
             float(np.asarray(run.states.lower)[0]),
             run.interrupted,
         )
+
+
+def _groups(chains: int) -> list[np.ndarray]:
+    return np.array_split(np.arange(chains), min(GROUPS, chains))
+
+
+def _spread_out(size: int, chains: int, wanted: int, groups: int) -> np.ndarray:
+    """The places of `wanted` draws among those of all chains (step by step): as many of each group, group by group."""
+    places = np.arange(size).reshape((-1, chains))
+    own = [places[:, group].ravel() for group in _groups(chains)]
+    return np.concatenate([of[np.linspace(0, len(of) - 1, wanted // groups).astype(int)] for of in own])
+
+
+class Both(NamedTuple):
+    """log p(x, θ)/q_g(θ) with the labels of each group g, of draws of the proposal and of the chains. Of the proposal
+    there are two draws of each of `pairs` conditionals, and then those of the prior."""
+
+    forward: np.ndarray  # (draw, group)
+    backward: np.ndarray  # (step, chain, group)
+    pairs: int
+
+    def weights(self) -> tuple[np.ndarray, np.ndarray]:
+        """With the labels of all groups: 1/w is the average of 1/w_g."""
+        return _together(self.forward), _together(self.backward)
+
+    def jackknife(self) -> float:
+        """The standard error of the estimate, from what becomes of it without each of the groups in turn."""
+        groups, draws = self.forward.shape[1], np.arange(len(self.forward))
+        if groups < 2:
+            return 0.0
+        conditional = draws % self.pairs * groups // self.pairs
+        of = np.where(draws < 2 * self.pairs, conditional, draws % groups)
+        found = []
+        for group, own in enumerate(_groups(self.backward.shape[1])):
+            rest = np.delete(np.arange(groups), group)
+            up = _together(self.forward[of != group][:, rest])
+            down = _together(np.delete(self.backward, own, axis=1)[:, :, rest])
+            found.append(both_ways(up, down.ravel()).log_evidence)
+        return (groups - 1) * spread_of(found)
+
+
+def _together(log_weights: np.ndarray) -> np.ndarray:
+    return np.log(log_weights.shape[-1]) - logsumexp(-log_weights, axis=-1)
 
 
 def _cut(here: Problem, draws: dict[str, Any], part: slice) -> Drawn:
@@ -111,16 +156,20 @@ def _cut(here: Problem, draws: dict[str, Any], part: slice) -> Drawn:
 def _judged(
     draws: Draws,
     history: dict[str, Any],
-    log_weights: tuple[np.ndarray, np.ndarray],
+    both: Both,
     ancestors: np.ndarray,
     lower: float,
     interrupted: bool,
 ) -> Result:
-    """The estimate, and a bracket if nothing speaks against it. Chains that descend from one draw are one piece."""
-    forward, backward = log_weights
+    """The estimate, and a bracket if nothing speaks against it.
+
+    Chains that descend from one draw are one piece, and the error is at least that of the jackknife over groups.
+    """
+    forward, backward = both.weights()
     families, effective = len(np.unique(ancestors)), effective_draws(forward)
     own, alone = np.broadcast_to(ancestors, backward.shape), -1 - np.arange(len(forward))
-    best = few(both_ways(forward, backward.ravel(), (alone, own.ravel())), families)
+    pooled = few(both_ways(forward, backward.ravel(), (alone, own.ravel()), both.pairs), families)
+    best = pooled._replace(standard_error=max(pooled.standard_error, both.jackknife()))
     up, down = upwards(forward), few(downwards(backward.ravel(), own.ravel()), families)
     halves = [both_ways(forward[i::2], backward[:, i::2].ravel(), (alone[i::2], own[:, i::2].ravel())) for i in (0, 1)]
     doubts = _disagreements(best, up, down)
@@ -161,25 +210,30 @@ def _disagreements(best: Estimate, up: Estimate, down: Estimate) -> list[str]:
 class _Weigh:
     """log p(x, θ)/q(θ), with q the conditionals of some draws and a part of the prior."""
 
-    def __init__(self, model: Model, here: Problem, streams: Streams, drawn: Drawn):
+    def __init__(self, model: Model, here: Problem, streams: Streams, drawn: Drawn, groups: int = 1):
         symmetry = model.symmetry and model.symmetry.alike
-        self.here, self.streams = here, streams
+        self.here, self.streams, self.groups = here, streams, groups
         self.density = conditionals(here, streams, drawn, here.levels(drawn), symmetry is not None)
 
-    def propose(self, count: int) -> Drawn:
-        """The same number of draws, but for one, of each conditional, and some of the prior."""
-        size, vague = len(self.density.natural[1]), max(1, int(DEFENSIVE * count))
+    def propose(self, copies: int) -> Drawn:
+        """As many draws of each conditional, and some of the prior."""
+        size = len(self.density.natural[1])
+        vague = max(2, round(copies * size * DEFENSIVE / (1.0 - DEFENSIVE)))
         both = (
-            self.density.draw(self.streams, np.arange(count - vague) % size),
+            self.density.draw(self.streams, np.arange(copies * size) % size),
             self.here.prior_draws(self.streams, vague),
         )
         return Drawn(*(np.concatenate(parts) for parts in zip(*both, strict=True)))
 
     def weights(self, drawn: Drawn) -> np.ndarray:
+        return _together(self.parts(drawn))
+
+    def parts(self, drawn: Drawn) -> np.ndarray:
+        """With the conditionals of each group of draws apart (draw, group)."""
         log_prior = self.here.log_prior(drawn)
         target = self.here.potential(drawn, self.here.levels(drawn), np.ones(len(drawn.mean))) + log_prior
-        own = np.log1p(-DEFENSIVE) + self.density.log_prob(drawn)
-        weights = target - np.logaddexp(own, np.log(DEFENSIVE) + log_prior)
+        own = np.log1p(-DEFENSIVE) + self.density.log_probs(drawn, self.groups)
+        weights = target[:, None] - np.logaddexp(own, np.log(DEFENSIVE) + log_prior[:, None])
         return np.where(np.isnan(weights), -np.inf, weights)  # a draw of the prior that overflows
 
 
@@ -190,21 +244,28 @@ def start(method: Bridge, model: Mixture, data: Data, keys: Any, kinds: Any = ()
     order = np.arange(size) % STARTS
     blocks = jax.tree.map(lambda leaf: np.asarray(leaf)[order], found.states.blocks)
     own = seeds(hashes(np.asarray(jax.random.key_data(keys)), [3])[:, 0], 0, 2 + SETTLING + ROUNDS * VISITED * APART)
-    streams = Streams(own[0])
     with np.errstate(all="ignore"):
-        drawn = here.started(streams, blocks)
+        drawn = here.started(Streams(own[0]), blocks)
         drawn = swept(here, drawn, own[2 : 2 + SETTLING])[0].at(-1)
-        common = Streams(own[1, :1])
-        for number in range(ROUNDS):
-            first = 2 + SETTLING + number * VISITED * APART
-            visited, _ = swept(here, drawn, own[first : first + VISITED * APART : APART], APART)
-            weigh = _Weigh(model, here, common, Drawn(*(leaf.reshape((-1, *leaf.shape[2:])) for leaf in visited)))
-            proposed = weigh.propose(WEIGHED)
-            log_weights = weigh.weights(proposed)
-            places = (np.arange(size) + common.uniform(1)[0, 0]) / size
-            chosen = np.searchsorted(np.cumsum(softmax(log_weights, 0)), places)
-            drawn = proposed.at(np.minimum(chosen, WEIGHED - 1))
-            if effective_draws(log_weights) >= WORTH:
-                break
+        groups = [_resampled(model, here, drawn.at(part), own[:, part]) for part in _groups(size)]
+    drawn = Drawn(*(np.concatenate(parts) for parts in zip(*(moved for moved, _ in groups), strict=True)))
+    ancestors = np.concatenate([number + len(groups) * chosen for number, (_, chosen) in enumerate(groups)])
     lower = float(np.max(found.bounds[np.isfinite(found.bounds)], initial=-np.inf))
-    return Chain(here.to_draws(drawn), {}, chosen, own[1], np.full(size, lower))
+    return Chain(here.to_draws(drawn), {}, ancestors, own[1], np.full(size, lower))
+
+
+def _resampled(model: Model, here: Problem, drawn: Drawn, own: np.ndarray) -> tuple[Drawn, np.ndarray]:
+    """The chains of one group, each of which takes the place of a weighted draw, and which; until enough differ."""
+    common, size = Streams(own[1, :1]), own.shape[1]
+    for number in range(ROUNDS):
+        first = 2 + SETTLING + number * VISITED * APART
+        visited, _ = swept(here, drawn, own[first : first + VISITED * APART : APART], APART)
+        weigh = _Weigh(model, here, common, Drawn(*(leaf.reshape((-1, *leaf.shape[2:])) for leaf in visited)))
+        proposed = weigh.propose(WEIGHED)
+        log_weights = weigh.weights(proposed)
+        places = (np.arange(size) + common.uniform(1)[0, 0]) / size
+        chosen = np.minimum(np.searchsorted(np.cumsum(softmax(log_weights, 0)), places), len(log_weights) - 1)
+        drawn = proposed.at(chosen)
+        if effective_draws(log_weights) >= WORTH:
+            break
+    return drawn, chosen

@@ -25,7 +25,7 @@ from .path import Path
 LONG = 7.5  # communication barrier of a path that replicas rarely walk to its end
 STEEP = 0.75  # rejection between two temperatures, likewise
 WARMUP, DRAWS = 64, 64  # sweeps of the pilot
-BRIDGES = (Bridge(), Bridge(draws=180, warmup=180, proposal=2048, weighed=4096))
+BRIDGES = (Bridge(), Bridge(draws=180, warmup=180, proposal=2048), Bridge(chains=512, proposal=4096))
 
 
 def elsewhere(method: Any, model: Model) -> tuple[Method, ...]:

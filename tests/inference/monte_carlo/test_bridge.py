@@ -74,13 +74,28 @@ def by_families(model: Any, q: Conditionals, draws: dict[str, Any], k: int) -> n
     return logsumexp(found, axis=0) - log(len(q.natural[1]))
 
 
-@pytest.mark.parametrize(("x", "k"), [(TEN, 2), (SIX, 2), (SIX, 3)], ids=["ten points", "six points", "three"])
+PAIRS = np.array([-3.1, -2.9, -0.1, 0.1, 2.9, 3.1, 6.0, 6.1])[:, None]
+
+
+@pytest.mark.parametrize(
+    ("x", "k"),
+    [
+        pytest.param(TEN, 2, id="ten points"),
+        pytest.param(SIX, 2, id="six points"),
+        pytest.param(SIX, 3, id="three"),
+        pytest.param(TEN, 3, id="ten points, three", marks=pytest.mark.slow),
+        pytest.param(PAIRS, 4, id="pairs", marks=pytest.mark.slow),
+    ],
+)
 def test_the_evidence_is_that_of_enumeration(x: np.ndarray, k: int) -> None:
     exact = enumeration.log_evidence(x, lambda rows: marginals.gaussian(rows, **WIDE), np.ones(k))
     model = tp.GaussianMixture(k, prior=tp.NormalWishart(**WIDE))
     fits = [bridged(model, x, seed) for seed in range(8)]
     z = [(fit.log_evidence - exact) / fit.standard_error for fit in fits]
-    assert all(fit.converged and fit.standard_error < 0.05 for fit in fits)
+    assert all(fit.converged for fit in fits)
+    # Single errors are wide where a rare mode was met by one group of chains only; the estimates are not.
+    assert np.sqrt(np.mean(np.square([fit.log_evidence - exact for fit in fits]))) < 0.03
+    assert np.median([fit.standard_error for fit in fits]) < 0.05
     assert np.abs(z).max() < 4.0
     assert np.sqrt(np.mean(np.square(z))) < 1.7  # of eight seeds
     assert all(fit.bracket is not None and fit.bracket[0] < exact < fit.bracket[1] for fit in fits)
@@ -100,6 +115,23 @@ def test_the_error_of_families_is_calibrated() -> None:
     assert np.sqrt(np.mean(np.square(naive))) > 1.3
 
 
+def test_the_error_of_paired_draws_is_calibrated() -> None:
+    """A proposal with parts of very different weights, two draws of each: which part a draw is of is no chance."""
+    rng, z, naive = np.random.default_rng(0), [], []
+    parts = 0.7 * rng.normal(size=100)
+    exact = logsumexp(parts) - log(100)
+    for _ in range(400):
+        forward = np.concatenate([parts, parts, exact + np.zeros(10)]) + 0.2 * rng.normal(size=210) - 0.02
+        every = np.concatenate([parts, parts, exact + np.zeros(10)])
+        chosen = rng.choice(210, size=210, p=np.exp(every - logsumexp(every)))
+        backward = every[chosen] + 0.2 * rng.normal(size=210) + 0.02  # the target is the proposal tilted by the weights
+        value, error = both_ways(forward, backward, pairs=100)
+        z.append((value - exact) / error)
+        naive.append((value - exact) / both_ways(forward, backward).standard_error)
+    assert 0.9 < np.sqrt(np.mean(np.square(z))) < 1.15
+    assert np.sqrt(np.mean(np.square(naive))) < 0.85
+
+
 def test_a_chain_in_the_wrong_place_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chains that all descend from one draw, and chains that are not draws of the posterior."""
     model = tp.GaussianMixture(2, prior=tp.NormalWishart(**WIDE))
@@ -114,9 +146,9 @@ def test_a_chain_in_the_wrong_place_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     assert not fit.converged and fit.bracket is None
     assert any("the chains descend from 1 draws" in note for note in fit.notes)
     monkeypatch.setattr(bridge, "start", start)
-    weights = bridge._Weigh.weights
+    weights = bridge._Weigh.parts
     monkeypatch.setattr(
-        bridge._Weigh, "weights", lambda self, drawn: weights(self, drawn) - 2.0 * (len(drawn.mean) > 2048)
+        bridge._Weigh, "parts", lambda self, drawn: weights(self, drawn) - 2.0 * (len(drawn.mean) > 2300)
     )
     fit = bridged(model, TEN, 0)  # the weights of the chains, of which there are more, are wrong
     assert not fit.converged and fit.bracket is None
