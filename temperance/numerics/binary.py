@@ -15,8 +15,8 @@ def all_states(k: int) -> Float[Array, "s k"]:
 
 
 def log_states(on: Float[Array, " k"], off: Float[Array, " k"], states: Float[Array, "s k"]) -> Float[Array, " s"]:
-    """log p(z) of each state."""
-    return states @ on + (1.0 - states) @ off
+    """log p(z) of each state; a part that is certainly on, or off, has −∞ beside the other."""
+    return jnp.sum(jnp.where(states > 0.0, on[None], off[None]), axis=1)
 
 
 def quadratic(precision: Float[Array, "k k"], states: Float[Array, "s k"]) -> Float[Array, " s"]:

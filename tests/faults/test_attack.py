@@ -26,8 +26,10 @@ SAMPLE = {
     ("poisson", "vb"): ("far away",),
     ("topics", "vb"): ("a cell of 1e+09",),
     ("factorial-mixture", "ep"): ("far away",),
+    ("factorial-mixture", "cvb0"): ("far away",),
+    ("factorial-mixture", "em"): ("constant", "collinear", "every row the first"),
 }
-LONG = ("poisson", "vb"), ("topics", "vb"), ("factorial-mixture", "ep")  # to compile
+LONG = ("poisson", "vb"), ("topics", "vb"), *(pair for pair in SAMPLE if pair[0] == "factorial-mixture")  # to compile
 
 
 def test_every_model_and_method_is_attacked() -> None:

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from ...errors import NumericalFailure
 from ...families._family import Family
 from ...models import Data, Model, Posterior
 from ...models._factors import Factored
@@ -59,7 +60,12 @@ class CollapsedShares(Method):
 
     def result(self, model: Model, data: Data, run: Run) -> Result:
         scores = np.asarray(run.states.score)
-        best = int(np.argmax(scores))
+        if np.isnan(scores).all():
+            raise NumericalFailure(
+                "the shares of every restart are NaN, as they are where the data are far from zero beside their "
+                "spread; subtract the columns' means, or use tp.VB"
+            )
+        best = int(np.nanargmax(scores))
         posterior = Posterior(state_of(run.states, best).blocks, {})
         return Result(
             state=posterior,
