@@ -84,6 +84,9 @@ class Activation(Conditional):
         return jnp.sum(self.natural(m).dot(m["z"]) - self.log_normaliser(m), axis=1)
 
 
+_NEAR = 1e-7  # the least spread, beside the distance from zero
+
+
 class FactorialMixture(Labelled, Decomposing, Predicting, Model):
     """`n_factors` images (or vectors), each present in a datum with its own probability, in Gaussian noise.
 
@@ -260,6 +263,12 @@ class FactorialMixture(Labelled, Decomposing, Predicting, Model):
 
     def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
         x, shape = _rows(data)
+        spread, size = float(np.sqrt(np.mean(np.var(x, axis=0)))), float(np.max(np.abs(x)))
+        if 0.0 < spread < _NEAR * size:  # factors add up from zero, so that squares of all the distance are taken
+            raise InvalidData(
+                f"data are up to {size:.3g} from zero with a spread of {spread:.3g}, which squares of the one leave no "
+                "digits for; subtract the columns' means"
+            )
         block = max(256, 2**18 // (x.shape[1] + 4 * self.n_factors))
         return self._complete(x, shape), make_data(x, as_weights(weights, x.shape[0]), block)
 
