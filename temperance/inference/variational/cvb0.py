@@ -67,7 +67,7 @@ class Assignments(NamedTuple):
 class CVB0(Method):
     """At most `passes` (200) over the corpus, for topic models, mixtures, hidden Markov models and discrete graphs.
 
-    For topics all but the last ten passes (half, if priors are learned) are made by a collapsed Gibbs sampler, and the
+    For topics all but the last ten passes (a quarter, if priors are learned) are made by a collapsed Gibbs sampler, and the
     collapsed updates start from its last draws. Small corpora, fractional counts and runs of fewer than 40 passes use
     updates alone, until a token's log probability given all the others gains less than `tol` nats on average from one
     report (every `report` passes) to the next. For other models the data take the role of tokens, and every pass is a
@@ -168,7 +168,7 @@ class CVB0(Method):
         few = passes < _FEW or is_small(len(counts), model.n_topics)
         if few or (counts % 1).any() or counts.sum() > _TOKENS * len(counts):
             return [passes, report, 0]
-        last = passes // 2 if model.learn else _LAST
+        last = passes // 4 if model.learn else _LAST
         return [last, min(report, last), passes - last]
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Assignments:

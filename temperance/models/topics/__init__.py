@@ -321,9 +321,11 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
             # Padded documents are answered for before the kernels would have been compiled. Few widths, few programs.
             model, width = model._with(engine="device"), -(-bucket(width) // 8) * 8
         documents = model.documents(corpus, model.on_host, width)
-        # What stays in a processor's cache; an accelerator wants one large block.
-        room = 2**26 if jax.default_backend() == "cpu" else 2**33
-        block = max(16, room // (width * self.n_topics * 8))
+        if model.on_host:  # the kernel holds nothing of words × topics, what is made of its results is rows × topics
+            block = max(_ROWS_ON_HOST, 2**23 // (self.n_topics * 8))
+        else:  # what stays in a processor's cache; an accelerator wants one large block
+            room = 2**26 if jax.default_backend() == "cpu" else 2**33
+            block = max(16, room // (width * self.n_topics * 8))
         return model, make_data(documents, as_weights(weights, len(corpus)), block, spread=not model.on_host)
 
     def complete(self, corpus: Any) -> Self:
@@ -433,6 +435,7 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
 
 
 _ENGINES = ("auto", "host", "device", "autodiff")
+_ROWS_ON_HOST = 2**14  # fewest documents of a call to the kernel, which exponentiates the topics each time
 _SMALL = 2**20  # documents × width × topics up to which padded documents take no longer than the kernels
 
 

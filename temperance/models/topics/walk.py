@@ -288,7 +288,7 @@ def walk_documents(model: LDA, m: Means, data: Data, way: Way, local: dict[str, 
         return sums, (found.gamma, None if heat is None else (found.observed, found.powers))
 
     rows = (data.values, data.weights, power_rows(powers), local["proportions"].concentration)
-    sums, (gamma, own) = over_blocks(block, rows, *(() if engine == "host" else data.cuts))
+    sums, (gamma, own) = over_blocks(block, rows, *data.cuts)
     value, found = sums
     messages = jax.tree.map(jnp.zeros_like, m) | found
     proportions = {"proportions": Dirichlet.from_natural(DirichletVector(gamma - 1.0))}
@@ -320,7 +320,7 @@ def mean_energy(model: LDA, topics: Array, gamma: Float[Array, "n k"], data: Dat
         return jnp.sum(weights * mean_energies(topics, here, x, engine, model.single)), ()
 
     rows = (data.values, data.weights, gamma)
-    return over_blocks(block, rows, *(() if engine == "host" else data.cuts))[0]
+    return over_blocks(block, rows, *data.cuts)[0]
 
 
 def document_terms(
