@@ -41,7 +41,7 @@ def _svg(figure: Any, mark: str) -> str:
 
     buffer = io.StringIO()
     # Text stays text: it can be selected, searched and read aloud, in scripts that only the reader's fonts have.
-    settings = {"svg.fonttype": "none", "svg.hashsalt": "temperance", "font.family": "sans-serif"}
+    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "temperance", "font.family": "sans-serif"}
     with matplotlib.rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         figure.savefig(buffer, format="svg", facecolor="white", metadata={"Date": None})
