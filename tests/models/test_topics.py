@@ -401,3 +401,21 @@ def test_only_a_topic_model_has_topics() -> None:
         fit.topics()
     with pytest.raises(UnsupportedMethod, match=r"tp\.LDA"):
         tp.perplexity(fit, [["a"]])
+
+
+def test_documents_of_the_host_are_walked_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same bound and topics, whether the kernel is called once or for 512 documents at a time."""
+    from temperance.models import topics
+
+    x, make, fits = np.random.default_rng(0).poisson(0.3, (3000, 60)), topics.make_data, []
+    for block in (4096, 512):
+        monkeypatch.setattr(
+            topics,
+            "make_data",
+            lambda documents, weights, _, block=block, **how: make(documents, weights, block, **how),
+        )
+        fits.append(tp.fit(tp.LDA(3, engine="host"), x, tp.VB(max_iter=5, tol=0.0), seed=0, progress=False))
+    assert [fit.data.blocks for fit in fits] == [1, 6]
+    assert np.isclose(*(fit.log_evidence for fit in fits), rtol=1e-12)
+    one, other = (fit.posterior["topics"].concentration for fit in fits)
+    assert np.allclose(one, other, rtol=1e-9)
