@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidData, InvalidParameter
-from ..families._pair import LARGEST_COUNT
 from .gate import check_corpus, check_sparse, check_vocabulary_size
 from .tokenise import Tokeniser
 
@@ -264,6 +263,8 @@ def check_counts(counts: np.ndarray, fractional: bool = False) -> np.ndarray:
         raise InvalidData(f"counts must be finite, found {counts[~np.isfinite(counts)][0]}")
     if (counts < 0).any():
         raise InvalidData(f"counts must not be negative, found {counts[counts < 0][0]:g}")
+    from ..families._pair import LARGEST_COUNT  # JAX comes with it
+
     if counts.size and counts.max() > LARGEST_COUNT:
         raise InvalidData(f"counts must be at most 2⁵³, beyond which floats skip numbers, found {counts.max():g}")
     if not fractional and counts.dtype.kind == "f" and (counts != np.round(counts)).any():
