@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import signal
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from .problems import Problem, problems
 OURS = {"IS": tp.ImportanceSampling, "AIS": tp.AIS, "PT": tp.ParallelTempering, "SMC": tp.SMC}
 PEERS = ("blackjax SMC", "blackjax NSS", "bridge", "dynesty")
 ORDER = ("PT", "IS", "SMC", "AIS", *PEERS)  # when time is short, the last are left out
+AGAIN = 1.0  # seconds after which a process that is late is told again: a callback of the garbage collector is deaf
 TOGETHER = 3  # problems of one family in a unit of work: they share what is compiled
 
 
@@ -78,8 +80,9 @@ def measure(unit: Unit, ends: float) -> list[Measured]:
     """All runs of a unit that come to an end before the time (of `time.time`) is over."""
     method, work = unit
     found: list[Measured] = []
+    sys.unraisablehook = _unless_late
     signal.signal(signal.SIGALRM, _late)
-    signal.setitimer(signal.ITIMER_REAL, max(ends - time.time(), 0.01))
+    signal.setitimer(signal.ITIMER_REAL, max(ends - time.time(), 0.01), AGAIN)
     try:
         for name, seeds in work:
             problem = problems()[name]
@@ -99,6 +102,11 @@ def measure(unit: Unit, ends: float) -> list[Measured]:
 
 def _late(*_: Any) -> None:
     raise Late
+
+
+def _unless_late(unraisable: Any) -> None:
+    if unraisable.exc_type is not Late:
+        sys.__unraisablehook__(unraisable)
 
 
 def _ours(method: str, problem: Problem) -> Callable[[int], Said]:

@@ -147,11 +147,23 @@ def printed(rows: Sequence[Row]) -> str:
     """Tables in Markdown, and the problems that fall behind."""
     methods = by(rows, lambda row: row["method"])
     lines = {name: line(methods[name]) for name in (*OURS, *PEERS) if name in methods}
-    ours = [row for row in rows if row["method"] in OURS]
-    if len(ours) < len(rows) or len(lines) > 1:
-        lines["all of ours"] = line(ours)
-    parts = [_table(lines), _compared(rows), *_behind(rows)]
+    if sum(name in OURS for name in methods) > 1:
+        lines["all of ours"] = line([row for row in rows if row["method"] in OURS])
+    parts = [_extent(methods), _table(lines), _compared(rows), *_behind(rows)]
     return "\n".join(part for part in parts if part)
+
+
+def _extent(methods: dict[str, list[Row]]) -> str:
+    """How many problems and seeds each method has had, and which methods have had none."""
+    words = [f"{name} on {len(rows)} of {len(problems())} problems, {_seeds(rows)}" for name, rows in methods.items()]
+    absent = [name for name in (*OURS, *PEERS) if name not in methods]
+    return f"Run: {'; '.join(words)}." + (f" Not run: {', '.join(absent)}." if absent else "") + "\n"
+
+
+def _seeds(rows: Sequence[Row]) -> str:
+    most = max(row["runs"] for row in rows)
+    fewer = [row["runs"] for row in rows if row["runs"] < most]
+    return f"{most} seeds each" + (f" (fewer on {len(fewer)} of them, at least {min(fewer)})" if fewer else "")
 
 
 def _table(lines: dict[str, dict[str, float]]) -> str:

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import sys
+import time
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
+from benchmarks.evidence import measure as measured
 from benchmarks.evidence.measure import Measured, keep, kept, units
 from benchmarks.evidence.problems import problems
 from benchmarks.evidence.tables import line, printed, ratios, summarised
@@ -43,6 +46,45 @@ def test_precision_is_in_units_of_the_best_peer():
     ratio, best = ratios(rows, "PT", compiled=True)["HMM 1"]
     assert best == "bridge" and ratio == pytest.approx(4 / 2)  # a quarter of the squared error in twice the time
     assert "bridge" in printed(json.loads(json.dumps(rows)))
+
+
+def test_the_tables_say_how_much_was_run():
+    ours, peer = run(method="PT"), run(method="bridge", standard_error=None, bracket=None, converged=True)
+    rows = summarised([ours, run(seed=1), run(problem="HMM 2"), peer])
+    assert "Run: PT on 2 of 115 problems, 2 seeds each (fewer on 1 of them, at least 1); bridge on 1" in printed(rows)
+    assert "Not run: IS, AIS, SMC, blackjax SMC, blackjax NSS, dynesty." in printed(rows)
+    assert "all of ours" not in printed(rows)  # there is one
+    assert "all of ours" in printed(summarised([ours, run(method="IS")]))
+    only = printed(summarised([peer]))  # this crashed
+    assert "| bridge | 1 |" in only and "all of ours" not in only
+
+
+def test_what_ends_while_garbage_is_collected_is_told_again(capfd):
+    """An alarm inside a callback of the garbage collector is lost, and Python prints it."""
+
+    class Deaf:
+        def __del__(self):
+            time.sleep(0.3)
+
+    def slow(method, problem):
+        def one(seed):
+            Deaf()
+            for _ in range(100):
+                time.sleep(0.1)
+
+        return one
+
+    hook = sys.unraisablehook
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measured, "_ours", slow)
+        patch.setattr(measured, "AGAIN", 0.2)
+        began = time.time()
+        try:
+            assert measured.measure(("PT", (("HMM 1", (0,)),)), began + 0.1) == []
+        finally:
+            sys.unraisablehook = hook
+    assert time.time() - began < 5.0
+    assert "Late" not in capfd.readouterr().err
 
 
 def test_what_is_done_is_not_done_again(tmp_path):
