@@ -45,6 +45,7 @@ def test_output_as_a_frame() -> None:
     assert isinstance(frame, pandas.DataFrame) and list(frame.columns) == ["topicmodel0", "topicmodel1"]
 
 
+@pytest.mark.slow
 def test_partial_fit_learns_from_batches() -> None:
     model = TopicModel(2, total_samples=24, random_state=0)
     for _ in range(10):

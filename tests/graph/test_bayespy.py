@@ -130,6 +130,7 @@ def test_hidden_markov_model() -> None:
     compare(g, activity[None], {"first": dirichlet(first), "step": dirichlet(step), "p": dirichlet(p)}, theirs)
 
 
+@pytest.mark.slow
 def test_principal_components() -> None:
     from bayespy.nodes import Gamma, GaussianARD, SumMultiply
 

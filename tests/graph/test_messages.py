@@ -125,6 +125,7 @@ def chain() -> Any:
     return g.model()
 
 
+@pytest.mark.slow
 def test_a_chain_as_a_graph_is_the_hidden_markov_model() -> None:
     prior = tp.Beta(np.array([[4.0], [1.0]]), np.array([[1.0], [4.0]]))
     ready = tp.HMM(2, "bernoulli", prior=prior, concentration=MOVES)
@@ -135,6 +136,7 @@ def test_a_chain_as_a_graph_is_the_hidden_markov_model() -> None:
 
 
 @pytest.mark.parametrize("raters", with_slow([2, 3], 3))
+@pytest.mark.slow
 def test_raters_with_a_table_each_against_all_classes_of_all_items(raters: int) -> None:
     """The prior is given for each class, the same for all raters; with two of each, sizes do not tell the plates."""
     y = np.array([[0, 0, 1], [1, 1, 1], [0, 1, 0], [0, 0, 0], [1, 1, 0]])[:, :raters]

@@ -118,6 +118,7 @@ def at_power(x: np.ndarray, topics: np.ndarray, s: np.ndarray, alpha: float) -> 
     return before, np.einsum("dv,dkv,kv->d", x, phi, log_beta), (before - alpha) / s[:, None]
 
 
+@pytest.mark.slow
 def test_powers_of_documents_written_out() -> None:
     """One walk: E[1/T] of each document and the messages, by the corrected update."""
     x = corpus(20)

@@ -261,7 +261,10 @@ print(json.dumps([fit.details["engine"], sorted(engines), first, len(compiled) -
 """
 
 
-@pytest.mark.parametrize("engine, name, at_most", [("auto", ENGINE, (0, 0)), ("plain", "plain", (5, 12))])
+@pytest.mark.parametrize(
+    "engine, name, at_most",
+    [("auto", ENGINE, (0, 0)), pytest.param("plain", "plain", (5, 12), marks=pytest.mark.slow)],
+)
 def test_a_first_fit_and_a_comparison_compile_next_to_nothing(engine, name, at_most):
     here = os.environ | {"PYTHONPATH": str(Path(tp.__file__).parents[1]), "TEMPERANCE_ENGINE": engine}
     done = subprocess.run([sys.executable, "-c", COUNT], capture_output=True, text=True, check=True, env=here)

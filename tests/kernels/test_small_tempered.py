@@ -77,7 +77,9 @@ def test_streams_have_the_laws_they_are_named_after():
 @pytest.mark.parametrize(
     "method",
     [
-        tp.ParallelTempering(draws=1500, warmup=500, replicas=8, reference="prior"),
+        pytest.param(
+            tp.ParallelTempering(draws=1500, warmup=500, replicas=8, reference="prior"), marks=pytest.mark.slow
+        ),
         tp.AIS(particles=200, temperatures=60, reference="prior"),
     ],
     ids=["replicas", "particles"],

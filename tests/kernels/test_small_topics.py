@@ -82,6 +82,7 @@ def test_documents_given_topics_are_those_of_the_kernel(counts: np.ndarray) -> N
 
 
 @pytest.mark.usefixtures("engines")
+@pytest.mark.slow
 def test_the_engine_is_chosen_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).poisson(0.5, (60, 30))
     names: dict[str, Any] = {}

@@ -22,7 +22,7 @@ def examine(model: Model, rows: Any, **options: Any) -> JointTest:
     return joint_test(jax.random.key(1), model, data, **options)
 
 
-QUICK = {"two effects", "regression, one precision", "Dirichlet process, a prior on the concentration"}
+QUICK = {"two effects", "regression, one precision"}
 SLOW = {entry.name for entry in ENTRIES} - QUICK
 
 

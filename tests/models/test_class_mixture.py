@@ -87,6 +87,7 @@ def test_dirichlet_process_of_mixed_columns():
     assert abs(fit.log_evidence - exact) < 4 * fit.standard_error
 
 
+@pytest.mark.slow
 def test_full_covariance_is_that_of_a_gaussian_mixture_with_gaps():
     x = RNG.normal(size=(30, 3)) @ RNG.normal(size=(3, 3))
     x[2, 1] = x[5, 0] = np.nan
@@ -120,6 +121,7 @@ def test_a_sweep_in_numpy_is_the_derived_one(weights):
         np.testing.assert_allclose(ours, compiled_occupancy(model, here, data), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_columns_are_found_by_their_names_and_a_file_is_a_frame(tmp_path):
     fit = tp.fit(tp.ClassMixture(2, kinds={"income": "positive"}), FRAME, VB)
     assert fit.details["engine"] == "small mixture (numpy)"

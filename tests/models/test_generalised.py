@@ -15,6 +15,7 @@ from temperance.errors import InvalidData, UnsupportedMethod
 from temperance.kernels.regression_start import has_many
 from temperance.numerics.quadrature import tilted_moments
 from tests.matrix.truths import LIKELIHOODS
+from tests.tiers import with_slow
 
 N = 12
 MODELS: dict[str, Any] = {
@@ -106,7 +107,7 @@ def test_probit_ep_equals_an_independent_one_and_is_close_to_quadrature():
         assert fit.log_evidence == pytest.approx(Grid("probit", x, y).log_evidence, abs=0.02)  # EP's own error
 
 
-@pytest.mark.parametrize("link", ["logistic", "probit"])
+@pytest.mark.parametrize("link", with_slow(["logistic", "probit"], "probit"))
 def test_ep_predicts_as_quadrature_does(link):
     for seed in range(3):
         x, y = answers(link, seed)
@@ -127,7 +128,7 @@ def test_alpha_zero_is_the_best_gaussian_bound(link):
     assert best == pytest.approx(used, abs=1e-6) if link == "poisson" else best > used + 1e-3
 
 
-@pytest.mark.parametrize("link", MODELS)
+@pytest.mark.parametrize("link", with_slow(MODELS, "probit", "poisson"))
 def test_predictive_probabilities_sum_to_one(link):
     x, y = problem(link, 2)
     values = np.arange(2000) if link == "poisson" else np.arange(2)

@@ -14,6 +14,7 @@ Y = 0.4 + X[:, 0] + RNG.normal(size=12) / np.sqrt(2.0)
 EXACT = tp.EP(tol=1e-11)
 
 
+@pytest.mark.slow
 def test_one_cut_at_zero_is_probit() -> None:
     yes = (Y > 0.5).astype(float)
     ours = tp.fit(tp.OrderedRegression([0.0], prior=0.5), (X, yes), EXACT)

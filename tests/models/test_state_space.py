@@ -165,6 +165,7 @@ def test_answers_are_in_the_users_coordinates(tmp_path: Path) -> None:
     assert [row for row in fit.table()["noise of"]] == ["state 1", "column 1"]
 
 
+@pytest.mark.slow
 def test_the_predictive_density_of_a_new_step_integrates_to_one() -> None:
     fit = tp.fit(tp.StateSpace(1), RNG.normal(size=(30, 1)), tp.VB(max_iter=5), seed=0)
     grid = np.linspace(-200.0, 200.0, 20_001)

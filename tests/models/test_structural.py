@@ -13,6 +13,7 @@ from temperance.models import Way
 from temperance.models._model import means
 from temperance.numerics.autocorrelation import effective_size
 from tests.matrix.truths import ETA, SLOPES, TOKENS, topics
+from tests.tiers import with_slow
 
 
 def simulated(seed, documents=400, length=80, k=3, n_words=40):
@@ -37,7 +38,7 @@ def fitted():
     return fit, (counts, columns), truth[order]
 
 
-@pytest.mark.parametrize("engine", ["host", "device"])
+@pytest.mark.parametrize("engine", with_slow(["host", "device"], "host"))
 def test_engines_walk_as_autodiff_does(engine):
     counts, columns, _, _ = simulated(1, documents=30, length=12)
     found = []
@@ -54,6 +55,7 @@ def test_engines_walk_as_autodiff_does(engine):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_effects_have_the_exact_posterior():
     """Of eight tokens: every assignment, and a grid of both coefficients."""
     x = np.array(SLOPES["x"]) / np.std(SLOPES["x"])
@@ -108,6 +110,7 @@ def test_the_evidence_prefers_the_formula_that_is_true(fitted):
     assert fit.log_evidence > without.log_evidence + 10
 
 
+@pytest.mark.slow
 def test_new_documents_are_seen_through_their_covariates(fitted, tmp_path):
     fit, (counts, columns), _ = fitted
     few = {name: values[:20] for name, values in columns.items()}

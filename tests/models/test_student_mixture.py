@@ -67,6 +67,7 @@ def test_the_scale_is_integrated_out_at_every_power(drawn: Any, powers: tuple[fl
     np.testing.assert_allclose(found, exact, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_with_a_key_the_derivative_is_a_draw_of_the_scale(drawn: Any) -> None:
     """The value is the same, and the average of many derivatives is that of the integral."""
     model, data, draw = drawn
@@ -110,6 +111,7 @@ def test_the_bound_is_below_the_evidence() -> None:
     assert exact - 1.0 < fit.log_evidence < exact
 
 
+@pytest.mark.slow
 def test_the_predictive_density(fitted: tp.Fit) -> None:
     """It integrates to one on the line, and it is the average over draws of the posterior."""
     line = tp.fit(tp.StudentMixture(2, degrees=(1.0, 3.0, 40.0)), LINE, seed=0, progress=False)

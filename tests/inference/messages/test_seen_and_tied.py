@@ -10,6 +10,7 @@ from scipy.stats import multivariate_t
 
 import temperance as tp
 from tests.exact import marginals
+from tests.tiers import with_slow
 
 PRIOR: dict[str, Any] = {"mean": [0.0, 0.0], "pseudo_count": 0.5, "dof": 4.0, "scatter": [[1.0, 0.2], [0.2, 0.8]]}
 ROWS = np.array([[-3.4, -3.0], [3.1, 2.8], [2.9, np.nan], [-3.2, -2.7], [3.0, 3.1]])
@@ -45,7 +46,7 @@ def evidence_with_one_gap(x: np.ndarray, k: int) -> float:
     return float(logsumexp(found))
 
 
-@pytest.mark.parametrize("covariance", ["full", "spherical"])
+@pytest.mark.parametrize("covariance", with_slow(["full", "spherical"], "full"))
 def test_a_power_of_the_seen_columns_is_integrated(covariance: str) -> None:
     """Without gaps it is that of complete rows; with one, at a power next to 1, the integral over what is missing."""
     if covariance == "full":
@@ -64,6 +65,7 @@ def test_a_power_of_the_seen_columns_is_integrated(covariance: str) -> None:
         assert float(gaps.log_predictive(family, ROWS[2:3], power)[0, 0]) == pytest.approx(exact, abs=2e-5)
 
 
+@pytest.mark.slow
 def test_one_row_with_a_gap_is_exact() -> None:
     """All other factors of one component are conjugate, so that there is nothing to approximate."""
     model = with_gaps(1, prior=tp.NormalWishart(**PRIOR))

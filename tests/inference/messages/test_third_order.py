@@ -23,6 +23,7 @@ def exact(x: np.ndarray) -> float:
     return enumeration.log_evidence(x, heads, np.ones(2))
 
 
+@pytest.mark.slow
 def test_three_data_are_exact() -> None:
     fit = fitted(tp.Mixture(2, "bernoulli", prior=tp.Beta(**HEADS)), FLAGS[:3])
     assert fit.corrected(3) == pytest.approx(exact(FLAGS[:3]), abs=1e-8)

@@ -15,6 +15,7 @@ from tests.exact.pairs import BERNOULLI, FULL, KNOWN, POISSON, Pair
 from tests.inference.monte_carlo import tiny
 from tests.inference.monte_carlo.test_parallel_tempering import fitted as tempered
 from tests.matrix import truths
+from tests.tiers import with_slow
 
 METHOD = tp.AIS(particles=100, temperatures=60)
 
@@ -39,7 +40,7 @@ def test_the_upper_side_is_called_approximate_when_it_is() -> None:
     assert any("approximate" in note for note in fitted().notes)
 
 
-@pytest.mark.parametrize("name", ["LDA", "FactorialMixture"])
+@pytest.mark.parametrize("name", with_slow(["LDA", "FactorialMixture"], "LDA"))
 def test_latents_of_their_own_are_carried_down_too(name: str) -> None:
     """Against every assignment enumerated; swept in the order of the way up, the upper estimate would be wrong."""
     problem = truths.PROBLEMS[name]

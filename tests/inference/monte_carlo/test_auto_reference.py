@@ -46,6 +46,7 @@ def test_the_evidence_of_a_mixture_is_the_same_from_this_start(method: Method) -
     assert abs(found.log_evidence - tiny.LOG_EVIDENCE) < 0.2
 
 
+@pytest.mark.slow
 def test_vague_relevances_are_far_from_the_posterior_and_another_way_is_found() -> None:
     model = tp.LinearRegression(ard=True, intercept=False)
     for method in (

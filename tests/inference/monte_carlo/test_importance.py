@@ -16,6 +16,7 @@ from temperance.evidence.weights import upwards
 from temperance.inference.monte_carlo.proposal import log_permanent
 from tests.exact import enumeration, marginals
 from tests.inference.monte_carlo import tiny
+from tests.tiers import with_slow
 
 
 @cache
@@ -150,7 +151,7 @@ def of_paths() -> float:
     return float(np.logaddexp.reduce(logs))
 
 
-@pytest.mark.parametrize("name", ["graph", "hidden Markov"])
+@pytest.mark.parametrize("name", with_slow(["graph", "hidden Markov"], "hidden Markov"))
 def test_every_order_of_exchangeable_parts_is_covered(name: str) -> None:
     """A proposal that knew one order of the two clusters would be low by ln 2."""
     if name == "graph":

@@ -54,6 +54,7 @@ def test_the_evidence_is_unbiased(ladder: Any) -> None:
         np.testing.assert_array_equal(runs[0].details["ladder"], ladder)
 
 
+@pytest.mark.slow
 def test_errors_are_calibrated() -> None:
     runs = [tp.fit(tiny.MODEL, tiny.X, SMALL, seed=seed) for seed in range(60)]
     z = np.array([(run.log_evidence - tiny.LOG_EVIDENCE) / run.standard_error for run in runs])  # type: ignore[operator]
