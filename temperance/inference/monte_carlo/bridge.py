@@ -93,8 +93,9 @@ class Bridge(Gibbs):
         with np.errstate(all="ignore"):
             some = _spread_out(len(before.mean), self.chains, self.proposal, groups)
             weigh = _Weigh(model, here, Streams(np.asarray(run.states.seed)[:1]), before.at(some), groups)
-            forward, backward = weigh.parts(weigh.propose(2)), weigh.parts(after)
-        both = Both(forward, backward.reshape((-1, self.chains, groups)), len(some))
+            forward, backward = weigh.densities(weigh.propose(2)).parts(), weigh.densities(after)
+            alone = _together(backward.parts(vague=0.0)).reshape((-1, self.chains))
+            both = Both(forward, backward.parts().reshape((-1, self.chains, groups)), alone, len(some))
         return _judged(
             Draws(jax.tree.map(lambda leaf: np.swapaxes(leaf[middle:], 0, 1), draws)),
             {"log_joint": log_joint[middle:]},
@@ -122,6 +123,7 @@ class Both(NamedTuple):
 
     forward: np.ndarray  # (draw, group)
     backward: np.ndarray  # (step, chain, group)
+    alone: np.ndarray  # of the chains' draws, with conditionals alone (step, chain): none of them is where the prior is
     pairs: int
 
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
@@ -170,7 +172,7 @@ def _judged(
     own, alone = np.broadcast_to(ancestors, backward.shape), -1 - np.arange(len(forward))
     pooled = few(both_ways(forward, backward.ravel(), (alone, own.ravel()), both.pairs), families)
     best = pooled._replace(standard_error=max(pooled.standard_error, both.jackknife()))
-    up, down = upwards(forward), few(downwards(backward.ravel(), own.ravel()), families)
+    up, down = upwards(forward), few(downwards(both.alone.ravel(), own.ravel()), families)
     halves = [both_ways(forward[i::2], backward[:, i::2].ravel(), (alone[i::2], own[:, i::2].ravel())) for i in (0, 1)]
     doubts = _disagreements(best, up, down)
     if min(effective, families) < FEWEST or not best.standard_error < LARGEST:
@@ -207,6 +209,22 @@ def _disagreements(best: Estimate, up: Estimate, down: Estimate) -> list[str]:
     return found
 
 
+class Densities(NamedTuple):
+    """Logs of p(x, θ), of the prior, and of the conditionals of each group (draw, group)."""
+
+    target: np.ndarray
+    prior: np.ndarray
+    conditionals: np.ndarray
+
+    def parts(self, vague: float = DEFENSIVE) -> np.ndarray:
+        """log p(x, θ)/q_g(θ), with this share of the prior in q_g (draw, group)."""
+        own = self.conditionals
+        if vague:
+            own = np.logaddexp(np.log1p(-vague) + own, np.log(vague) + self.prior[:, None])
+        weights = self.target[:, None] - own
+        return np.where(np.isnan(weights), -np.inf, weights)  # a draw of the prior that overflows
+
+
 class _Weigh:
     """log p(x, θ)/q(θ), with q the conditionals of some draws and a part of the prior."""
 
@@ -226,15 +244,12 @@ class _Weigh:
         return Drawn(*(np.concatenate(parts) for parts in zip(*both, strict=True)))
 
     def weights(self, drawn: Drawn) -> np.ndarray:
-        return _together(self.parts(drawn))
+        return _together(self.densities(drawn).parts())
 
-    def parts(self, drawn: Drawn) -> np.ndarray:
-        """With the conditionals of each group of draws apart (draw, group)."""
+    def densities(self, drawn: Drawn) -> Densities:
         log_prior = self.here.log_prior(drawn)
         target = self.here.potential(drawn, self.here.levels(drawn), np.ones(len(drawn.mean))) + log_prior
-        own = np.log1p(-DEFENSIVE) + self.density.log_probs(drawn, self.groups)
-        weights = target[:, None] - np.logaddexp(own, np.log(DEFENSIVE) + log_prior[:, None])
-        return np.where(np.isnan(weights), -np.inf, weights)  # a draw of the prior that overflows
+        return Densities(target, log_prior, self.density.log_probs(drawn, self.groups))
 
 
 def start(method: Bridge, model: Mixture, data: Data, keys: Any, kinds: Any = ()) -> Chain:

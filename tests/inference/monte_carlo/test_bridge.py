@@ -96,6 +96,8 @@ def test_the_evidence_is_that_of_enumeration(x: np.ndarray, k: int) -> None:
     # Single errors are wide where a rare mode was met by one group of chains only; the estimates are not.
     assert np.sqrt(np.mean(np.square([fit.log_evidence - exact for fit in fits]))) < 0.03
     assert np.median([fit.standard_error for fit in fits]) < 0.05
+    # The prior's share in the proposal, where no chain comes, was −ln 0.95 too much.
+    assert abs(np.mean([fit.details["estimates"]["downwards"].log_evidence for fit in fits]) - exact) < 0.03
     assert np.abs(z).max() < 4.0
     assert np.sqrt(np.mean(np.square(z))) < 1.7  # of eight seeds
     assert all(fit.bracket is not None and fit.bracket[0] < exact < fit.bracket[1] for fit in fits)
@@ -146,9 +148,9 @@ def test_a_chain_in_the_wrong_place_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     assert not fit.converged and fit.bracket is None
     assert any("the chains descend from 1 draws" in note for note in fit.notes)
     monkeypatch.setattr(bridge, "start", start)
-    weights = bridge._Weigh.parts
+    parts = bridge.Densities.parts
     monkeypatch.setattr(
-        bridge._Weigh, "parts", lambda self, drawn: weights(self, drawn) - 2.0 * (len(drawn.mean) > 2300)
+        bridge.Densities, "parts", lambda self, **vague: parts(self, **vague) - 2.0 * (len(self.target) > 2300)
     )
     fit = bridged(model, TEN, 0)  # the weights of the chains, of which there are more, are wrong
     assert not fit.converged and fit.bracket is None
@@ -233,6 +235,8 @@ def test_errors_on_the_galaxies_are_calibrated(k: int, exact: float, error: floa
     model = tp.GaussianMixture(k, prior=tp.NormalWishart(**WIDE))
     fits = [tp.fit(model, tp.datasets.load("galaxy"), tp.ParallelTempering(), seed=seed) for seed in range(24)]
     values, errors = np.array([(fit.log_evidence, fit.standard_error) for fit in fits if fit.converged]).T
-    assert len(values) >= 20 and errors.max() < 0.05
+    assert len(values) >= 20 and values.std(ddof=1) < 0.03
+    # An error is wide, up to 0.13, where one group of chains alone has met the rare cluster of seven.
+    assert np.median(errors) < 0.03 and errors.max() < 0.2
     assert np.sqrt(np.mean(np.square((values - values.mean()) / errors))) < 1.35
     assert abs(values.mean() - exact) < 3 * error
