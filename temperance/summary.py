@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import shutil
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +46,7 @@ def summarise(fit: Fit) -> Summary:
         *(f"note: {printable(note)}" for note in fit.notes),
     ]
     if table:
-        lines += ["", *layout(table)]
+        lines += ["", *_narrowed(table)]
     return Summary("\n".join(lines))
 
 
@@ -121,6 +123,19 @@ def _verdict(fit: Fit) -> str:
         runs = f", the best of {len(restarts)} starts, which found {optima}"
     steps = len(next(iter(fit.history.values()), []))
     return f"converged after {steps} steps{runs}" if fit.converged else f"not converged after {steps} steps{runs}"
+
+
+def _narrowed(table: dict[str, list[Any]]) -> list[str]:
+    """The table's lines; in a terminal without the last columns where they are too many for its width."""
+    lines = layout(table)
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else len(lines[0])
+    left = dict(table)
+    while len(left) > 2 and len(lines[0]) > room:
+        left.popitem()
+        lines = layout(left)
+    hidden = len(table) - len(left)
+    more = f"too wide for the terminal: {hidden} more {'column' if hidden == 1 else 'columns'} in .table()"
+    return [*lines, more] if hidden else lines
 
 
 def layout(table: dict[str, list[Any]], most: int = _ROWS) -> list[str]:

@@ -96,3 +96,8 @@ def test_the_wheel_holds_code_data_and_types(tmp_path: Path) -> None:
     expected = {str(path.relative_to(tree)) for path in (tree / "temperance").rglob("*") if path.is_file()}
     assert packed == expected
     assert {"temperance/py.typed", "temperance/datasets/galaxy.csv"} <= packed
+
+
+def test_the_readme_says_how_to_begin() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert re.search(r"source .*bin/activate", text) and {"tp.Graph", "tp.HMM"} <= set(re.findall(r"tp\.\w+", text))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -78,6 +78,9 @@ class CategoricalDistribution(Family):
         eta = self.natural.indicator
         return jax.nn.one_hot(jnp.argmax(eta, axis=-1), eta.shape[-1], dtype=jnp.float64)
 
+    def described(self) -> dict[str, Any]:
+        return {"probabilities": self.probabilities}
+
     @classmethod
     def from_mean(cls, mean: CategoricalVector, guess: Self | None = None) -> Self:
         return cls.from_natural(CategoricalVector(safe_log(mean.indicator)))
@@ -147,6 +150,9 @@ class BernoulliDistribution(Family):
 
     def mode(self) -> Float[Array, "*b"]:
         return (self.natural.indicator > 0).astype(jnp.float64)
+
+    def described(self) -> dict[str, Any]:
+        return {"probability": self.probability}
 
     @classmethod
     def from_mean(cls, mean: BernoulliVector, guess: Self | None = None) -> Self:

@@ -116,6 +116,9 @@ class Wishart(Family):
     def scatter(self) -> Float[Array, "*b d d"]:
         return self.natural.scatter
 
+    def described(self) -> dict[str, Any]:
+        return {"mean": self.dof[..., None, None] * explicit_inverse(cholesky(self.scatter))}
+
     def is_proper(self) -> Bool[Array, "*b"]:
         return (self.natural.dof > -2.0) & is_positive_definite(self.natural.scatter)
 

@@ -1,8 +1,11 @@
 """Fits and comparisons as a notebook shows them."""
 
+import sys
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
+import pytest
 
 import temperance as tp
 
@@ -74,3 +77,22 @@ def test_consoles_show_one_line() -> None:
     assert repr(graph.model()) == "<GraphModel of mu, x [n] observed>"
     fit = tp.fit(graph.model(), [1.0, 2.0], tp.VB(), seed=0)
     assert repr(fit) == f"<GraphModel by VB: log evidence {fit.log_evidence:.4f}, converged; see .summary()>"
+
+
+def test_a_model_of_texts_does_not_list_its_words() -> None:
+    shown = repr(tp.LDA(2, vocabulary=[f"word{place}" for place in range(3000)]))
+    assert "word" not in shown.replace("n_words=3000", "") and len(shown.splitlines()) < 25
+
+
+def test_a_summary_leaves_out_columns_instead_of_breaking_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 3)), columns=["income", "commute minutes", "age"])
+    fit = tp.fit(tp.GaussianMixture(2), x, tp.VB(max_iter=3), seed=0)
+    whole = str(fit.summary())
+    assert all(f"sd of {name}" in whole for name in x) and "too wide" not in whole
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    *lines, said = fit.summary().split("\n\n")[1].splitlines()
+    assert max(map(len, lines)) <= 80 and "…" not in "".join(lines)
+    assert lines[0].split()[:3] == ["component", "data", "weight"] and "mean of income" in lines[0]
+    left_out = sum(heading not in lines[0] for heading in fit.columns())
+    assert said == f"too wide for the terminal: {left_out} more columns in .table()"

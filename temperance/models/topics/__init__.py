@@ -83,7 +83,7 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
     eta: Float[Array, "..."]
     n_topics: int = eqx.field(static=True)
     n_words: int | None = eqx.field(static=True)
-    vocabulary: Vocabulary | None = eqx.field(static=True)
+    vocabulary: Vocabulary | None = eqx.field(static=True, repr=False)
     learn: tuple[str, ...] = eqx.field(static=True)
     fractional: bool = eqx.field(static=True)
     single: bool = eqx.field(static=True)
