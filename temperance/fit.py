@@ -249,7 +249,8 @@ class Fit(Members, Card):
 
     def diagnose(self, seed: Any = 0, seconds: float = 60.0) -> Any:
         """Can this approximation be trusted? A sentence that begins with "trust it", "do not trust it because" or
-        "cannot tell within this budget", from importance weights and AIS within about `seconds`."""
+        "cannot tell within this budget", from importance weights and, within about `seconds`, bridge sampling (small
+        Gaussian mixtures) or AIS."""
         from .diagnostics.trust import diagnose
 
         return diagnose(self, seed, seconds)

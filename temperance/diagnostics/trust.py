@@ -1,4 +1,5 @@
-"""Can an approximate posterior be trusted? Importance weights and annealed particles say, within a budget."""
+"""Can an approximate posterior be trusted? Importance weights, and bridge sampling or annealed particles, say so within
+a budget."""
 
 from __future__ import annotations
 
@@ -19,6 +20,10 @@ CLOSE = 1.0  # nats between an evidence that is to be trusted and where others p
 FINER = 4  # times as many temperatures as before, where annealed particles say nothing
 
 Interval = tuple[float, float]
+_CHECKED = {  # what draws of the posterior itself have shown, where they have
+    "importance weights": "its importance weights are well behaved",
+    "bridge sampling": "chains from every optimum were compared with their conditionals",
+}
 
 
 class Diagnosis(NamedTuple):
@@ -26,7 +31,9 @@ class Diagnosis(NamedTuple):
 
     khat: float | None  # Pareto shape of the largest importance weights; None where there are none
     log_evidence: float  # the fit's own
-    bracket: Interval | None  # where importance weights, AIS, or both place the log evidence; None where neither can
+    bracket: (
+        Interval | None
+    )  # where importance weights and a second estimator place the log evidence; None if neither can
     gap: float | None  # from the fit's log evidence to the bracket: negative below it, 0 inside
     trust: bool
     verdict: str  # begins with "trust it", "do not trust it" or "cannot tell"
@@ -49,24 +56,25 @@ def diagnose(fit: Fit, seed: Any = 0, seconds: float = 60.0) -> Diagnosis:
     number("a positive number", lambda value: value > 0)("seconds", seconds)
     ends = time.perf_counter() + seconds
     weighed = _weighed(fit, as_key(seed), ends)
-    by_weights = _interval(weighed)
-    by_paths = _annealed(fit, as_key(seed), ends, enough=by_weights is not None)
-    places = [place for place in (by_weights, by_paths) if place is not None]
     khat = None if weighed is None else float(weighed.details["khat"])
+    places = {"importance weights": _interval(weighed), "bridge sampling": _bridged(fit, as_key(seed), ends)}
+    if places["bridge sampling"] is None:
+        places["AIS"] = _annealed(fit, as_key(seed), ends, enough=places["importance weights"] is not None)
+    known = {name: place for name, place in places.items() if place is not None}
     unsure = f"cannot tell within this budget ({seconds:g} s): "
-    low, high = intersect(*places) if places else (np.inf, -np.inf)
+    low, high = intersect(*known.values()) if known else (np.inf, -np.inf)
     if low > high:
-        return Diagnosis(khat, fit.log_evidence, None, None, False, unsure + _why(fit, places, weighed))
+        return Diagnosis(khat, fit.log_evidence, None, None, False, unsure + _why(fit, known, weighed))
     gap = _gap(fit, low, high)
-    covered = by_weights is not None
-    where = _where(fit, (low, high), gap)
+    checks = [said for name, said in _CHECKED.items() if name in known]
+    where = _where(fit, (low, high), gap, " and ".join(known))
     if abs(gap) >= CLOSE:
         verdict = f"do not trust it because {where}"
-    elif covered:
-        verdict = f"trust it: its importance weights are well behaved, and {where}"
+    elif checks:
+        verdict = f"trust it: {checks[0]}, and {where}"
     else:
         verdict = f"{unsure}{where}, but {_unchecked(fit)}"
-    return Diagnosis(khat, fit.log_evidence, (low, high), gap, covered and abs(gap) < CLOSE, verdict)
+    return Diagnosis(khat, fit.log_evidence, (low, high), gap, bool(checks) and abs(gap) < CLOSE, verdict)
 
 
 def _gap(fit: Fit, low: float, high: float) -> float:
@@ -95,6 +103,21 @@ def _interval(weighed: Any) -> Interval | None:
     return weighed.log_evidence - width, weighed.log_evidence + width
 
 
+def _bridged(fit: Fit, key: Any, ends: float) -> Interval | None:
+    """The bracket of bridge sampling, which small Gaussian mixtures have: it starts from every optimum, too, but its
+    chains go on, and the labels that they visit are not those of one mode."""
+    from ..fitting import refit
+    from ..inference.monte_carlo.bridge import Bridge
+
+    if time.perf_counter() >= ends:
+        return None
+    try:
+        found: Interval | None = refit(fit, Bridge(), key).bracket
+    except (NumericalFailure, UnsupportedMethod):
+        return None
+    return found
+
+
 def _annealed(fit: Fit, key: Any, ends: float, enough: bool) -> Interval | None:
     """The bracket of AIS, which it withholds where something speaks against it; then more temperatures are tried."""
     from ..fitting import refit
@@ -113,10 +136,9 @@ def _annealed(fit: Fit, key: Any, ends: float, enough: bool) -> Interval | None:
     return None
 
 
-def _where(fit: Fit, bracket: Interval, gap: float) -> str:
+def _where(fit: Fit, bracket: Interval, gap: float, by: str) -> str:
     ends = f"({bracket[0]:.2f}, {bracket[1]:.2f})"
     place = f"is at least {-gap:.2f} below" if gap < 0 else f"is at least {gap:.2f} above" if gap > 0 else "lies in"
-    by = "AIS" if np.isinf(bracket[1]) or fit.model.local_groups else "importance weights and AIS"
     return f"its log evidence {fit.log_evidence:.2f} {place} the bracket {ends} of {by}"
 
 
@@ -126,9 +148,12 @@ def _unchecked(fit: Fit) -> str:
     return "its importance weights do not cover the posterior"
 
 
-def _why(fit: Fit, places: list[Interval], weighed: Any) -> str:
-    if len(places) > 1:
-        (a, b), (c, d) = places
-        return f"importance weights place the log evidence in ({a:.2f}, {b:.2f}) and AIS in ({c:.2f}, {d:.2f})"
+def _why(fit: Fit, known: dict[str, Interval], weighed: Any) -> str:
+    if known:
+        said = [
+            f"{name} place{'' if name.endswith('s') else 's'} it in ({a:.2f}, {b:.2f})"
+            for name, (a, b) in known.items()
+        ]
+        return f"of the log evidence {' and '.join(said)}"
     weights = "" if weighed is None else f"{_unchecked(fit)}, and "
     return f"{weights}annealed particles do not get from the prior to the posterior"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import temperance as tp
+from temperance.diagnostics import trust
 from temperance.errors import InvalidParameter
 from tests.exact import enumeration, marginals
 from tests.inference.monte_carlo import tiny
@@ -35,14 +36,37 @@ def test_a_wrong_evidence_is_not_trusted_and_a_right_one_is() -> None:
 
 
 def test_a_missed_mode_is_not_trusted_away() -> None:
-    """Ten points, two components: the verdict was "trust it" beside an estimate 0.3 below the truth."""
+    """Ten points, two components: the verdict was "trust it" beside −32.98 ± 0.005, 0.3 below the truth."""
     exact = enumeration.log_evidence(TEN, lambda rows: marginals.gaussian(rows, **WIDE), np.ones(2))
+    assert exact == pytest.approx(-32.690347, abs=1e-6)
+    found = tp.fit(model(), TEN, tp.VB(), seed=0).diagnose()
+    assert str(found).startswith("do not trust it because ") and not found.trust
+    assert "importance weights and bridge sampling" in str(found)
+    assert -32.98 < found.bracket[0] < exact < found.bracket[1]
+
+
+def test_a_right_evidence_of_two_modes_is_trusted() -> None:
+    exact = enumeration.log_evidence(TEN, lambda rows: marginals.gaussian(rows, **WIDE), np.ones(2))
+    right = dataclasses.replace(tp.fit(model(), TEN, tp.VB(), seed=0), log_evidence=exact - np.log(2))
+    found = right.diagnose()
+    assert found.trust and str(found).startswith("trust it: ")
+    assert found.bracket[0] < exact < found.bracket[1]
+
+
+def test_bridge_sampling_sees_the_mode_that_importance_weights_have_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights of one optimum alone, as they were: sure, and wrong."""
     vb = tp.fit(model(), TEN, tp.VB(), seed=0)
-    found = vb.diagnose()
-    if found.bracket is not None:
-        assert found.bracket[0] < exact < found.bracket[1]
-    if found.trust:
-        assert abs(vb.log_evidence + vb.label_correction - exact) < 1.2
+    monkeypatch.setattr(trust, "_interval", lambda weighed: (-32.995, -32.965))
+    believed = dataclasses.replace(vb, log_evidence=-32.98 - np.log(2))
+    for seed in range(4):
+        found = believed.diagnose(seed=seed)
+        if found.bracket is None:
+            assert str(found).startswith(
+                "cannot tell within this budget (60 s): of the log evidence importance weights"
+            )
+            assert "and bridge sampling places it in" in str(found)
+            return
+    raise AssertionError("bridge sampling never told")
 
 
 def test_a_bracket_below_the_bound_is_never_used() -> None:
