@@ -30,14 +30,15 @@ def figure(title: str, draw: Callable[[], Any], caption: str, words: str) -> str
 def html_table(
     headings: list[str], rows: list[list[tuple[str, str]]], caption: str, marked: list[bool] | None = None
 ) -> str:
-    sides = [_right(value) for _, value in rows[0]] if rows else [""] * len(headings)
+    columns = zip(*rows, strict=True) if rows else [()] * len(headings)
+    sides = [' class="number"' if column and all(_number(value) for _, value in column) else "" for column in columns]
     head = "".join(
         f'<th scope="col"{side}>{escaped(heading(name))}</th>' for name, side in zip(headings, sides, strict=True)
     )
     body = ""
     for number, row in enumerate(rows):
         mark = ' class="best"' if marked and marked[number] else ""
-        cells = "".join(f"<td{_right(value)}>{escaped(value)}</td>" for _, value in row)
+        cells = "".join(f"<td{side}>{escaped(value)}</td>" for (_, value), side in zip(row, sides, strict=True))
         body += f"<tr{mark}>{cells}</tr>"
     said = escaped(caption)
     return (
@@ -46,9 +47,8 @@ def html_table(
     )
 
 
-def _right(value: str) -> str:
-    plain = value in ("yes", "no") or value.startswith("at least")
-    return ' class="number"' if plain or value[:1] in "-−–0123456789[" else ""
+def _number(value: str) -> bool:
+    return value in ("yes", "no") or value.startswith("at least") or value[:1] in "-−–0123456789["
 
 
 def slug(text: str) -> str:

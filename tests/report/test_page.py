@@ -14,6 +14,7 @@ import pytest
 import temperance as tp
 from temperance.errors import InvalidParameter
 from temperance.report._again import call_of
+from temperance.report._pieces import html_table
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 X = np.array([-2.1, -1.7, -1.9, 0.9, 1.4, 1.2, 1.1])[:, None]
@@ -186,3 +187,10 @@ def test_a_browser_shows_it(page, tmp_path, width):
 )
 def test_the_code_shown_makes_the_same_method(method: Any) -> None:
     assert eval(call_of(method), {"tp": tp}) == method
+
+
+def test_a_column_has_one_side():
+    """Words that begin with a digit stand on the side of the other words of their column."""
+    columns = [[("column", "sex"), ("why", "two values")], [("column", "class"), ("why", "3 values in order")]]
+    assert 'class="number"' not in html_table(["column", "why"], columns, "The columns")
+    assert html_table(["size"], [[("size", "1")], [("size", "–")]], "Sizes").count('class="number"') == 3
