@@ -195,9 +195,9 @@ def as_corpus(
     """A corpus from a SciPy sparse matrix or an array of counts (documents × words), a path (`read_corpus`),
     lists of tokens (text, or word numbers from 0), lists of (word number, count) pairs, or texts (`read_texts`).
 
-    With a `vocabulary`, tokens that are not in it are left out and counted in `unknown`; without one, text
-    tokens make their own, in alphabetical order. Fractional counts are refused unless asked for. With a vocabulary
-    `tokeniser` says how texts are read.
+    The columns of a frame of counts name its words. With a `vocabulary`, tokens that are not in it are left out and
+    counted in `unknown`; without one, text tokens make their own, in alphabetical order. Fractional counts are
+    refused unless asked for. With a vocabulary `tokeniser` says how texts are read.
     """
     from .corpus_store import ShardedCorpus
 
@@ -220,6 +220,7 @@ def as_corpus(
         from .arrays import as_matrix
 
         corpus = _from_sparse(_dense_rows(as_matrix(data)), fractional)
+        words = _headings(data) if words is None else words
     if isinstance(corpus, Corpus):  # shards on disk are checked as they are read
         check_corpus(corpus.starts, corpus.words, corpus.counts, corpus.n_words)
     corpus = _match_words(corpus, words, n_words)
@@ -271,6 +272,13 @@ def check_counts(counts: np.ndarray, fractional: bool = False) -> np.ndarray:
         value = counts[counts != np.round(counts)][0]
         raise InvalidData(f"counts must be whole numbers, found {value:g}; fractional=True accepts fractions")
     return counts
+
+
+def _headings(frame: Any) -> tuple[str, ...] | None:
+    """The words that the columns of a frame are named after, if they all have names."""
+    names = tuple(getattr(frame, "columns", ()))
+    named = all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+    return names if names and named else None
 
 
 def _from_sparse(data: Any, fractional: bool) -> Corpus:

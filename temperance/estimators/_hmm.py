@@ -9,10 +9,11 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from sklearn.utils import check_array, check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
 import temperance as tp
 
+from .._arguments import whole
 from ..errors import InvalidData, InvalidParameter
 from ..models.hidden_markov import log_mean
 from ..numerics.chains import FIRST, ON, Chain, best_path, choose_engine, filter_states, smooth_states
@@ -75,6 +76,9 @@ class HiddenMarkov(Estimator):
 
     def fit(self, X: Any, lengths: Any = None) -> Self:
         """Fit the sequences whose steps stand one behind the other in X; `lengths` is the length of each."""
+        given = X
+        self.__dict__.pop("feature_names_in_", None)  # the rows below are arrays
+        whole(1)("n_components", self.n_components)
         X, lengths = self._steps(X, lengths)
         if set(self.params) != set(self._all):
             raise InvalidParameter(f"params must be {self._all!r}: every parameter is learnt, got {self.params!r}")
@@ -100,6 +104,7 @@ class HiddenMarkov(Estimator):
             model, _apart(X, lengths), as_method(self.inference, 1, max(1, self.n_iter - 1), tol, type(self))
         )
         self._keep(done, points)
+        _check_feature_names(self, given, reset=True)
         return self
 
     def _keep(self, done: tp.Fit, points: bool) -> None:
@@ -195,6 +200,8 @@ class HiddenMarkov(Estimator):
     def _steps(self, X: Any, lengths: Any, fitted: bool = False) -> tuple[np.ndarray, np.ndarray]:
         if fitted:
             check_is_fitted(self, "startprob_")
+            if hasattr(self, "feature_names_in_"):
+                _check_feature_names(self, X, reset=False)
         X = check_array(X, dtype=np.float64)
         lengths = np.array([len(X)]) if lengths is None else np.asarray(lengths)
         if lengths.ndim != 1 or (lengths < 1).any() or lengths.sum() != len(X):

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import temperance as tp
 
-from .._arguments import check_choice
+from .._arguments import check_choice, whole
 from ..errors import InvalidParameter, UnsupportedMethod
 from ._base import Estimator, TakesGaps
 from ._inference import as_method
@@ -86,6 +86,9 @@ class FactorAnalysis(_Factors):
         if self.rotation is not None:
             check_choice("rotation", self.rotation, {"varimax": True, "quartimax": True})
         size = X.shape[1] if self.n_components is None else self.n_components
+        whole(1)("n_components", size)
+        if size > X.shape[1]:
+            raise InvalidParameter(f"n_components must be at most the number of columns, {X.shape[1]}, got {size}")
         # scikit-learn's tol is a gain of the log likelihood of all rows.
         loadings, noise = self._factorise(X, size, "diagonal", 1e-3 * self.tol / len(X))
         axes, sizes, directions = np.linalg.svd(loadings / np.sqrt(noise), full_matrices=False)

@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 import temperance as tp
 
+from ..data import as_weights
 from ._base import Estimator
 from ._evidence_maximum import Hyper, maximise
 from ._inference import as_method
@@ -52,6 +53,7 @@ class _Ridge(RegressorMixin, Estimator):
         given = X.dtype
         X, y = X.astype(np.float64), y.astype(np.float64)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        as_weights(weights, len(X))  # none of them negative
         centred = bool(self.fit_intercept)
         self.X_offset_ = np.average(X, axis=0, weights=weights) if centred else np.zeros(X.shape[1])
         y_offset = float(np.average(y, weights=weights)) if centred else 0.0

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import temperance as tp
 
-from .._arguments import check_choice
+from .._arguments import check_choice, whole
 from ..errors import InvalidParameter
 from ._base import Estimator, TakesGaps
 from ._inference import as_method
@@ -50,6 +50,7 @@ class StateSpace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesGaps, E
     def forecast(self, n_steps: int = 1, X: Any = None, *, return_std: bool = False) -> Any:
         """The expected next steps (steps, columns) of the fitted series, or of X, and their standard deviations."""
         check_is_fitted(self)
+        whole(1)("n_steps", n_steps)
         found = self.fit_.forecast(n_steps, None if X is None else self._rows(X))
         return (found.mean, np.sqrt(found.variance)) if return_std else found.mean
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
 import temperance as tp
 
@@ -40,7 +40,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the topics of the documents X."""
-        method = as_method(self.inference, 1, self.max_iter, 1e-4)
+        method, X = as_method(self.inference, 1, self.max_iter, 1e-4), self._given(X)
+        self._check_names(X, reset=True)
         done = self._solve(tp.LDA(self.n_topics), self._read(X), method)
         self._keep(done.model, done._families())
         return self
@@ -48,13 +49,15 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """A step of online variational Bayes on these documents, over the words of the first ones."""
         X = self._given(X)
-        if not hasattr(self, "online_"):
+        first = not hasattr(self, "online_")
+        self._check_names(X, reset=first)
+        if first:
             corpus = self._read(X)
             self._words = tp.LDA(self.n_topics).complete(corpus)
             self.online_ = LatentDirichletAllocation(
                 self.n_topics, total_samples=self.total_samples, random_state=self.random_state
             )
-        counts = self._words.new_corpus(self._given(X))
+        counts = self._words.new_corpus(X)
         self.online_.partial_fit(counts.to_sparse().tocsr().astype(np.float64))
         self._keep(self._words, self.online_.state_)
         return self
@@ -62,7 +65,9 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     def transform(self, X: Any) -> np.ndarray:
         """The expected share of each topic in each document."""
         check_is_fitted(self, "components_")
-        return np.asarray(self.model_.transform(self.state_, self._given(X)))
+        X = self._given(X)
+        self._check_names(X, reset=False)
+        return np.asarray(self.model_.transform(self.state_, X))
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
         given = self._given(X)  # a generator is read once
@@ -82,12 +87,22 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         """Counts and frames as they are, anything else as a list of documents."""
         if isinstance(X, str):
             raise InvalidData("X must be several documents, got one string")
+        if len(getattr(X, "columns", ())) == 1:  # a frame of one column, of texts
+            column = list(X[X.columns[0]])
+            return column if any(isinstance(text, str) for text in column) else X
         if sparse.issparse(X) or isinstance(X, tp.Corpus) or hasattr(X, "columns") or not isinstance(X, Iterable):
             return X
         values: Any = X
         if getattr(values, "ndim", 1) == 2:  # of strings, a column
             return values[:, 0].tolist() if values.shape[1] == 1 and values.dtype.kind in "OUT" else values
         return list(X)
+
+    def _check_names(self, X: Any, reset: bool) -> None:
+        """The columns of a frame of counts keep their names and order."""
+        if hasattr(X, "columns") and not has_text(X):
+            _check_feature_names(self, X, reset=reset)
+        elif reset:
+            self.__dict__.pop("feature_names_in_", None)
 
     def _read(self, X: Any) -> Any:
         given = self._given(X)

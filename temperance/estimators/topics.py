@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, check_non_negative, valida
 
 import temperance as tp
 
+from .._arguments import whole
 from ..errors import InvalidParameter
 from ..models import Posterior, Way
 from ..models._data import make_data
@@ -56,6 +57,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the topics of the documents X, counts of words; `sample_weight` is one number per document."""
+        whole(1)("n_components", self.n_components)
         counts = self._counts(X, reset=True)
         if not counts.sum() > 0:
             self._learn_nothing(counts)
