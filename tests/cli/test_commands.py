@@ -291,6 +291,19 @@ def test_the_known_choices(name, capsys):
         assert found["decided_by"] == "vb"
 
 
+@pytest.mark.slow
+def test_tempering_never_prefers_the_one_size_that_was_left(tmp_path, capsys):
+    """Two columns of iris: "vb prefers 2 and pt prefers 1", because sizes 2 and 3 were set aside."""
+    from sklearn.datasets import load_iris
+
+    table = tmp_path / "iris.csv"
+    rows = [",".join(map(str, row)) for row in load_iris().data[:, 2:]]
+    table.write_text("\n".join(["length,width", *rows]))
+    found = json.loads(run(capsys, "compare", table, "--components", "1:3", "--method", "vb,pt", "--restarts", 5)[1])
+    assert found["choices"]["pt"] in (2, 3, None)
+    assert found["choices"]["vb"] in (2, 3)
+
+
 def test_in_a_process_of_its_own(tiny):
     """Standard input, a pipe as output, and the exit code."""
     command = [sys.executable, "-m", "temperance.cli", "fit", "-", *PRIOR, "-k", "1"]

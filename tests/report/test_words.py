@@ -40,6 +40,34 @@ def test_the_runner_up_is_chosen_by_evidence_where_probabilities_underflow() -> 
     assert conclusion(found)[2].startswith("2 components come next, 39000.0 nats behind")
 
 
+def test_the_nearest_number_of_topics_comes_next() -> None:
+    """ "4 topics come next, 31,564 nats behind", where eight were nearer: all probabilities but one were 0."""
+    counts = np.random.default_rng(0).integers(0, 4, size=(6, 8))
+    sizes = tp.compare([tp.LDA(k) for k in (4, 8, 16)], counts, tp.VB(restarts=1, max_iter=3), seed=0)
+    values = (-131_564.0, -120_000.0, -100_000.0)
+    row = tuple(
+        dataclasses.replace(cell, fit=dataclasses.replace(cell.fit, log_evidence=value), label_correction=0.0)
+        for cell, value in zip(sizes.cells[0], values, strict=True)
+    )
+    found = dataclasses.replace(sizes, cells=(row,))
+    assert found.best == 16 and found.probabilities.tolist() == [0.0, 0.0, 1.0]
+    assert conclusion(found)[2].startswith("8 topics come next, 20000.0 nats behind")
+
+
+def test_a_torn_path_leaves_no_choice_of_one() -> None:
+    """The command said "vb prefers 2 and pt prefers 1": for PT only one component had a result."""
+    from tests.inference.monte_carlo.test_refuted_brackets import iris
+
+    tempering = tp.ParallelTempering(draws=1000, warmup=200, replicas=16, reference="prior")
+    methods = {"vb": tp.VB(restarts=5), "pt": tempering}
+    found = tp.compare([tp.GaussianMixture(k) for k in (1, 2, 3)], iris(), methods, seed=0)
+    assert found.set_aside("pt") == (2, 3)
+    assert found.choices == {"vb": 2, "pt": None}
+    assert found.decided_by == "vb" and found.best == 2
+    said = " ".join(conclusion(found))
+    assert "pt cannot choose: its results were set aside." in said and "prefer" not in said
+
+
 def test_two_methods_that_agree_are_both() -> None:
     assert conclusion(with_evidence(-3.0, -2.0, -1.0))[1] == "Both methods agree on that: VB and Laplace."
 

@@ -44,6 +44,7 @@ ROUNDS, WORTH = 4, 50.0  # of resampling at most, and the effective draws with w
 DEFENSIVE = 0.05  # share of the prior in a proposal
 FEWEST = 20.0  # effective draws of the proposal, or families of chains, below which an error says nothing
 LARGEST = 0.3  # nats: a larger error is not of first order
+LEAST = 5e-4  # nats in every error: where nearly all weights are equal, the rare ones make stated errors too small
 
 
 class Chain(NamedTuple):
@@ -171,7 +172,7 @@ def _judged(
     families, effective = len(np.unique(ancestors)), effective_draws(forward)
     own, alone = np.broadcast_to(ancestors, backward.shape), -1 - np.arange(len(forward))
     pooled = few(both_ways(forward, backward.ravel(), (alone, own.ravel()), both.pairs), families)
-    best = pooled._replace(standard_error=max(pooled.standard_error, both.jackknife()))
+    best = pooled._replace(standard_error=float(np.hypot(LEAST, max(pooled.standard_error, both.jackknife()))))
     up, down = upwards(forward), few(downwards(both.alone.ravel(), own.ravel()), families)
     halves = [both_ways(forward[i::2], backward[:, i::2].ravel(), (alone[i::2], own[:, i::2].ravel())) for i in (0, 1)]
     doubts = _disagreements(best, up, down)

@@ -71,6 +71,29 @@ def test_a_run_that_has_not_converged_shows_no_bracket(name: str) -> None:
     assert fit.notes
 
 
+DEFAULTS = [tp.ParallelTempering(), tp.AIS(), tp.ImportanceSampling(), pytest.param(tp.SMC(), marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("method", DEFAULTS, ids=lambda method: method.name)
+def test_two_columns_of_iris_have_no_bracket_below_the_bound(method: Any) -> None:
+    """Two components; AIS gave (−296.13, −292.02), and the bound of VB with both orders is −259.89."""
+    from sklearn.datasets import load_iris
+
+    x = np.asarray(load_iris().data)[:, :2]
+    bound = tp.fit(tp.GaussianMixture(2), x, tp.VB(restarts=5), seed=0)
+    assert bound.log_evidence == pytest.approx(-260.58, abs=0.01)
+    fit = tp.fit(tp.GaussianMixture(2), x, method, seed=0)
+    assert fit.converged and fit.log_evidence > bound.log_evidence + bound.label_correction
+    assert fit.bracket is None or fit.bracket[1] > bound.log_evidence + bound.label_correction
+    assert fit.log_evidence == pytest.approx(
+        -259.60, abs=0.05 + 3 * fit.standard_error
+    )  # importance sampling, 10⁵ draws
+    if isinstance(method, tp.ParallelTempering):
+        found = bound.diagnose()
+        assert found.trust and str(found).startswith("trust it: ")
+        assert found.bracket[1] > bound.log_evidence + bound.label_correction
+
+
 def test_halves_that_disagree_are_named() -> None:
     found = contradictions(Estimate(-3.0, 0.1), [Estimate(-2.0, 0.1), Estimate(-4.0, 0.1)], [])
     assert len(found) == 1 and "-2.00 and -4.00" in found[0]
@@ -102,3 +125,17 @@ def test_default_errors_of_the_galaxies_are_calibrated(k: int, exact: float) -> 
     z = np.array([(fit.log_evidence - exact) / fit.standard_error for fit in claims])
     assert np.sqrt(np.mean(z**2)) < 1.25
     assert all(fit.bracket[0] <= exact <= fit.bracket[1] for fit in claims if fit.bracket)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("k", "value", "error"), [(4, -231.61, 0.06), (5, -233.18, 0.07), (6, -234.83, 0.04)])
+def test_defaults_on_the_galaxies_with_four_to_six_components(k: int, value: float, error: float) -> None:
+    """Averages of eight runs of 10,000 draws of 32 replicas from the prior; the defaults take no path."""
+    prior = tp.NormalWishart(mean=[0.0], pseudo_count=0.01, dof=2.0, scatter=[[0.22]])
+    model, x = tp.GaussianMixture(k, prior=prior), tp.datasets.load("galaxy")
+    bound = tp.fit(model, x, tp.VB(restarts=20), seed=0)
+    fits = [tp.fit(model, x, tp.ParallelTempering(), seed=seed) for seed in range(4)]
+    assert all(fit.converged and fit.standard_error < 0.1 for fit in fits)
+    for fit in fits:
+        assert abs(fit.log_evidence - value) < 3 * np.hypot(fit.standard_error, error)
+        assert fit.bracket is not None and fit.bracket[1] > bound.log_evidence
