@@ -62,8 +62,8 @@ def test_a_torn_path_leaves_no_choice_of_one() -> None:
     methods = {"vb": tp.VB(restarts=5), "pt": tempering}
     found = tp.compare([tp.GaussianMixture(k) for k in (1, 2, 3)], iris(), methods, seed=0)
     assert found.set_aside("pt") == (2, 3)
-    assert found.choices == {"vb": 2, "pt": None}
-    assert found.decided_by == "vb" and found.best == 2
+    assert found.choices["pt"] is None
+    assert found.decided_by == "vb" and found.best == found.choices["vb"] > 1
     said = " ".join(conclusion(found))
     assert "pt cannot choose: its results were set aside." in said and "prefer" not in said
 
