@@ -213,7 +213,7 @@ class Fit(Members, Card):
 
     def _steps(self, x_new: Any) -> Any:
         """New sequences as arrays; without any, those that were fitted."""
-        return self.data.values if x_new is None else require(self.model, Predicting).new_rows(self._named(x_new))
+        return self.data.values if x_new is None else require(self.model, Smoothing).new_rows(self._named(x_new))
 
     def predict(self, inputs: Any) -> Any:
         """Mean and variance of the target at each new input, for models such as a regression."""

@@ -207,7 +207,8 @@ class HiddenMarkov(Estimator):
         if lengths.ndim != 1 or (lengths < 1).any() or lengths.sum() != len(X):
             raise InvalidData(f"lengths must be positive and add up to the {len(X)} rows of X, got {lengths.tolist()}")
         if fitted and X.shape[1] != getattr(self, "n_features", X.shape[1]):
-            raise InvalidData(f"X has {X.shape[1]} features, but {type(self).__name__} expects {self.n_features}")
+            expected = f"{type(self).__name__} is expecting {self.n_features} features as input"
+            raise InvalidData(f"X has {X.shape[1]} features, but {expected}")
         return X, lengths.astype(int)
 
 

@@ -42,7 +42,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         """Learn the topics of the documents X."""
         method, X = as_method(self.inference, 1, self.max_iter, 1e-4), self._given(X)
         self._check_names(X, reset=True)
-        done = self._solve(tp.LDA(self.n_topics), self._read(X), method)
+        corpus = self._read(X)
+        done = self._solve(self._lda(corpus), corpus, method)
         self._keep(done.model, done._families())
         return self
 
@@ -53,7 +54,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         self._check_names(X, reset=first)
         if first:
             corpus = self._read(X)
-            self._words = tp.LDA(self.n_topics).complete(corpus)
+            self._words = self._lda(corpus).complete(corpus)
             self.online_ = LatentDirichletAllocation(
                 self.n_topics, total_samples=self.total_samples, random_state=self.random_state
             )
@@ -107,9 +108,13 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     def _read(self, X: Any) -> Any:
         given = self._given(X)
         listed = isinstance(given, list) and not any(isinstance(document, list | tuple) for document in given)
-        return (
-            tp.read_texts(given, language=self.language) if listed or has_text(given) else tp.LDA(1).new_corpus(given)
-        )
+        if listed or has_text(given):
+            return tp.read_texts(given, language=self.language)
+        return tp.LDA(1, fractional=True).new_corpus(given)
+
+    def _lda(self, corpus: Any) -> tp.LDA:
+        """Counts of words may be weighted, as by tf-idf."""
+        return tp.LDA(self.n_topics, fractional=corpus.counts.dtype.kind == "f")
 
     @property
     def _n_features_out(self) -> int:

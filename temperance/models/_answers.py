@@ -39,7 +39,8 @@ def require(model: Any, answer: type[A], name: str = "") -> A:
     """The model, which gives this answer, or the sentence that says what it lacks; `name` is what was asked for."""
     refuse_after_fork()
     if not isinstance(model, answer):
-        raise UnsupportedMethod(f"{type(model).__name__} {answer.lack.format(name=name)}")
+        instead = "; see fit.smooth" if isinstance(model, Smoothing) and answer in (Labelled, Sequential) else ""
+        raise UnsupportedMethod(f"{type(model).__name__} {answer.lack.format(name=name)}{instead}")
     return model
 
 
@@ -147,12 +148,18 @@ class Smoothing(Answer):
     lack = "has no `{name}`: it is not a model of sequences"
 
     @abstractmethod
+    def new_rows(self, data: Any) -> Any:
+        """New sequences as arrays like `Data.values`."""
+
+    @abstractmethod
     def smooth(self, q: Any, x: Any) -> Any:
         """What is known of the state at each step given its whole sequence."""
 
 
 class Sequential(Smoothing):
     """Sequences, and how they go on."""
+
+    lack = "has no `{name}`: it does not say how a sequence goes on"
 
     @abstractmethod
     def filter(self, q: Any, x: Any) -> Any:

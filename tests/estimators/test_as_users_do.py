@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.feature_extraction.text import TfidfTransformer
 
 import temperance as tp
 from temperance import estimators
@@ -76,3 +77,11 @@ def test_more_factors_than_columns_are_refused_by_name() -> None:
 def test_weights_below_zero_are_refused_in_a_sentence(inference: str) -> None:
     with pytest.raises(InvalidData, match="weights must be finite and not negative, got -1 for row 0"):
         estimators.BayesianRidge(inference=inference).fit(STEPS, STEPS["a"], sample_weight=-np.ones(40))
+
+
+def test_weighted_counts_have_topics_too() -> None:
+    """As after scikit-learn's TfidfTransformer."""
+    weighted = TfidfTransformer().fit_transform(COUNTS.to_numpy())
+    shares = estimators.TopicModel(2, random_state=0).fit(weighted).transform(weighted)
+    assert len(set(shares.argmax(axis=1)[:6])) == len(set(shares.argmax(axis=1)[6:])) == 1
+    assert shares[0].argmax() != shares[-1].argmax()

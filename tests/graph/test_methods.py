@@ -53,6 +53,39 @@ def test_vb_reaches_the_bound_of_the_thesis_and_answers() -> None:
     assert set(sample) == {"x"} and sample["x"].shape == (5,)
 
 
+def test_both_lines_of_a_mixture_of_regressions_are_found_and_its_predictive_density_is_one() -> None:
+    data = models.inputs_and_targets(np.random.default_rng(0), 100)
+    fit = tp.fit(models.mixture_of_regressions().model(), data, tp.VB(restarts=5), seed=0)
+    found = np.asarray(fit.posterior["weights"].location)
+    np.testing.assert_allclose(found[np.argsort(found[:, 0])], [[-1.0, -2.0], [1.0, 2.0]], atol=0.25)
+    grid = np.sinh(np.linspace(-14, 14, 4001))  # a Student-t has wide tails
+    for place in (-1.5, 0.0, 2.0):
+        inputs = np.column_stack([np.ones(len(grid)), np.full(len(grid), place)])
+        density = np.exp(fit.log_predictive({"inputs": inputs, "y": grid}))
+        assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_a_gate_that_depends_on_the_input_makes_experts() -> None:
+    """Two lines, each on its side of zero: a mixture whose components have a density of the input, too."""
+    rng = np.random.default_rng(0)
+    at = rng.normal(size=100) + np.where(np.arange(100) % 2, 2.0, -2.0)
+    inputs = np.column_stack([np.ones(100), at])
+    y = np.where(np.arange(100) % 2, 4.0 - at, 0.5 + 2.0 * at) + 0.3 * rng.normal(size=100)
+    g = Graph()
+    weights = g.normal("weights", 0.0, 0.1, dim=2, plates=g.plate("k", 2))
+    gate = g.normal_gamma("gate", 0.0, 0.1, 2.0, 1.0, plates="k")
+    noise = g.gamma("noise", 2.0, 0.5, plates="k")
+    z = g.categorical("z", g.dirichlet("share", np.ones(2)), plates="n")
+    g.normal("at", gate[z], observed=True)
+    g.normal("y", g.dot(weights[z], g.input("inputs", 2, plates="n")), noise[z], observed=True)
+    data = {"inputs": inputs, "at": at, "y": y}
+    fit = tp.fit(g.model(), data, tp.VB(restarts=5), seed=0)
+    found = np.asarray(fit.posterior["weights"].location)
+    np.testing.assert_allclose(found[np.argsort(found[:, 1])], [[4.0, -1.0], [0.5, 2.0]], atol=0.3)
+    second = fit.responsibilities(data)[:, np.argmin(found[:, 1])] > 0.5
+    assert np.mean(second == (np.arange(100) % 2 == 1)) > 0.95
+
+
 @pytest.mark.slow
 def test_predictive_density_is_that_of_the_ready_made_mixture() -> None:
     x = models.two_clusters(np.random.default_rng(0))

@@ -397,5 +397,5 @@ def test_forecasts_need_one_series_and_its_controls() -> None:
     model, _, _ = controlled()
     with pytest.raises(InvalidData, match="needs the controls of the next 3 steps"):
         model.forecast(None, jax.random.key(0), model.new_rows(([SHORT], CONTROLS[1:])), 3)
-    with pytest.raises(UnsupportedMethod, match="not a model of sequences"):
+    with pytest.raises(UnsupportedMethod, match="no `forecast`: it does not say how a sequence goes on"):
         tp.fit(tp.GaussianMixture(1), np.arange(4.0)[:, None], tp.VB(max_iter=2)).forecast(2)

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import logsumexp
 
 import temperance as tp
-from temperance.errors import InvalidData, InvalidParameter
+from temperance.errors import InvalidData, InvalidParameter, UnsupportedMethod
 from temperance.families.paths import Paths, PathsVector
 from temperance.numerics.gaussian_chains import linked_integral
 from tests.exact.switching import LOOK, MOVES, PRECISIONS, SERIES, WEIGHTS, every_path, gaussian
@@ -136,3 +136,16 @@ def test_wrong_arguments() -> None:
         fitted(tp.VB(), [SERIES, SERIES[:4]])
     with pytest.raises(InvalidParameter, match="observation must have shape"):
         fitted(tp.VB(), np.ones((5, 2)))
+
+
+@pytest.mark.slow
+def test_the_regimes_of_a_new_series_of_another_length() -> None:
+    x = np.array([3.2, -3.1, 2.5, -3.0, 2.4, -2.6])[:, None]
+    fit = fitted(tp.VB(restarts=3, tol=1e-10), x)
+    np.testing.assert_allclose(fit.smooth(x).regimes, fit.smooth().regimes, atol=1e-6)
+    np.testing.assert_allclose(fit.smooth(x[:4]).regimes[0], every_path(x[:4]).shares, atol=5e-3)
+    with pytest.raises(InvalidData, match="2 columns, but the model was fitted to 1"):
+        fit.smooth(np.ones((4, 2)))
+    for name, asked in (("forecast", lambda: fit.forecast(2)), ("", lambda: fit.responsibilities(x))):
+        with pytest.raises(UnsupportedMethod, match=rf"^SwitchingStateSpace has no .*{name}.*; see fit\.smooth$"):
+            asked()

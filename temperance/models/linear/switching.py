@@ -232,13 +232,20 @@ class SwitchingStateSpace(Smoothing, Model):
     # ---- data in, answers out -----------------------------------------------------------------------------
 
     def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
-        series = as_series(data, self.missing, 0)
+        series = self._series(data)
+        model = self._complete(series)
+        return model, make_data(series, as_weights(weights, len(series.x)), spread=False, bucketed=False)
+
+    def new_rows(self, data: Any) -> Series:
+        return self._series(data, self.observation.shape[0] if self.observation is not None else None)
+
+    def _series(self, data: Any, columns: int | None = None) -> Series:
+        series = as_series(data, self.missing, 0, columns)
         if np.isnan(np.asarray(series.real)).any() or series.x.shape[1] < 2:
             raise InvalidData(
                 f"all series must have the same number of steps, at least 2, got {sorted(set(series.lengths.tolist()))}"
             )
-        model = self._complete(series)
-        return model, make_data(series, as_weights(weights, len(series.x)), spread=False, bucketed=False)
+        return series
 
     def _complete(self, series: Series) -> Self:
         k, p, d = self.n_regimes, self.n_states, series.x.shape[2]
