@@ -9,7 +9,8 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import _check_feature_names, check_is_fitted
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 import temperance as tp
 
@@ -40,8 +41,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the topics of the documents X."""
-        method, X = as_method(self.inference, 1, self.max_iter, 1e-4), self._given(X)
-        self._check_names(X, reset=True)
+        method = as_method(self.inference, 1, self.max_iter, 1e-4)
+        X = self._checked(self._given(X), reset=True)
         corpus = self._read(X)
         done = self._solve(self._lda(corpus), corpus, method)
         self._keep(done.model, done._families())
@@ -51,7 +52,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         """A step of online variational Bayes on these documents, over the words of the first ones."""
         X = self._given(X)
         first = not hasattr(self, "online_")
-        self._check_names(X, reset=first)
+        X = self._checked(X, reset=first)
         if first:
             corpus = self._read(X)
             self._words = self._lda(corpus).complete(corpus)
@@ -66,8 +67,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     def transform(self, X: Any) -> np.ndarray:
         """The expected share of each topic in each document."""
         check_is_fitted(self, "components_")
-        X = self._given(X)
-        self._check_names(X, reset=False)
+        X = self._checked(self._given(X), reset=False)
         return np.asarray(self.model_.transform(self.state_, X))
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
@@ -93,17 +93,22 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
             return column if any(isinstance(text, str) for text in column) else X
         if sparse.issparse(X) or isinstance(X, tp.Corpus) or hasattr(X, "columns") or not isinstance(X, Iterable):
             return X
+        if isinstance(X, np.ndarray) and X.dtype.kind not in "OUT":
+            return X
         values: Any = X
         if getattr(values, "ndim", 1) == 2:  # of strings, a column
             return values[:, 0].tolist() if values.shape[1] == 1 and values.dtype.kind in "OUT" else values
         return list(X)
 
-    def _check_names(self, X: Any, reset: bool) -> None:
-        """The columns of a frame of counts keep their names and order."""
-        if hasattr(X, "columns") and not has_text(X):
-            _check_feature_names(self, X, reset=reset)
-        elif reset:
-            self.__dict__.pop("feature_names_in_", None)
+    def _checked(self, X: Any, reset: bool) -> Any:
+        """Counts as scikit-learn checks them, names of columns included; texts and corpora as they are."""
+        if isinstance(X, list | tp.Corpus) or has_text(X):
+            if reset:
+                self.__dict__.pop("feature_names_in_", None)
+            return X
+        counts = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=np.float64)
+        check_non_negative(counts, type(self).__name__)
+        return X if hasattr(X, "columns") else counts
 
     def _read(self, X: Any) -> Any:
         given = self._given(X)
@@ -119,3 +124,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     @property
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = tags.input_tags.sparse = tags.input_tags.string = True
+        return tags

@@ -302,6 +302,7 @@ class Alone:
 
 class Counting(Alone):
     def _steps(self, X: Any, lengths: Any, fitted: bool = False) -> Any:
+        X = X.astype(float) if isinstance(X, np.ndarray) and X.dtype.kind == "O" else X
         whole = isinstance(X, np.ndarray) and X.dtype.kind == "f" and np.isfinite(X).all()
         return super()._steps(np.abs(X).round() if whole else X, lengths, fitted)  # type: ignore[misc]
 
@@ -321,9 +322,11 @@ SEQUENCES = {
 }
 HMMS = SEQUENCES | {"check_dont_overwrite_parameters": "n_features is an attribute of hmmlearn's"}
 # CategoricalHMM takes one column of codes, of which the checks have none: see test_hmmlearn_own.py.
+OWN = ("StateSpace", "TopicModel")
 ALL = [
-    *((getattr(estimators, name)(), {}) for name in estimators.__all__ if name[-3:] != "HMM" and name != "StateSpace"),
+    *((getattr(estimators, name)(), {}) for name in estimators.__all__ if name[-3:] != "HMM" and name not in OWN),
     (estimators.StateSpace(), SEQUENCES),
+    (estimators.TopicModel(), {"check_transformer_data_not_an_array": "a list of lists has the words of documents"}),
     *((kind(), HMMS) for kind in (AGaussianHMM, APoissonHMM, AMultinomialHMM)),
 ]
 
