@@ -23,6 +23,8 @@ from .settings import model_in_file
 # The one old name that says something else than it seems to.
 _FACTORS = "--model factors is factorial-mixture, whose factors are on or off; factor-analysis finds hidden scores"
 
+_FOR_COUNTS = {"GaussianMixture": "--model poisson-mixture", "HMM": "--set emission=poisson"}
+
 
 @dataclass(frozen=True)
 class Input:
@@ -43,7 +45,21 @@ def read(problem: Problem, reading: Reading) -> Input:
     if kind == "columns":
         return columns(problem.source, reading)
     notes = (_FACTORS,) if problem.model == "factors" else ()
-    return table(problem.source, reading, problem.target, kind == "inputs and targets", notes)
+    found = table(problem.source, reading, problem.target, kind == "inputs and targets", notes)
+    return replace(found, notes=(*found.notes, *_counts(problem, found.values)))
+
+
+def _counts(problem: Problem, values: Any) -> list[str]:
+    """How to model small counts as such, where they would be taken for real numbers without a word."""
+    better = _FOR_COUNTS.get(problem.entry.name)
+    if better is None or "emission" in problem.settings.values or not isinstance(values, Table):
+        return []
+    x = values.matrix()
+    x = x[~np.isnan(x)]
+    if (x % 1 != 0).any() or not 0 <= x.min() <= 1 < x.max() < 1000:
+        return []
+    names = ", ".join(values.columns)
+    return [f"note      taken as real numbers, though they are counts: {names}; {better} takes them as counts"]
 
 
 def columns(source: str, reading: Columns, like: Any = None) -> Input:

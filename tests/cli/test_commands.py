@@ -366,3 +366,20 @@ def test_kept_executables_are_shown_and_cleared(tmp_path, monkeypatch, capsys):
     assert run(capsys, "cache", "--format", "json") == (0, "[]\n", "")
     assert run(capsys, "cache", "clear") == (0, "removed 0 kept executables\n", "")
     assert "show, warm or clear, got 'empty'" in refused(capsys, "cache", "empty")
+
+
+@pytest.mark.parametrize(
+    ("flags", "hint"),
+    [
+        (["--model", "hmm"], "--set emission=poisson"),
+        (["--model", "hmm", "--set", "emission=poisson"], None),
+        ([], "--model poisson-mixture"),
+    ],
+)
+def test_counts_are_not_taken_for_real_numbers_without_a_word(tmp_path, capsys, flags, hint):
+    path = tmp_path / "calls.csv"
+    path.write_text("calls\n" + "\n".join(str(value) for value in [0, 3, 2, 9, 8, 11, 1, 2] * 5))
+    code, out, _ = run(capsys, "fit", str(path), "--components", "2", "--format", "text", *flags)
+    said = "taken as real numbers, though they are counts: calls" in out
+    assert code == 0 and said == (hint is not None)
+    assert hint is None or hint in out
