@@ -73,6 +73,7 @@ class Factors(eqx.Module):
     terms: Terms
     starts: Int8[Array, " n"] | None = None  # of chains: as in `numerics.chains`; None where each datum is by itself
     gaussian: bool = eqx.field(static=True, default=False)  # T(x) = (x, 1, x xᵀ, 1): passes may have a kernel
+    few_columns: bool = eqx.field(static=True, default=False)  # the same, with matrices that can be written out
 
 
 class Factored(Model):

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from ...kernels import small_messages
 from ...kernels.gaussian_messages import has_kernel, host_pass, when
 from ...models import Data
 from ...models._answers import Enumerable
@@ -38,7 +39,8 @@ class Passed(NamedTuple):
 
 def factors_of(model: Enumerable, data: Data) -> Factors:
     found = model.factors(data)
-    return Factors(found.each, found.live, found.terms, found.starts, gaussian=when(model, data))
+    few = small_messages.when(model, data)
+    return Factors(found.each, found.live, found.terms, found.starts, gaussian=when(model, data), few_columns=few)
 
 
 def empty_sites(blocks: Blocks, n: int) -> Sites:
@@ -57,10 +59,14 @@ def one_pass(
     trace: bool = False,
     kernel: bool = True,
 ) -> Passed:
-    """Refresh every factor once, in the given order; with a `kernel` where there is one."""
+    """Refresh every factor once, in the given order; with a `kernel` or in closed form where there is one."""
     if kernel and not trace and has_kernel(alpha, factors.gaussian, factors.terms, blocks):
         given = (naturals(blocks), sites.natural, sites.log_scale, order)
         natural, messages, scales, skipped = host_pass(alpha, damping, LIMITS, factors, *given)
+        return Passed(with_naturals(blocks, natural), Sites(messages, scales), skipped, None)
+    if kernel and not trace and small_messages.suits(alpha, factors.few_columns, factors.terms, blocks):
+        given = (naturals(blocks), sites.natural, sites.log_scale, order)
+        natural, messages, scales, skipped = small_messages.short_pass(damping, factors, *given)
         return Passed(with_naturals(blocks, natural), Sites(messages, scales), skipped, None)
 
     like, like_datum = naturals(blocks), factors.each.statistics
