@@ -1,10 +1,9 @@
-"""The exact projection (α = 1) for Gaussian mixtures of few columns, written out: a tenth of the operations of
-`projection.py`, so that XLA compiles a pass in less than a second and runs it several times faster.
+"""EP passes (α = 1) over Gaussian mixtures of few columns: the projection written out, for XLA.
 
-The formulas are those of `gaussian_messages_kernel.py` at α = 1 (tests hold both equal to `projection.py`). Every
-variable is an array over the components, and matrices are kept as separate entries, as in `_tables.py`: of an upper
-triangle, row after row. A NormalWishart of location m, scatter S, count v and ν degrees of freedom meets a datum x =
-m + u; |w|² = uᵀS⁻¹u, D = v|w|²/(v + 1), and r is the share of the component.
+It has a tenth of the operations of `projection.py`, so a pass compiles in a third of the time and runs ten times
+faster. The formulas are those of `gaussian_messages_kernel.py` at α = 1. A Normal-Wishart of location m, scatter S,
+count v and ν degrees of freedom meets a datum x = m + u; |w|² = uᵀS⁻¹u, D = v|w|²/(v + 1), and r is the component's
+share of the datum. Every variable is an array over the components; matrices are lists of their entries.
 """
 
 from __future__ import annotations
@@ -112,10 +111,10 @@ def _projected(
 class _Components(NamedTuple):
     """The components of a cavity, before and after a datum."""
 
-    count: Array  # v
+    number: Array  # v
     dof: Array  # ν
     location: list[Array]  # m
-    scatter: list[list[Array]]  # S:
+    scatter: list[list[Array]]  # S
     away: list[Array]  # u
     square: Array  # |w|²
     distance: Array  # D
@@ -171,7 +170,7 @@ def _gap_of(before: _Components, r: Array) -> Array:
 
 def _matched(before: _Components, r: Array, dof: Array) -> tuple[list[Array], Array]:
     """The rows of the components with the mixture's moments and these degrees of freedom, and their A."""
-    d, count, old = len(before.away), before.count, before.dof
+    d, count, old = len(before.away), before.number, before.dof
     kappa, beside = old + r, 1.0 + before.distance
     kept = (1.0 - r) * old + r * (old + 1.0) / beside
     lost = r * (old + 1.0) * before.distance / beside

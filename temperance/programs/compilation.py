@@ -34,6 +34,7 @@ MIDDLING: Mapping[str, Any] = {**CHEAP, "xla_backend_optimization_level": 1}
 # Numbers read and written in one call from which the next step of optimisation pays even in the first run.
 LONG, VERY_LONG = 2**27, 2**34
 FEW = 128  # numbers: an operation on fewer of them takes as long however it is compiled
+INSIDE = 8  # numbers inside `one_call`, which costs nothing to enter, count as one
 PASSES, INNER_PASSES = 64, 4  # of a loop of unknown length: over steps, or within one (rejection, Newton)
 _REJECTED: set[str] = set()  # options that this version of JAX does not know
 _CALLS = re.compile(r'custom_call\s*@"?([\w.$]+)|call_target_name\s*=\s*"([^"]+)"')
@@ -181,6 +182,8 @@ def work(jaxpr: Any, passes: int = PASSES, few: int = FEW) -> int:
         least = 0 if equation.params.get("name") == NAME else few
         inner = [work(part, within, least) for value in equation.params.values() for part in _functions(value)]
         own = sum(_size(atom.aval) for atom in [*equation.invars, *equation.outvars])
+        if inner and equation.params.get("name") == NAME:
+            inner = [sum(inner) // INSIDE]
         times = passes if loops else equation.params.get("length", 1)
         total += times * sum(inner) if inner else own if own >= few else 0
     return total
