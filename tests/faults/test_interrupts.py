@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import select
 import signal
 import subprocess
 import sys
-import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,6 +106,9 @@ def test_the_command_line_stops_while_it_imports_and_compiles(after: float) -> N
 
 CLI = [sys.executable, "-m", "temperance.cli"]
 FIT = [*CLI, "fit", "galaxy", "--model", "state-space", "--method", "gibbs", "--draws", "200000"]
+# Runs what follows as the leader of a session whose terminal its input is: what is typed there reaches it as a signal.
+TERMINAL = [sys.executable, "-S", "-c", "import fcntl, os, sys, termios; os.setsid(); "
+            "fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"]  # fmt: skip
 
 
 @pytest.mark.parametrize("moment", with_slow(["import", "compilation", "steps"], "compilation", "steps"))
@@ -118,9 +119,7 @@ def test_the_keys_of_a_terminal_are_answered_within_two_seconds(moment: str, tmp
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
     said, cores = b"", len(os.sched_getaffinity(0))
-    with subprocess.Popen(
-        FIT, env=environment, cwd=tmp_path, preexec_fn=lambda: controlled(theirs), text=True, **streams
-    ) as process:
+    with subprocess.Popen([*TERMINAL, *FIT], env=environment, cwd=tmp_path, text=True, **streams) as process:
         os.close(theirs)
         try:
             while not READY[moment](said, seconds_used(process)):
@@ -144,12 +143,6 @@ READY: dict[str, Any] = {
     "compilation": lambda said, used: b"compiling" in said or b"for this shape" in said,
     "steps": lambda said, used: re.search(rb" [1-9]\d*/\d+", said),
 }
-
-
-def controlled(terminal: int) -> None:
-    """The process leads a session whose terminal this is: what is typed there reaches it as a signal."""
-    os.setsid()
-    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
 
 
 def read(terminal: int) -> bytes:
