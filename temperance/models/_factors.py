@@ -34,7 +34,6 @@ from ._model import Model
 if TYPE_CHECKING:
     from ._answers import Enumerable
 
-
 Blocks = dict[str, Family]
 Natural = dict[str, Any]  # a vector for each block
 

@@ -45,6 +45,7 @@ from ._model import Conditional, Each, Group, Means, Model, Posterior, Powers, c
 
 _SUMMABLE = 6  # up to this many factors methods that need it sum out the states
 _ENUMERABLE = 10  # up to this many factors the predictive density is the exact sum over all their states
+_NEAR = 1e-7  # the least spread, beside the distance from zero
 
 Logit = Callable[[Array, Float[Array, "k n"]], Float[Array, " n"]]
 
@@ -82,9 +83,6 @@ class Activation(Conditional):
     def log_prob(self, m: Means) -> Float[Array, " n"]:
         """E log p(z | π) of each datum."""
         return jnp.sum(self.natural(m).dot(m["z"]) - self.log_normaliser(m), axis=1)
-
-
-_NEAR = 1e-7  # the least spread, beside the distance from zero
 
 
 class FactorialMixture(Labelled, Decomposing, Predicting, Model):
@@ -150,8 +148,6 @@ class FactorialMixture(Labelled, Decomposing, Predicting, Model):
     def summed(self) -> Model:
         if self.n_factors > _SUMMABLE:
             return self
-        from .factorial import SummedFactorialMixture
-
         return self._as(SummedFactorialMixture)
 
     def local_prior(self, x: Any) -> dict[str, Family | Conditional]:
