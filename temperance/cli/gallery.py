@@ -58,7 +58,11 @@ def make_figure(name: str, folder: Path, quick: bool = False) -> None:
     if quick and script.QUICK:
         settings = ", ".join(f"{setting} = {value}" for setting, value in script.QUICK.items())
         print(f"quick settings ({settings}): the figure shows that the script runs, not the paper's result")
-    script.main(str(folder), **(script.QUICK if quick else {}))
+    try:
+        script.main(str(folder), **(script.QUICK if quick else {}))
+    finally:
+        if "matplotlib.pyplot" in sys.modules:  # keeps what is drawn, and warns after twenty figures
+            sys.modules["matplotlib.pyplot"].close("all")
 
 
 PAGE, DONE = "the-papers-and-us.md", "reproduce.json"

@@ -5,6 +5,7 @@ import inspect
 import re
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 
 from temperance.cli import gallery, main
@@ -30,6 +31,7 @@ def test_settings_of_ockham_hills_are_those_of_its_command_line():
 def test_every_figure_is_drawn(name, tmp_path, monkeypatch):
     monkeypatch.delenv("TEMPERANCE_DATA", raising=False)
     assert main(["reproduce", name, "--quick", "--out", str(tmp_path)]) == 0
+    assert not plt.get_fignums()
     assert list(tmp_path.glob("*.png"))
 
 
