@@ -51,7 +51,8 @@ class Late(Exception):
 
 
 def units(names: Sequence[str], methods: Sequence[str], seeds: int, done: Sequence[Measured]) -> list[Unit]:
-    """What is left to do, in pieces for one process each; of every method those that take longest first."""
+    """What is left to do, in pieces for one process each: of every method one piece of each family, those that take
+    longest first, then the second pieces. What is cut off by the clock is then spread over all families."""
     known = {(run.problem, run.method, run.seed) for run in done}
     families: dict[str, list[str]] = {}
     for name in names:
@@ -59,8 +60,8 @@ def units(names: Sequence[str], methods: Sequence[str], seeds: int, done: Sequen
     found = []
     for method in sorted(methods, key=ORDER.index):
         size = 1 if method in PEERS else TOGETHER
-        pieces = [of[i : i + size] for of in families.values() for i in range(0, len(of), size)]
-        for piece in sorted(pieces, key=lambda piece: not problems()[piece[0]].slow):
+        pieces = [(i, of[i : i + size]) for of in families.values() for i in range(0, len(of), size)]
+        for _, piece in sorted(pieces, key=lambda piece: (piece[0], not problems()[piece[1][0]].slow)):
             left = {
                 name: tuple(seed for seed in range(seeds) if (name, method, seed) not in known)
                 for name in piece
