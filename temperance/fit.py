@@ -100,8 +100,6 @@ class Fit(Members, Card):
     def corrected(self, order: int = 2) -> float:
         """The log evidence with a correction of this `order`, 2 or 3. The third takes time that grows with the cube of
         the number of data, is exact with three data, and is for small problems without chains."""
-        if not hasattr(self.method, "corrected_log_evidence"):
-            raise UnsupportedMethod(f"{self.method.name} has no correction to its evidence; tp.EP() has one")
         if order not in (2, 3):
             raise InvalidParameter(f"order must be 2 or 3, got {order!r}")
         return self.method.corrected_log_evidence(self.model, self.data, self.state, self.details, order)

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from .._arguments import NOT_NEGATIVE, Checks, whole
+from ..errors import UnsupportedMethod
 from ..kernels import RunEngine
 from ..models import Data, Model
 from ..numerics.place import on_device
@@ -130,6 +131,12 @@ class Method(ABC):
     def arrange(self, key: Key[Array, ""], model: Model, data: Data) -> Data:
         """The data as `init`, `step` and `result` see them: some held out, or with a plan for minibatches."""
         return data
+
+    def corrected_log_evidence(
+        self, model: Model, data: Data, state: Any, details: Mapping[str, Any], order: int = 2
+    ) -> float:
+        """The log evidence with a correction of this order: `Fit.corrected`."""
+        raise UnsupportedMethod(f"{self.name} has no correction to its evidence; tp.EP() has one")
 
     def host_engine(self, model: Model, data: Any) -> RunEngine | None:
         """The engine that runs this method without compiled programs, if the method provides one."""

@@ -34,6 +34,17 @@ _MODULES = {
     "Distributed": ("..cluster.model",),
 }
 
+# The modules whose `start` and `chunk` run a whole fit, and those whose `take_steps` takes many minibatch steps.
+_RUNS = {
+    "Mixture": "small_mixture",
+    "GaussianMixture": "small_mixture",
+    "ClassMixture": "small_mixture",
+    "HMM": "small_chains",
+    "FactorAnalysis": "small_factors",
+    "StateSpace": "small_states",
+}
+_STEPS = {"LDA": "topics"}
+
 
 class Engine(NamedTuple):
     """One way to walk over the data of some models."""
@@ -86,37 +97,21 @@ class RunEngine(NamedTuple):
     goes_on: bool = False  # whether it also takes the steps of a run that begins at given states
 
 
+def run_module(model: Any) -> str | None:
+    """The module that may run a whole fit of this model."""
+    return _RUNS.get(type(model).__name__)
+
+
 def run_engine(method: Any, model: Any, data: Any) -> RunEngine | None:
     """The engine that runs a whole fit without XLA, if there is one."""
     own = method.host_engine(model, data)
     if own is not None:
         return own
-    kind = type(model).__name__
-    if kind == "StateSpace":
-        from . import small_states
-
-        if small_states.when(method, model, data):
-            return RunEngine("small state space (numpy)", small_states.start, small_states.chunk, goes_on=True)
+    module = run_module(model)
+    if module is None:
         return None
-    if kind == "HMM":
-        from . import small_chains
-
-        if small_chains.when(method, model, data):
-            return RunEngine("small hidden Markov model (numpy)", small_chains.start, small_chains.chunk, goes_on=True)
-        return None
-    if kind == "FactorAnalysis":
-        from . import small_factors
-
-        if small_factors.when(method, model, data):
-            return RunEngine("small factor analysis (numpy)", small_factors.start, small_factors.chunk, goes_on=True)
-        return None
-    if kind not in ("Mixture", "GaussianMixture", "ClassMixture"):
-        return None
-    from . import small_mixture
-
-    if not small_mixture.when(method, model, data):
-        return None
-    return RunEngine("small mixture (numpy)", small_mixture.start, small_mixture.chunk)
+    small = importlib.import_module(f".{module}", __name__)
+    return RunEngine(small.NAME, small.start, small.chunk, small.GOES_ON) if small.when(method, model, data) else None
 
 
 class Minibatches(NamedTuple):
@@ -135,11 +130,11 @@ TakeSteps = Callable[..., tuple[dict[str, Any], Any]]
 
 def steps_engine(model: Model, data: Data) -> TakeSteps | None:
     """The engine that takes many minibatch steps of this model at once, if there is one."""
-    if type(model).__name__ != "LDA" or data.engine == "plain":
+    module = _STEPS.get(type(model).__name__)
+    if module is None or data.engine == "plain":
         return None
-    from . import topics
-
-    return topics.take_steps if topics.takes_steps(model) else None
+    many = importlib.import_module(f".{module}", __name__)
+    return many.take_steps if many.takes_steps(model) else None
 
 
 def plain() -> Engine:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..models import Data
     from ..models.hidden_markov import HMM
 
+NAME, GOES_ON = "small hidden Markov model (numpy)", True
 _LENGTH = 32  # steps of a block: a power of two
 _NUMBERS = 10_000  # steps × states: beyond it the compiled sweep is worth its compilation
 

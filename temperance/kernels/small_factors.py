@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..models import Data
     from ..models.linear.factor_analysis import FactorAnalysis
 
+NAME, GOES_ON = "small factor analysis (numpy)", True
 _NUMBERS = 2**16  # largest table (numbers)
 _PATTERNS = 32  # of columns that were seen
 

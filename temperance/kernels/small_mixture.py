@@ -36,6 +36,7 @@ from ..models.mixture.starts import COOLING
 from ..numerics.host import digamma, log_gamma
 from ..numerics.keys import hashes, is_host, uniforms
 from ..numerics.special import LOG_2PI
+from . import run_module
 from .small_columns import Columns
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 Leaves = tuple[np.ndarray, ...]
 
+NAME, GOES_ON = "small mixture (numpy)", False
 _NUMBERS = 2**14  # largest table (numbers): beyond it the compiled sweep saves more than its compilation costs
 _WORK = 2**24  # multiplications of a sweep, an exponential counted as 25: some ten milliseconds
 _STARTS = ("mixed", "kmeans++", "random", "uneven", "annealed", "means", "responsibilities")
@@ -149,7 +151,7 @@ def _form(model: Mixture) -> Form | Columns | None:
 
 def suits(model: Mixture, data: Data, restarts: int = 1) -> bool:
     """Whether NumPy finishes this problem before XLA would have compiled."""
-    if data.is_spread or model.missing or model.single or _form(model) is None:
+    if run_module(model) != "small_mixture" or data.is_spread or model.missing or model.single or _form(model) is None:
         return False
     if model.known is None and type(model.prior["weights"]) is not Dirichlet:
         return False

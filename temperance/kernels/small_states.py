@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ..models import Data
     from ..models.linear.state_space import StateSpace
 
+NAME, GOES_ON = "small state space (numpy)", True
 _NUMBERS = 2**16  # states at all steps: beyond it the compiled sweep is worth its compilation
 _STATES = 6  # the matrices of a step are worked on entry by entry
 

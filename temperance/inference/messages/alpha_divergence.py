@@ -183,9 +183,8 @@ class MessagePassing(Method):
         return conclude(self, data, run)
 
     def corrected_log_evidence(
-        self, model: Model, data: Data, q: Posterior, details: Mapping[str, Any], order: int = 2
+        self, model: Model, data: Data, state: Posterior, details: Mapping[str, Any], order: int = 2
     ) -> float:
-        """The log evidence with a correction of this order: `Fit.corrected`."""
         if "sites" not in details:
             raise UnsupportedMethod("the correction needs the message of every datum, which a stream does not keep")
         if not isinstance(model, Factored) or not model.linear_factors:
@@ -199,14 +198,14 @@ class MessagePassing(Method):
                 "the third order is for data with latents of their own, not for chains; use order=2"
             )
         if alone:
-            found = orders(model, data, q.blocks, sites)  # type: ignore[arg-type]
+            found = orders(model, data, state.blocks, sites)  # type: ignore[arg-type]
         else:
-            found = orders_together(self.alpha, model, data, q.blocks, sites)
+            found = orders_together(self.alpha, model, data, state.blocks, sites)
         if order == 2:
             return corrected(found)
         messages = sites.natural if alone else sites
-        scales = sites.log_scale if alone else log_scales(self.alpha, model, data, q.blocks, sites)
-        return corrected((found[0], *third_order(model, data, q.blocks, messages, scales)))
+        scales = sites.log_scale if alone else log_scales(self.alpha, model, data, state.blocks, sites)
+        return corrected((found[0], *third_order(model, data, state.blocks, messages, scales)))
 
 
 def put_together(model: Enumerable, state: Approximation, passed: Passed) -> Approximation:

@@ -24,6 +24,7 @@ from ...evidence.weights import both_ways, downwards, effective_draws, upwards
 from ...evidence.witnesses import FAR, ROOM, contradictions
 from ...kernels import RunEngine, small_tempered
 from ...kernels.small_conditionals import MOST, conditionals
+from ...kernels.small_mixture import NAME
 from ...kernels.small_tempered import Drawn, Problem, problem
 from ...models import Data, Mixture, Model
 from ...numerics.host import logsumexp, softmax
@@ -81,7 +82,7 @@ class Bridge(Gibbs):
         return complete
 
     def host_engine(self, model: Model, data: Any) -> RunEngine | None:
-        return RunEngine(small_tempered.NAME, start, step_chains, goes_on=True)
+        return RunEngine(NAME, start, step_chains, goes_on=True)
 
     @one_blas_thread()
     def result(self, model: Model, data: Data, run: Run) -> Result:

@@ -9,7 +9,8 @@ import jax
 import numpy as np
 
 from ...kernels import RunEngine, small_mixture
-from ...kernels.small_tempered import NAME, Drawn, Levels, Problem, problem
+from ...kernels.small_mixture import NAME
+from ...kernels.small_tempered import Drawn, Levels, Problem, problem
 from ...models import Data, Mixture
 from ...numerics.keys import hashes, wrap
 from ...numerics.streams import Streams, seeds

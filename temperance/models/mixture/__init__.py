@@ -464,15 +464,14 @@ class Mixture(Profiling, Predicting, Restarting, Enumerable):
 
 def occupancy(model: Mixture, q: Posterior, data: Data) -> np.ndarray:
     """`Mixture.occupancy`, without a compilation where the data are few."""
-    if type(model).__name__ in ("Mixture", "GaussianMixture", "ClassMixture"):
-        from ...kernels import small_mixture
+    from ...kernels import small_mixture
 
-        def shapes(blocks: Any) -> tuple[Any, list[tuple[int, ...]]]:
-            return jax.tree.structure(blocks), [leaf.shape for leaf in jax.tree.leaves(blocks)]
+    def shapes(blocks: Any) -> tuple[Any, list[tuple[int, ...]]]:
+        return jax.tree.structure(blocks), [leaf.shape for leaf in jax.tree.leaves(blocks)]
 
-        # Other methods have posteriors of other families; those of a damaged file may not fit the prior.
-        if shapes(q.blocks) == shapes(model.prior) and small_mixture.suits(model, data):
-            return small_mixture.occupancy(model, q, data)
+    # Other methods have posteriors of other families; those of a damaged file may not fit the prior.
+    if shapes(q.blocks) == shapes(model.prior) and small_mixture.suits(model, data):
+        return small_mixture.occupancy(model, q, data)
     return np.asarray(compiled_occupancy(model, q, data))
 
 
