@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ._class_page import rewritten
-from ._class_tables import KINDS, as_columns, simulated
+from ._class_tables import DESIGNS, KINDS, as_columns, simulated
 
 LARGEST = 6
 BETA = np.array([[0.0, 0.0], [0.3, 0.8], [-0.4, -1.0]])
@@ -52,6 +52,7 @@ def one_table(number: int) -> dict[str, Any]:
         best, labels = peers.by_criteria(x, LARGEST, number)
         spent["StepMix"] = time.process_time() - began
         chosen |= best
+        about |= {"tolerance": peers.TOLERANCE}
         rand |= {name: adjusted_rand_score(z, found) for name, found in labels.items()}
     return about | {"chosen": chosen, "rand": rand, "processor": spent}
 
@@ -121,10 +122,11 @@ def work(task: Task) -> dict[str, Any]:
 
 
 def tasks(tables: int, regressions: int, tests: int) -> list[Task]:
-    """Regressions and the tables first, in an order in which every beginning is balanced."""
+    """Regressions, StepMix's tests, the longest first, and then the tables, whose every beginning is balanced."""
     found: list[Task] = [("regression", kind, i) for i in range(regressions) for kind in ("clear", "medium")]
-    found += [("table", "", i) for i in range(tables)]
-    return found + [("test", "", i) for i in range(tests if find_spec("stepmix") else 0)]
+    tested = range(tests if find_spec("stepmix") else 0)
+    found += [("test", "", i) for i in sorted(tested, key=lambda i: -DESIGNS[i % len(DESIGNS)][0])]
+    return found + [("table", "", i) for i in range(tables)]
 
 
 def run(pending: list[Task], results: Path, jobs: int, minutes: float) -> Iterator[dict[str, Any]]:
