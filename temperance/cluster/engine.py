@@ -25,7 +25,7 @@ from ..errors import ClusterLost, PartitionFailed
 from . import worker
 from .model import FRESH, Question, sessions
 from .partitions import Partition
-from .waiting import STEP, Patience, completed, lost, require_alive
+from .waiting import STEP, Patience, asked, completed, connected, lost, require_alive
 from .worker import Job, Walks
 
 _FAN = 8  # sums that one task adds
@@ -104,7 +104,7 @@ class Session:
     ) -> tuple[list[np.ndarray], np.ndarray]:
         """The sums over these partitions for each restart (the leading axis), and the versions of local blocks."""
         try:
-            with self._lock, quiet():
+            with self._lock, quiet(), connected(self.client):
                 return self._walk(question, numbers, scales, ahead, versions, powers, m)
         except BaseException as error:
             self.failure = error
@@ -296,7 +296,8 @@ class Session:
         futures = [future for kept in self._kept.values() for future in kept.values()]
         for _ in completed(self.client, futures):
             pass
-        return int(self.client.run_on_scheduler(_sizes, keys=[future.key for future in futures]))
+        keys = [future.key for future in futures]
+        return int(asked(self.client, lambda: self.client.run_on_scheduler(_sizes, keys=keys)))
 
     def put(self, place: int, local: Any) -> Any:
         """Local blocks of a partition, sent by the client as a task that can be repeated."""

@@ -29,7 +29,7 @@ from ..models.topics import Vocabulary
 from .engine import Session
 from .model import Distributed, Numbers, block_rows, sessions
 from .partitions import as_partitions, join_rows
-from .waiting import require_client, require_dask
+from .waiting import connected, require_client, require_dask, threads_of
 from .worker import About, join_abouts
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ def begin(
     if refused is not None:
         raise refused
     documents = isinstance(model, LDA)
-    workers = sum(client.nthreads().values())
-    session = Session(client, as_partitions(data, workers), documents, keep)
+    session = Session(client, as_partitions(data, threads_of(client)), documents, keep)
     try:
-        return _begin(model, method, session, key)
+        with connected(client):
+            return _begin(model, method, session, key)
     except BaseException:
         session.close()
         raise
@@ -213,7 +213,8 @@ def attended(model: Distributed, progress: Progress) -> Iterator[None]:
     session = sessions[int(model.session)]
     progress.watch = session.status
     try:
-        yield
+        with connected(session.client):
+            yield
     except Exception:
         if session.failure is not None:
             raise session.failure from None

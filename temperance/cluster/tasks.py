@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ClusterLost
 from .engine import quiet
-from .waiting import completed, require_client, require_dask
+from .waiting import completed, connected, require_client, require_dask, threads_of
 from .worker import same
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def running(engine: Any) -> Any:
 
 def threads(client: Any) -> int:
     """The number of fits that the workers run at a time."""
-    return max(1, sum(client.nthreads().values()))
+    return max(1, threads_of(client))
 
 
 class Call(NamedTuple):
@@ -39,6 +39,11 @@ class Call(NamedTuple):
 
 def each_done(client: Any, function: Callable[..., Any], shared: Any, calls: list[Call]) -> Iterator[tuple[int, Any]]:
     """The number and the result of each call `function(shared, *arguments)`, in the order in which they end."""
+    with connected(client):
+        yield from _each_done(client, function, shared, calls)
+
+
+def _each_done(client: Any, function: Callable[..., Any], shared: Any, calls: list[Call]) -> Iterator[tuple[int, Any]]:
     run = uuid.uuid4().hex[:8]
     with quiet():
         # A task, not scattered data, so that Dask can make the data again if the worker that holds them dies.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..errors import ClusterLost, InvalidParameter
+from ..errors import ClusterLost, InvalidParameter, TemperanceError
 
 STEP = 0.25  # seconds between looks at the cluster
 _ALIVE = ("running", "connecting")
@@ -46,7 +47,7 @@ class Patience:
         if now - self.looked < 1.0:
             return
         self.looked = now
-        if self.client.nthreads():
+        if threads_of(self.client):
             self.seen = now
         elif now - self.seen >= self.most:
             raise ClusterLost(
@@ -56,7 +57,7 @@ class Patience:
 
     def _died(self) -> str:
         """The tasks that were on the workers that died, as part of a sentence."""
-        worst = self.client.run_on_scheduler(_suspicions)
+        worst = asked(self.client, lambda: self.client.run_on_scheduler(_suspicions))
         return "; those that there were died with " + ", ".join(worst) if worst else ""
 
 
@@ -69,6 +70,34 @@ def _suspicions(dask_scheduler: Any) -> list[str]:
 def require_alive(client: Any) -> None:
     if client.status not in _ALIVE:
         raise lost(client)
+
+
+def threads_of(client: Any) -> int:
+    """The threads of all workers."""
+    return sum(asked(client, client.nthreads).values())
+
+
+def asked(client: Any, question: Callable[[], Any]) -> Any:
+    """What the scheduler answers, or the sentence that it is lost."""
+    try:
+        return question()
+    except OSError as error:  # a closed connection, or one that cannot be made in the time that Dask allows
+        raise lost(client) from error
+
+
+@contextlib.contextmanager
+def connected(client: Any) -> Iterator[None]:
+    """Turns whatever Dask raises once the scheduler cannot be reached into the sentence that it is lost."""
+    from distributed.comm.core import CommClosedError
+
+    try:
+        yield
+    except TemperanceError:
+        raise
+    except Exception as error:
+        if isinstance(error, CommClosedError) or client.status not in _ALIVE:
+            raise lost(client) from error
+        raise
 
 
 def lost(client: Any) -> ClusterLost:

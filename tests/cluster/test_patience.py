@@ -40,6 +40,24 @@ def test_without_workers(monkeypatch):
             CALLS["rows"](client)
 
 
+def test_a_scheduler_that_is_gone_before_the_client_knows(monkeypatch):
+    """The connection is closed while a question is under way."""
+    from distributed.comm.core import CommClosedError
+
+    def closed():
+        raise CommClosedError("in <TCP (closed) ConnectionPool.ncores>: Stream is closed")
+
+    with (
+        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        monkeypatch.setattr(client, "nthreads", closed)
+        for call in CALLS.values():
+            with pytest.raises(ClusterLost, match=r"scheduler was lost.*checkpoint") as caught:
+                call(client)
+            assert "\n" not in str(caught.value)
+
+
 @pytest.mark.slow
 def test_a_partition_that_kills_its_workers_is_named():
     parts = [dask.delayed(X[:20]), dask.delayed(deadly)(X[20:40]), dask.delayed(X[40:])]

@@ -167,7 +167,7 @@ def tasks(stage: str, given: argparse.Namespace, done: set[tuple[str, ...]]) -> 
     """What is left to ask in this round, a few methods of a model at a time: one process for each."""
     names = json.loads(given.inputs) if given.inputs else at_hand()
     methods = list(METHODS)
-    for model in CASES:
+    for model in reversed(CASES) if given.backwards else CASES:
         draw = random.Random(model)
         drawn = {(by, name): draw.random() < given.share for by in METHODS for name in ROUNDS[stage]}
         for first in range(0, len(methods), given.together):
@@ -188,6 +188,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="pairs with this in `model, method`")
     parser.add_argument("--inputs", default="", help="a JSON list of inputs, all if left out")
     parser.add_argument("--share", type=float, default=1.0, help="the share of all inputs, drawn for each pair")
+    parser.add_argument(
+        "--backwards", action="store_true", help="the last model first, as another machine begins with the first"
+    )
     parser.add_argument("--together", type=int, default=len(METHODS), help="how many methods a process is asked")
     parser.add_argument("--count", nargs="+", help="count the outcomes in these files")
     parser.add_argument("--summary", default="", help="write the counts and what ended badly to this file, in JSON")

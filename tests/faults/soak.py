@@ -9,15 +9,12 @@ printed, and written as JSON. `--minutes` ends the fits and the kills in time: w
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib.util
 import json
 import math
 import os
-import signal
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -30,11 +27,11 @@ import numpy as np
 
 import temperance as tp
 from temperance import storage
-from temperance.errors import ClusterLost
 from tests.faults.attack import CASES, GOOD, PAIRS, attempt, fed, method
 from tests.faults.cases import CASES as PROBLEMS
 from tests.faults.cases import same
 from tests.faults.nursery import Nursery
+from tests.faults.outages import soak_cluster
 from tests.faults.worker import COMMANDS
 
 KEPT = 24  # pairs of a model and a method that take turns: more do not fit the programs that a process holds
@@ -96,7 +93,7 @@ def _lives(folder: Path, name: str, seed: int, kills: int, until: float) -> tupl
         expected = tp.load(whole)
         while done < kills and time.monotonic() < until:
             child = nursery.start(name, kept, out, again=True)
-            time.sleep(float(rng.uniform(0.0, 1.0 + 0.3 * done)))
+            time.sleep(float(rng.uniform(0.0, min(1.0 + 0.3 * done, 6.0))))
             assert nursery.kill(child), "it ended by itself"
             done += 1
             if kept.exists():
@@ -121,59 +118,19 @@ def _same(found: Any, expected: Any) -> None:
         same(found, expected)
 
 
-def soak_cluster(count: int, seed: int) -> dict[str, Any]:
-    """Workers killed or stopped for seconds, and schedulers closed, during fits; each fit ends right, or goes on."""
-    from tests.cluster.local import local_client
-
-    rng, lost = np.random.default_rng(seed), []
-    x = rng.normal(size=(600, 2)) + 4.0 * rng.integers(0, 2, size=(600, 1))
-    by = tp.VB(restarts=2, max_iter=60, tol=1e-8)
-    whole = tp.fit(tp.GaussianMixture(2), x, by, seed=0)
-    kinds = Counter(rng.choice(["kill", "stop", "scheduler"], p=[0.6, 0.3, 0.1], size=count).tolist())
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kept"
-        while sum(kinds.values()):
-            with local_client() as client, contextlib.suppress(ClusterLost):
-                while sum(kinds.values()):
-                    kind = next(kind for kind in ("kill", "stop", "scheduler") if kinds[kind])
-                    kinds[kind] -= 1
-                    timer = threading.Timer(float(rng.uniform(0.2, 2.0)), _harm, (client, kind))
-                    timer.start()
-                    done = tp.fit(tp.GaussianMixture(2), x, by, seed=0, engine=client, checkpoint=path, every=0.0)
-                    timer.join()
-                    path.unlink()
-                    if not np.isclose(done.log_evidence, whole.log_evidence, rtol=1e-9):
-                        lost.append(f"{kind}: {done.log_evidence} instead of {whole.log_evidence}")
-                    if client.status != "running":
-                        break
-    return {"faults": count, "lost": lost}
-
-
-def _harm(client: Any, kind: str) -> None:
-    if kind == "scheduler":
-        client.sync(client.cluster.scheduler.close)
-        return
-    alive = [nanny.process.pid for nanny in client.cluster.workers.values() if nanny.process and nanny.process.pid]
-    if alive:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(alive[0], signal.SIGKILL if kind == "kill" else signal.SIGSTOP)
-            if kind == "stop":
-                time.sleep(2.0)
-                os.kill(alive[0], signal.SIGCONT)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, count in (("fits", 10_000), ("kills", 1_000), ("faults", 100), ("pairs", KEPT), ("jobs", 1), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=count)
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop the fits and the kills after so long")
     parser.add_argument("--out", default="", help="write what was found to this file")
+    parser.add_argument("--log", default="faults.jsonl", help="faults in this file are not made again")
     given = parser.parse_args()
     until = time.monotonic() + 60.0 * given.minutes
     parts: dict[str, Callable[[], dict[str, Any]]] = {
         "fits": lambda: soak_fits(given.fits, given.seed, given.pairs, until),
         "kills": lambda: soak_kills(given.kills, given.seed, given.jobs, until),
-        "faults": lambda: soak_cluster(given.faults, given.seed),
+        "faults": lambda: soak_cluster(given.faults, given.seed, until, Path(given.log)),
     }
     bad, all_found = 0, {}
     for name, part in parts.items():
