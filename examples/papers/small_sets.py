@@ -67,8 +67,11 @@ def main(folder: str | None = None, copies: tuple[int, ...] = (1, 2)) -> dict[in
         curve.plot(GRID, np.exp(density), color=GREY, linewidth=3, label="exact")
         values = {"exact": truth}
         for colour, (name, fit) in zip(COLOURS, found.items(), strict=False):
-            curve.plot(GRID, np.exp(fit.log_predictive(GRID[:, None])), color=colour, label=name)
+            predicted = np.exp(fit.log_predictive(GRID[:, None]))
+            curve.plot(GRID, predicted, color=colour, label=name)
             values[name] = fit.log_evidence + fit.label_correction
+            misplaced = 0.5 * np.trapezoid(np.abs(predicted - np.exp(density)), GRID)
+            print(f"N = {len(x)}: {name} misplaces {misplaced:.2%} of the predictive probability")
         values["EC+R"] = found["EP"].corrected_log_evidence + found["EP"].label_correction
         curve.set_title(f"simulated, N = {len(x)}", fontsize=10)
         curve.legend(frameon=False, fontsize=8)
