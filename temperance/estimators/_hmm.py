@@ -17,7 +17,7 @@ from .._arguments import whole
 from ..errors import InvalidData, InvalidParameter
 from ..models.hidden_markov import log_mean
 from ..numerics.chains import FIRST, ON, Chain, best_path, choose_engine, filter_states, smooth_states
-from ._base import Estimator
+from ._base import Estimator, TakesGaps
 from ._inference import as_method
 
 
@@ -31,8 +31,10 @@ class Monitor(NamedTuple):
     n_iter: int
 
 
-class HiddenMarkov(Estimator):
+class HiddenMarkov(TakesGaps, Estimator):
     """Attributes that were set are used, fitted or not: `startprob_`, `transmat_`, and those of the emissions.
+
+    NaN is an entry that was not seen; it is integrated out, in a fit as in a score.
 
     `inference` is "em" (from hmmlearn's start, with its priors), or another method with the default prior of `tp.HMM`:
     the attributes are then posterior means, and `log_evidence_` compares numbers of states.
@@ -68,7 +70,7 @@ class HiddenMarkov(Estimator):
 
     @abstractmethod
     def _log_likelihood(self, X: np.ndarray) -> np.ndarray:
-        """log p(x_t | state) from the attributes, (steps, states)."""
+        """log p(what was seen of x_t | state) from the attributes, (steps, states)."""
 
     @abstractmethod
     def _emit(self, states: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
@@ -94,6 +96,7 @@ class HiddenMarkov(Estimator):
         model = tp.HMM(
             self.n_components,
             **self._model(X, points),
+            missing="marginalise" if np.isnan(X).any() else None,
             concentration=self.transmat_prior,
             initial_concentration=self.startprob_prior,
             init={"initial": self.startprob_, "transitions": self.transmat_, "emissions": emissions},
@@ -202,7 +205,10 @@ class HiddenMarkov(Estimator):
             check_is_fitted(self, "startprob_")
             if hasattr(self, "feature_names_in_"):
                 _check_feature_names(self, X, reset=False)
-        X = check_array(X, dtype=np.float64)
+        X = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan")
+        empty = np.flatnonzero(np.isnan(X).all(axis=0))
+        if not fitted and len(empty):
+            raise InvalidData(f"X must have a value in every column, but column {empty[0]} has only NaN")
         lengths = np.array([len(X)]) if lengths is None else np.asarray(lengths)
         if lengths.ndim != 1 or (lengths < 1).any() or lengths.sum() != len(X):
             raise InvalidData(f"lengths must be positive and add up to the {len(X)} rows of X, got {lengths.tolist()}")

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import jax.numpy as jnp
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.special import gammaln, xlogy
 from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
@@ -87,7 +88,7 @@ class GaussianHMM(HiddenMarkov):
         mean = np.broadcast_to(np.asarray(self.means_prior, dtype=float), (d,))
         count = max(float(self.means_weight), _NOTHING)
         if self.means_weight == 0:
-            mean = X.mean(axis=0)
+            mean = np.nanmean(X, axis=0)
         spread, weight = np.asarray(self.covars_prior, dtype=float), float(self.covars_weight)
         if self.covariance_type == "full":
             scatter = spread if spread.ndim else spread * np.eye(d)
@@ -103,6 +104,7 @@ class GaussianHMM(HiddenMarkov):
 
     def _begin(self, X: np.ndarray) -> Any:
         check_choice("covariance_type", self.covariance_type, _FORMS)
+        X = _without_gaps(X, self.n_components)
         if self._starts("m", "means_"):
             clusters = KMeans(self.n_components, n_init=10, random_state=self.random_state).fit(X)
             self.means_ = clusters.cluster_centers_
@@ -134,11 +136,16 @@ class GaussianHMM(HiddenMarkov):
         self.covars_ = spread
 
     def _log_likelihood(self, X: np.ndarray) -> np.ndarray:
-        away = X[:, None] - np.asarray(self.means_)[None]
-        factors = np.linalg.cholesky(self._covars)
-        white = np.linalg.solve(factors[None], away[..., None])[..., 0]
-        logs = np.log(np.einsum("kii->ki", factors)).sum(axis=1)
-        return -0.5 * np.square(white).sum(axis=2) - logs - 0.5 * X.shape[1] * np.log(2.0 * np.pi)
+        means, found = np.asarray(self.means_), np.zeros((len(X), self.n_components))
+        patterns, pattern = np.unique(~np.isnan(X), axis=0, return_inverse=True)
+        for place, seen in enumerate(patterns):
+            rows = np.flatnonzero(pattern.reshape(-1) == place)
+            for k in range(self.n_components) if seen.any() else ():
+                factor = np.linalg.cholesky(self._covars[k][np.ix_(seen, seen)])
+                white = solve_triangular(factor, (X[np.ix_(rows, seen)] - means[k, seen]).T, lower=True)
+                log_unit = np.log(np.diag(factor)).sum() + 0.5 * seen.sum() * np.log(2.0 * np.pi)
+                found[rows, k] = -0.5 * np.square(white).sum(axis=0) - log_unit
+        return found
 
     def _emit(self, states: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
         factors = np.linalg.cholesky(self._covars)[states]
@@ -149,6 +156,12 @@ class GaussianHMM(HiddenMarkov):
         k, d = np.asarray(self.means_).shape
         spread = {"full": k * d * (d + 1) // 2, "tied": d * (d + 1) // 2, "diag": k * d, "spherical": k}
         return k * d + spread[self.covariance_type]
+
+
+def _without_gaps(X: np.ndarray, least: int) -> np.ndarray:
+    """The complete rows to start from, or, where fewer than `least` + 1 are, all rows with means in their gaps."""
+    complete = X[~np.isnan(X).any(axis=1)]
+    return complete if len(complete) > least else np.where(np.isnan(X), np.nanmean(X, axis=0), X)
 
 
 class _Categories(HiddenMarkov):
@@ -203,17 +216,17 @@ class CategoricalHMM(_Categories):
             X, lengths = super()._steps(X, lengths, fitted)
         finally:
             self.n_features = levels
-        if X.shape[1] != 1 or (X < 0).any() or (X % 1 != 0).any():
+        if X.shape[1] != 1 or not _whole(X):
             raise InvalidData("X must be one column of whole numbers 0, 1, 2, …")
         most = self.emissionprob_.shape[1] if fitted else self.n_features
-        if most is not None and X.max() >= most:
-            raise InvalidData(f"X has the code {int(X.max())}, but codes go up to {most - 1}")
+        if most is not None and np.greater_equal(X, most).any():
+            raise InvalidData(f"X has the code {int(np.nanmax(X))}, but codes go up to {most - 1}")
         return X, lengths
 
     def fit(self, X: Any, lengths: Any = None) -> CategoricalHMM:
         rows, _ = self._steps(X, lengths)
         given = self.n_features
-        self._levels = int(rows.max()) + 1 if given is None else given
+        self._levels = int(np.nanmax(rows)) + 1 if given is None else given
         super().fit(X, lengths)
         self.n_features = self._levels
         return self
@@ -227,8 +240,11 @@ class CategoricalHMM(_Categories):
         return super()._begin(X)[:, None]
 
     def _log_likelihood(self, X: np.ndarray) -> np.ndarray:
+        seen = ~np.isnan(X[:, 0])
+        found = np.zeros((len(X), self.n_components))
         with np.errstate(divide="ignore"):
-            return np.log(np.asarray(self.emissionprob_)).T[X[:, 0].astype(int)]
+            found[seen] = np.log(np.asarray(self.emissionprob_)).T[X[seen, 0].astype(int)]
+        return found
 
     def _emit(self, states: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
         levels = np.cumsum(np.asarray(self.emissionprob_), axis=1)[states]
@@ -240,6 +256,7 @@ class MultinomialHMM(_Categories):
     """hmmlearn's `MultinomialHMM`: rows of counts of several kinds, with the probabilities of the kinds in each state.
 
     `n_trials` is the total of every row, needed only by `sample` (by default that of the rows that were fitted).
+    A row of NaN is a step that was not seen.
     """
 
     n_components: int = 1
@@ -258,15 +275,20 @@ class MultinomialHMM(_Categories):
 
     def _steps(self, X: Any, lengths: Any, fitted: bool = False) -> tuple[np.ndarray, np.ndarray]:
         X, lengths = super()._steps(X, lengths, fitted)
-        if (X < 0).any() or (X % 1 != 0).any():
+        if not _whole(X):
             raise InvalidData("X must be counts, whole numbers of at least 0")
-        if self.n_trials is not None and (X.sum(axis=1) != self.n_trials).any():
+        hidden = np.isnan(X).any(axis=1)
+        if not np.isnan(X[hidden]).all():
+            raise InvalidData("the counts of a row must be all there or all NaN, for a step that was not seen")
+        trials = None if self.n_trials is None else np.broadcast_to(self.n_trials, len(X))[~hidden]
+        if trials is not None and (X[~hidden].sum(axis=1) != trials).any():
             raise InvalidData(f"the counts of each row must add up to n_trials, got {self.n_trials!r}")
-        return X, lengths
+        return np.where(np.isnan(X), 0.0, X), lengths  # no counts say as little as none that were seen
 
     def fit(self, X: Any, lengths: Any = None) -> Self:
         rows, _ = self._steps(X, lengths)
-        self._levels, self._totals = rows.shape[1], rows.sum(axis=1)
+        totals = rows.sum(axis=1)
+        self._levels, self._totals = rows.shape[1], totals[totals > 0]
         return super().fit(X, lengths)
 
     def _model(self, X: np.ndarray, points: bool) -> dict[str, Any]:
@@ -313,7 +335,7 @@ class PoissonHMM(HiddenMarkov):
 
     def _begin(self, X: np.ndarray) -> Any:
         if self._starts("l", "lambdas_"):
-            mean, variance = X.mean(), X.var()
+            mean, variance = np.nanmean(X), np.nanvar(X)
             if not mean > 0 or not variance > 0:
                 raise InvalidParameter(
                     "lambdas_ must be set, with init_params='st': counts that never vary have no start"
@@ -330,12 +352,18 @@ class PoissonHMM(HiddenMarkov):
             self.lambdas_ = np.asarray(emissions.inner.shape) / np.asarray(emissions.inner.rate)
 
     def _log_likelihood(self, X: np.ndarray) -> np.ndarray:
-        rates = np.asarray(self.lambdas_)
-        with np.errstate(divide="ignore"):
-            return X @ np.log(rates).T - rates.sum(axis=1) - gammaln(X + 1.0).sum(axis=1, keepdims=True)
+        rates = np.asarray(self.lambdas_)[None]
+        counts = X[:, None]
+        return np.nansum(xlogy(counts, rates) - rates - gammaln(counts + 1.0), axis=2)
 
     def _emit(self, states: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
         return rng.poisson(np.asarray(self.lambdas_)[states])
 
     def _n_emission_parameters(self) -> int:
         return int(np.asarray(self.lambdas_).size)
+
+
+def _whole(X: np.ndarray) -> bool:
+    """Whether what was seen are whole numbers of at least 0."""
+    seen = X[~np.isnan(X)]
+    return bool((seen >= 0).all() and (seen % 1 == 0).all())
