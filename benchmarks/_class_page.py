@@ -56,16 +56,18 @@ def _tolerances(tables: Sequence[Result]) -> str:
     return f"; it stops when its mean log likelihood rises by less than {found[0]:.0e} (in {len(found)} tables{others})"
 
 
-def _tested(tables: Sequence[Result], found: dict[int, int]) -> list[str]:
+def _tested(tables: Sequence[Result], found: dict[int, int | None]) -> list[str]:
     """What StepMix's bootstrap test finds, where it was run, beside ours on the same tables."""
-    both = [t for t in tables if t["table"] in found]
+    both = [t for t in tables if found.get(t["table"]) is not None]
+    ended = sum(each is None for each in found.values())
+    errors = f" On {ended} more it ended in an error." if ended else ""
     if not both:
         return []
     theirs = np.mean([found[t["table"]] == t["classes"] for t in both])
     ours = np.mean([t["chosen"]["evidence"] == t["classes"] for t in both])
     return [
         "",
-        f"StepMix's bootstrap test, run on {len(both)} of these tables, is right in {theirs:.0%}, ours in {ours:.0%}.",
+        f"StepMix's bootstrap test, run on {len(both)} of these tables, is right in {theirs:.0%}, ours in {ours:.0%}.{errors}",
     ]
 
 

@@ -48,14 +48,18 @@ def by_criteria(x: np.ndarray, largest: int, seed: int) -> tuple[dict[str, int],
     return best, {name: labels[k - 1] for name, k in best.items()}
 
 
-def by_test(x: np.ndarray, largest: int, seed: int) -> int:
-    """The first number of classes that one more does not improve significantly."""
+def by_test(x: np.ndarray, largest: int, seed: int) -> int | None:
+    """The first number of classes that one more does not improve significantly; None where the test ends in an error,
+    as it does when shares that StepMix has fitted do not sum to one to NumPy's satisfaction."""
     from stepmix.bootstrap import blrt
 
     for k in range(1, largest):
         (null, columns), (more, _) = _steps(k, _frame(x), 2, seed), _steps(k + 1, _frame(x), 2, seed)
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            p = blrt(null, more, columns, n_repetitions=REPETITIONS, random_state=seed)
+            try:
+                p = blrt(null, more, columns, n_repetitions=REPETITIONS, random_state=seed)
+            except ValueError:
+                return None
         if p >= LEVEL:
             return k
     return largest
