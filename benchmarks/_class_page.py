@@ -67,7 +67,8 @@ def _tested(tables: Sequence[Result], found: dict[int, int | None]) -> list[str]
     ours = np.mean([t["chosen"]["evidence"] == t["classes"] for t in both])
     return [
         "",
-        f"StepMix's bootstrap test, run on {len(both)} of these tables, is right in {theirs:.0%}, ours in {ours:.0%}.{errors}",
+        f"StepMix's bootstrap test, run on {len(both)} of these tables, is right in {theirs:.0%}, "
+        f"ours in {ours:.0%}.{errors}",
     ]
 
 
