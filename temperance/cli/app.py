@@ -23,6 +23,7 @@ from .options import (
     chosen_methods,
     flattened,
     sizes,
+    starting,
 )
 
 app = typer.Typer(
@@ -30,6 +31,14 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+_ACTIONS = ("show", "warm", "clear")
+
+
+def _figures(incomplete: str) -> list[str]:
+    from .gallery import figures
+
+    return [name for name in figures() if name.startswith(incomplete)]
 
 
 def _version(wanted: bool) -> None:
@@ -245,7 +254,9 @@ def list_models(format: Format = "auto") -> None:
 
 @app.command(epilog="Example: temperance reproduce old-faithful --out figures")
 def reproduce(
-    name: Annotated[str | None, typer.Argument(help="The figure; without one, the names are listed.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="The figure; without one, the names are listed.", autocompletion=_figures)
+    ] = None,
     out: Annotated[Path, typer.Option(help="The folder for the figure.")] = Path("out"),
     quick: Annotated[bool, typer.Option("--quick", help="Few starts and draws: seconds, but not the result.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="List the names with the papers' figures.")] = False,
@@ -268,13 +279,15 @@ def reproduce(
 
 @app.command(epilog="Example: temperance cache warm")
 def cache(
-    action: Annotated[str, typer.Argument(help="show, warm (compile the common cases) or clear.")] = "show",
+    action: Annotated[
+        str, typer.Argument(help="show, warm (compile the common cases) or clear.", autocompletion=starting(_ACTIONS))
+    ] = "show",
     format: Format = "auto",
 ) -> None:
     """Look after the executables that are kept between processes."""
     from .work import look_after_cache
 
     check_format(format)
-    if action not in ("show", "warm", "clear"):
+    if action not in _ACTIONS:
         raise InvalidParameter(f"the action must be show, warm or clear, got {action!r}")
     look_after_cache(action, format)

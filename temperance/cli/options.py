@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -24,12 +24,24 @@ PRIOR_KEYS = ("mean", "pseudo_count", "dof", "scatter", "concentration")
 _MODELS = [entry.command for entry in registry.models() if entry.command]
 _METHODS = [entry.command for entry in registry.methods()]
 
-Source = Annotated[str, typer.Argument(help="A file, - for standard input, or the name of a bundled data set.")]
+_FORMS = ("full", "diag", "spherical")
+
+
+def _datasets(incomplete: str) -> list[str]:
+    """What the shell offers beside the files that it finds itself."""
+    from ..datasets import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
+Source = Annotated[
+    str,
+    typer.Argument(help="A file, - for standard input, or the name of a bundled data set.", autocompletion=_datasets),
+]
 Saved = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A result that fit or compare saved.")]
-Format = Annotated[str, typer.Option("--format", help="text, json, or auto: text on a terminal, json in a pipe.")]
 
 
-def _starting(names: list[str]) -> Callable[[str], list[str]]:
+def starting(names: Iterable[str]) -> Callable[[str], list[str]]:
     """What the shell offers for a list with commas whose last name is not complete."""
 
     def offered(incomplete: str) -> list[str]:
@@ -39,17 +51,25 @@ def _starting(names: list[str]) -> Callable[[str], list[str]]:
     return offered
 
 
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        help="text, json, or auto: text on a terminal, json in a pipe.",
+        autocompletion=starting(("text", "json", "auto")),
+    ),
+]
 ModelName = Annotated[
     str,
     typer.Option(
         "--model",
         help=f"One of {', '.join(_MODELS)}; or FILE.py:NAME, a model, a graph or a function of the size.",
-        autocompletion=_starting(_MODELS),
+        autocompletion=starting(_MODELS),
     ),
 ]
 MethodNames = Annotated[
     str,
-    typer.Option("--method", help=f"Of {', '.join(_METHODS)}.", autocompletion=_starting(_METHODS)),
+    typer.Option("--method", help=f"Of {', '.join(_METHODS)}.", autocompletion=starting(_METHODS)),
 ]
 
 
@@ -106,7 +126,7 @@ class Problem:
     model: ModelName = "mixture"
     target: Annotated[str | None, typer.Option(help="The column to predict, for a regression.")] = None
     vocabulary: Annotated[Path | None, typer.Option(help="A file of words, one a line, for topics.")] = None
-    covariance: Annotated[str, typer.Option(help="full, diag or spherical.")] = "full"
+    covariance: Annotated[str, typer.Option(help="full, diag or spherical.", autocompletion=starting(_FORMS))] = "full"
     mean: Annotated[str | None, typer.Option(help="Prior mean of a component.")] = None
     pseudo_count: Annotated[float | None, typer.Option(help="Prior pseudo-count of the mean.")] = None
     dof: Annotated[float | None, typer.Option(help="Prior degrees of freedom of the precision.")] = None
@@ -124,7 +144,7 @@ class Problem:
     ] = None
 
     def __post_init__(self) -> None:
-        _choice("covariance", self.covariance, ("full", "diag", "spherical"))
+        _choice("covariance", self.covariance, _FORMS)
         self.prior_values()  # raises if the model is not known, or does not take these flags
 
     @property

@@ -202,11 +202,20 @@ def test_version_and_help(capsys, monkeypatch):
     assert "..." not in run(capsys, "--help")[1].split("Commands:")[1]  # what a command does is not cut
 
 
-def test_the_shell_completes_models_and_lists_of_methods():
+def test_the_shell_completes_what_has_names():
     command = [sys.executable, "-m", "temperance.cli"]
-    words = {"fit --model fac": ["factorial-mixture", "factor-analysis"], "fit --method vb,e": ["vb,ep", "vb,em"]}
+    words = {
+        "fit --model fac": ["factorial-mixture", "factor-analysis"],
+        "fit --method vb,e": ["vb,ep", "vb,em"],
+        "fit --covariance d": ["diag"],
+        "compare ga": ["galaxy"],
+        "reproduce poly": ["polynomial-order"],
+        "cache w": ["warm"],
+        "models --format j": ["json"],
+    }
     for line, offered in words.items():
-        asked = {"_TEMPERANCE_COMPLETE": "complete_bash", "COMP_WORDS": f"temperance {line}", "COMP_CWORD": "3"}
+        place = str(len(line.split()))
+        asked = {"_TEMPERANCE_COMPLETE": "complete_bash", "COMP_WORDS": f"temperance {line}", "COMP_CWORD": place}
         done = subprocess.run(command, capture_output=True, text=True, env=os.environ | asked, check=True)
         assert done.stdout.split() == offered
 
