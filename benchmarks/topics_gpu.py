@@ -12,12 +12,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.experimental import pallas as pl
 
 import temperance as tp
 from temperance.data import Corpus
@@ -26,7 +23,9 @@ from ._timing import seconds
 
 ITERATIONS = 20
 PIECE = 2**16  # documents of a piece of the stream
-BANDWIDTH, ARITHMETIC = 4.8e12, 67e12  # of an H200: bytes and float32 operations a second
+# Of an H200: bytes a second of the memory and of the second-level cache (as a kernel that did nothing else read it),
+# float32 operations a second.
+BANDWIDTH, CACHE, ARITHMETIC = 4.8e12, 7.6e12, 67e12
 
 
 def simulate(documents: int, words: int, width: int) -> Corpus:
@@ -40,47 +39,16 @@ def simulate(documents: int, words: int, width: int) -> Corpus:
     return Corpus(np.arange(documents + 1, dtype=np.int64) * width, drawn.ravel(), counts.ravel(), words)
 
 
-def roofline(documents: int, width: int, topics: int, cache: float) -> dict[str, float]:
+def roofline(documents: int, width: int, topics: int) -> dict[str, float]:
     """Seconds of a pass if only one thing counted: the arithmetic, two products an iteration and one for the norms; the
     cache, if every row of the topics came from there once an iteration; or the memory, if the topics of a document's
     words were gathered beforehand and read twice an iteration, as on plain arrays."""
     block = documents * width * topics
     return {
         "arithmetic": 4.0 * block * (ITERATIONS + 1) / ARITHMETIC,
-        "the cache": 4.0 * block * (ITERATIONS + 1) / cache,
+        "the cache": 4.0 * block * (ITERATIONS + 1) / CACHE,
         "memory, if gathered": 4.0 * block * (2 * ITERATIONS + 3) / BANDWIDTH,
     }
-
-
-def cache_bandwidth(words: int, topics: int) -> float:
-    """Bytes a second that a kernel which does nothing else reads of a table that fits in the second-level cache."""
-    from jax.experimental.pallas import triton
-
-    rows, rounds, programs = 8, 128, 4224
-    wide = pl.next_power_of_2(topics)
-    table = jnp.ones((words // rows * rows, wide), jnp.float32)
-
-    def read(table_ref: Any, out_ref: Any) -> None:
-        first = pl.program_id(0) * 37
-
-        def add(i: Any, total: Any) -> Any:
-            place = (first + i) % (table.shape[0] // rows) * rows
-            return total + jnp.sum(table_ref[pl.ds(place, rows), :], axis=0)
-
-        out_ref[:] = jax.lax.fori_loop(0, rounds, add, jnp.zeros((wide,), jnp.float32))
-
-    call = pl.pallas_call(
-        read,
-        out_shape=jax.ShapeDtypeStruct((programs, wide), jnp.float32),
-        grid=(programs,),
-        in_specs=[pl.BlockSpec(table.shape, lambda d: (0, 0))],
-        out_specs=pl.BlockSpec((None, wide), lambda d: (d, 0)),
-        compiler_params=triton.CompilerParams(num_warps=2, num_stages=1),
-    )
-    run = jax.jit(lambda table: jnp.sum(call(table)))
-    run(table).block_until_ready()
-    best = min(seconds(lambda: run(table).block_until_ready()) for _ in range(10))
-    return programs * rounds * rows * wide * 4 / best
 
 
 def a_pass(data: Corpus | tp.Stream, topics: int, batch: int, passes: tuple[int, int]) -> float:
@@ -112,9 +80,7 @@ def main(arguments: tuple[str, ...] | None = None) -> None:
     resident = a_pass(corpus, given.topics, given.batch, (1, 3))
     print(f"resident: {resident:.2f} s a pass, {given.documents / resident:,.0f} documents/s", flush=True)
     if not on_cpu:
-        cache = cache_bandwidth(given.words, given.topics)
-        print(f"the cache was read at {cache / 1e12:.1f} TB/s", flush=True)
-        for name, least in roofline(given.documents, given.width, given.topics, cache).items():
+        for name, least in roofline(given.documents, given.width, given.topics).items():
             print(f"roofline of an H200 by {name}: {least:.2f} s", flush=True)
     if given.skip_stream:
         return

@@ -1,8 +1,7 @@
-"""The steps of topic models on an accelerator, by a kernel (interpreted on the CPU) and by topics gathered afresh for
+"""The steps of topic models on an accelerator, by a kernel (compiled for the CPU) and by topics gathered afresh for
 each product, beside the same step on arrays that are kept and beside the host's."""
 
 import functools
-import sys
 import types
 
 import jax
@@ -13,13 +12,22 @@ from scipy.special import digamma
 
 from temperance.data import as_corpus
 from temperance.data.documents import Documents, as_documents
-from temperance.kernels.topics_pallas import fused_sums
+from temperance.kernels import cuda
+from temperance.kernels.topics_cuda import fused_sums
 from temperance.models.topics import walk
 from temperance.models.topics.walk import Heat, device_local_step, local_step, mean_energies
+from tests.kernels import cuda_on_host
 from tests.tiers import with_slow
 
 K, V, N = 13, 40, 6
-ROUTES = ("kernel", "afresh")
+KERNEL = pytest.param("kernel", marks=pytest.mark.skipif(cuda_on_host.COMPILER is None, reason="no C++ compiler"))
+ROUTES = (KERNEL, "afresh")
+
+
+@pytest.fixture(autouse=True)
+def on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    if jax.default_backend() == "cpu":
+        monkeypatch.setattr(cuda, "launch", cuda_on_host.launch)
 
 
 def documents(matrix: np.ndarray) -> Documents:
@@ -146,7 +154,7 @@ def test_documents_of_a_word_are_added_up_by_the_kernel(hot: bool) -> None:
     for d, i in np.ndindex(150, 3):
         truth[words[d, i]] += ratios[d, i] * share[d] * (np.exp(powers[d] * levels[words[d, i]]) if hot else 1.0)
     own = (jnp.asarray(levels), jnp.asarray(powers)) if hot else None
-    found = fused_sums(jnp.asarray(words), jnp.asarray(ratios), jnp.asarray(share), 6, own, interpret=True)
+    found = fused_sums(jnp.asarray(words), jnp.asarray(ratios), jnp.asarray(share), 6, own)
     assert np.allclose(found, truth, rtol=1e-12, atol=1e-12)
     assert (truth[5] == 0).all() and (np.asarray(found)[5] == 0).all()
 
@@ -167,17 +175,20 @@ def test_one_token_and_many_topics_in_single_precision(route: str) -> None:
     assert np.isclose(found.evidence[0], truth.evidence[0], rtol=1e-5)
 
 
-def test_where_triton_is_gone_topics_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
-    from jax.experimental import pallas
-
-    assert walk._has_triton() and not walk._kernel_suits(64)  # no GPU here
+def test_where_kernels_cannot_be_compiled_topics_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda.available.cache_clear()
+    assert not cuda.available() and not walk._kernel_suits(64)  # no GPU here
     device = types.SimpleNamespace(device_kind="NVIDIA H200", compute_capability="9.0")
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     monkeypatch.setattr(jax, "local_devices", lambda: [device])
     monkeypatch.setattr(jax, "local_device_count", lambda: 1)
+    monkeypatch.setattr(cuda, "available", lambda: True)
     assert walk._kernel_suits(64) and not walk._kernel_suits(8)
-    monkeypatch.setattr(pallas, "triton", types.SimpleNamespace())  # a module without what the kernel asks for
-    assert not walk._kernel_suits(64)
-    monkeypatch.delattr(pallas, "triton")
-    monkeypatch.setitem(sys.modules, "jax.experimental.pallas.triton", None)
-    assert not walk._kernel_suits(64)
+    monkeypatch.undo()
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(jax, "local_devices", lambda: [device])
+    monkeypatch.setattr(cuda, "_places", lambda: ["no such library"])
+    for cached in (cuda.available, cuda._nvrtc):
+        cached.cache_clear()
+    assert not cuda.available() and not walk._kernel_suits(64)
+    cuda.available.cache_clear()

@@ -12,6 +12,7 @@ the logit is too steep, so an end is moved no further from the estimate than e �
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from jaxtyping import Array, Float
 
 from ...data.documents import Documents
 from ...data.grouping import Grouping
+from ...data.stream import ahead
 from ...errors import InvalidParameter
 from ...families import Point
 from ...programs import program
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 
 _ROWS = 4096  # documents treated at a time
+_READERS = 2  # threads that read documents while an accelerator works
 LEAST = 1e-300  # the probability of a word that a point estimate gives none
 NAMING = 0.6  # the relevance by which words name a topic (Sievert and Shirley, 2014)
 
@@ -79,24 +82,33 @@ def mean_topics(q: Posterior) -> Float[np.ndarray, "k v"]:
 
 
 def proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.ndarray, "n k"]:
-    """E[θ] of each document given the mean topics."""
+    """E[θ] of each document given the mean topics, in the precision of the model's local step."""
     if model.collapsed:
         return _collapsed_proportions(model, q, corpus)
     log_beta = jnp.log(mean_topics(q))
-    found = np.empty((len(corpus), model.n_topics))
+    found = np.empty((len(corpus), model.n_topics), np.float32 if model.single else np.float64)
+    parts = [slice(first, min(first + _ROWS, len(corpus))) for first in range(0, len(corpus), _ROWS)]
+    jobs = (functools.partial(_read, model, corpus, part) for part in parts)
+    # An accelerator works on some documents while others are read, and the shares of earlier ones are stored.
+    read = (job() for job in jobs) if model.on_host else ahead(jobs, _READERS)
     waiting: list[tuple[slice, Array]] = []
-    for first in range(0, len(corpus), _ROWS):
-        part = slice(first, min(first + _ROWS, len(corpus)))
-        rows = model.new_rows(corpus.take(part))
-        size = len(rows.lengths)
-        if first and size < _ROWS:  # one shape, one compilation
-            again = np.minimum(np.arange(_ROWS), size - 1)
-            rows = jax.tree.map(lambda leaf, again=again: leaf[again], rows)
-        waiting.append((part, _infer(model, q.blocks, rows, log_beta)))
-        # An accelerator works on these documents while the next ones are read.
-        _store(found, waiting, keep=0 if model.on_host else 1)
+    for part, rows in zip(parts, read, strict=True):
+        share = _infer(model, q.blocks, rows, log_beta)
+        share.copy_to_host_async()
+        waiting.append((part, share))
+        _store(found, waiting, keep=0 if model.on_host else _READERS)
     _store(found, waiting, keep=0)
     return found
+
+
+def _read(model: LDA, corpus: Any, part: slice) -> Documents:
+    """Some documents, where the local step is made."""
+    rows = model.new_rows(corpus.take(part))
+    size = len(rows.lengths)
+    if part.start and size < _ROWS:  # one shape, one compilation
+        again = np.minimum(np.arange(_ROWS), size - 1)
+        rows = jax.tree.map(lambda leaf: leaf[again], rows)
+    return rows if model.on_host else jax.device_put(rows)
 
 
 def _store(found: np.ndarray, waiting: list[tuple[slice, Array]], keep: int) -> None:
@@ -108,7 +120,7 @@ def _store(found: np.ndarray, waiting: list[tuple[slice, Array]], keep: int) -> 
 
 def _collapsed_proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.ndarray, "n k"]:
     found = collapsed_counts(np.ascontiguousarray(mean_topics(q).T), document_prior(model, q), corpus)
-    return found / found.sum(axis=1, keepdims=True)
+    return (found / found.sum(axis=1, keepdims=True)).astype(np.float32 if model.single else np.float64, copy=False)
 
 
 def document_prior(model: LDA, q: Posterior) -> Float[np.ndarray, " k"]:
@@ -141,7 +153,7 @@ def collapsed_counts(by_word: np.ndarray, alpha: np.ndarray, corpus: Any) -> Flo
 @program
 def _infer(model: LDA, blocks: dict[str, Any], x: Documents, log_beta: Array) -> Array:
     gamma = model.infer(blocks, x, log_beta)[0].gamma
-    return gamma / jnp.sum(gamma, axis=1, keepdims=True)
+    return (gamma / jnp.sum(gamma, axis=1, keepdims=True)).astype(jnp.float32 if model.single else jnp.float64)
 
 
 # ---- shares of topics in groups of documents ---------------------------------------------------------------

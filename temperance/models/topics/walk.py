@@ -111,10 +111,9 @@ def device_local_step(
     floor = float(jnp.finfo(kind).tiny) * 2.0**30
     route = _route(log_topics.shape[0]) if route is None else route
     if route == "kernel":
-        from ...kernels.topics_pallas import fused_step, fused_sums
+        from ...kernels.topics_cuda import fused_step, fused_sums
 
-        given = (words, counts, prior, gamma, latent, steps, tolerance, floor)
-        found = fused_step(table, *given, own, jax.default_backend() == "cpu")
+        found = fused_step(table, words, counts, prior, gamma, latent, steps, tolerance, floor, own)
         gamma, share, norm, level = found.gamma.astype(jnp.float64), found.share, found.norm, found.level
         top = found.top.astype(jnp.float64)
     else:
@@ -131,7 +130,7 @@ def device_local_step(
     ratios = (weights * powers).astype(kind)[:, None] * counts / norm
     if route == "kernel":
         own_powers = None if own is None else (levels, own)
-        sums = fused_sums(words, ratios, share, len(rows), own_powers, jax.default_backend() == "cpu")
+        sums = fused_sums(words, ratios, share, len(rows), own_powers)
         messages = (table * sums if own is None else sums).T
     else:
         messages = block.collect(ratios, share).T
@@ -149,22 +148,14 @@ def _route(topics: int) -> Route:
 
 
 def _kernel_suits(topics: int) -> bool:
-    """On one NVIDIA GPU that Triton compiles for, at numbers of topics that were measured."""
+    """On one NVIDIA GPU, at numbers of topics that were measured."""
     settings: Any = jax.config  # whose names only the newest JAX declares
     alone = jax.local_device_count() == 1 and settings.jax_default_device is None
-    if jax.default_backend() != "gpu" or not alone or not 16 <= topics <= 1024 or not _has_triton():
+    if jax.default_backend() != "gpu" or not alone or not 16 <= topics <= 1024:
         return False
-    device = jax.local_devices()[0]
-    return device.device_kind.startswith("NVIDIA") and float(device.compute_capability) >= 8.0
+    from ...kernels.cuda import available
 
-
-def _has_triton() -> bool:
-    """JAX 0.11 says that it will go."""
-    try:
-        from jax.experimental.pallas import triton
-    except ImportError:
-        return False
-    return hasattr(triton, "CompilerParams")
+    return available()
 
 
 def _host(
@@ -239,9 +230,9 @@ def mean_energies(
     share = (gamma / jnp.sum(gamma, axis=1, keepdims=True)).astype(kind)
     route = _route(topics.shape[0]) if route is None else route
     if route == "kernel":
-        from ...kernels.topics_pallas import fused_norms
+        from ...kernels.topics_cuda import fused_norms
 
-        mixed = fused_norms(mean, words, counts.astype(kind), share, jax.default_backend() == "cpu")
+        mixed = fused_norms(mean, words, counts.astype(kind), share)
     else:
         from ...kernels.topics_arrays import Block
 
