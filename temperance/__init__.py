@@ -71,6 +71,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .models.linear.generalised import OrderedRegression as OrderedRegression
     from .models.linear.generalised import PoissonRegression as PoissonRegression
     from .models.linear.generalised import ProbitRegression as ProbitRegression
+    from .models.linear.generalised import TruncatedRegression as TruncatedRegression
     from .models.linear.regression import LinearRegression as LinearRegression
     from .models.linear.state_space import StateSpace as StateSpace
     from .models.linear.switching import SwitchingStateSpace as SwitchingStateSpace

@@ -213,6 +213,10 @@ _MODELS = (
         "CensoredRegression", "", "models.linear.generalised", "a line through targets that are cut off (tobit)",
         "inputs and targets", "weight",
     ),
+    ModelEntry(
+        "TruncatedRegression", "", "models.linear.generalised", "a line through targets recorded between limits only",
+        "inputs and targets", "weight",
+    ),
     ModelEntry("Graph", "", "graph.language", "a model written down node by node", "table", "component"),
 )  # fmt: skip
 

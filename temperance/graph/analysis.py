@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from ..models._model import Each, Group
 from .elimination import LARGEST
 from .errors import NotConjugate
-from .spec import Quantity, Spec
+from .spec import RESPONSES, Quantity, Spec
 
 
 def choose_elimination(spec: Spec, factorised: Iterable[str]) -> tuple[Spec, list[str]]:
@@ -43,7 +43,8 @@ def choose_elimination(spec: Spec, factorised: Iterable[str]) -> tuple[Spec, lis
     local = [q for q in spec if q.latent and spec.local(q) and q.name not in spec.summed_out]
     if len(local) == 1 and not order and local[0].name not in asked:
         (q,) = local
-        if q.kind == "normal" and q.plates == (spec.data_plate,):
+        seen = any(q.name in spec.factor_blocks(other.name) for other in spec if other.kind in RESPONSES)
+        if q.kind == "normal" and q.plates == (spec.data_plate,) and not seen:
             spec = dataclasses.replace(spec, integrated=q.name)
     return spec, notes
 
@@ -64,6 +65,11 @@ def _gaussian_chain(spec: Spec) -> str:
             raise NotConjugate(
                 f"{q.name!r} is a Gaussian chain and {other.name!r} a Markov chain: both are summed out along time, "
                 "which is exact for one of them only; leave one out"
+            )
+        if other.kind in RESPONSES and q.name in spec.factor_blocks(other.name):
+            raise NotConjugate(
+                f"{other.name!r} (at {other.line}) depends on the Gaussian chain {q.name!r} and is not Normal: the "
+                "chain is integrated out, which is exact for Normal children only"
             )
         if other.latent and other.name != q.name and q.name in spec.factor_blocks(other.name):
             raise NotConjugate(
@@ -148,8 +154,9 @@ def coupling(spec: Spec, names: tuple[str, ...]) -> dict[str, set[str]]:
     return meets
 
 
-def grouped(spec: Spec, names: tuple[str, ...]) -> tuple[Group, ...]:
-    """The order of updates: groups of blocks that meet in no factor, and switches one after the other."""
+def grouped(spec: Spec, names: tuple[str, ...], alone: Iterable[str] = ()) -> tuple[Group, ...]:
+    """The order of updates: groups of blocks that meet in no factor, and switches one after the other. Those that are
+    to be `alone` have a group of their own."""
     meets = coupling(spec, names)
     turns: list[Group] = []
     for q in spec:
@@ -158,7 +165,11 @@ def grouped(spec: Spec, names: tuple[str, ...]) -> tuple[Group, ...]:
             axes = sorted(spec.axis(p) for p in spec[z].plates)
             turns.append(Each(z, axes.index(spec.axis(plate))))
             meets = {name: others - {z} for name, others in meets.items() if name != z}
-    return (*turns, *colour(meets))
+    single = set(alone)
+    for group in colour(meets):
+        turns += [(name,) for name in group if name in single]
+        turns += [rest] if (rest := tuple(name for name in group if name not in single)) else []
+    return tuple(turns)
 
 
 def colour(meets: dict[str, set[str]]) -> tuple[tuple[str, ...], ...]:

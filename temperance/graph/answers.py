@@ -26,9 +26,10 @@ from .gaussian_chain import chain_of, draw_steps, expected_steps
 from .gaussian_chain import moments as chain_moments
 from .integration import hidden_means, scores
 from .predictive import exact_predictive, expected_probabilities
+from .responses import moments as response_moments
 from .scope import Scope
 from .simulation import simulate
-from .spec import Quantity
+from .spec import RESPONSES, Quantity
 from .tables import Table, add, multiply
 from .values import Value
 
@@ -124,6 +125,8 @@ def state_shares(model: GraphModel, q: Posterior, x: Any) -> dict[str, Array]:
 
 def moments(scope: Scope, q: Quantity) -> tuple[Table, Table]:
     """E[x] and E[x²] of an observed variable given the values of its discrete parents; event axes come last."""
+    if q.kind in RESPONSES:
+        return response_moments(scope, q)
     parents = {argument: scope.value(parent) for argument, parent in q.parents}
     if q.kind == "normal":
         centre, variance = _normal_moments(parents, q.size)

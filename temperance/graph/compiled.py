@@ -28,6 +28,7 @@ from .columns import as_columns, check_columns, resolve_sizes
 from .elimination import Factor, eliminate, power_table, tempered
 from .gaussian_chain import chain_evidence, chain_of
 from .integration import local_gaussian
+from .responses import unconjugate
 from .scope import Scope, broadcast, packable
 from .simulation import simulate
 from .spec import Quantity, Spec, told
@@ -113,7 +114,11 @@ class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Movable, F
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        return grouped(self.spec, tuple(q.name for q in self._global(self.spec)))
+        return grouped(self.spec, tuple(q.name for q in self._global(self.spec)), self.unconjugate)
+
+    @property
+    def unconjugate(self) -> dict[str, bool]:
+        return unconjugate(self.spec)
 
     @property
     def local_groups(self) -> tuple[Group, ...]:
@@ -175,11 +180,11 @@ class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Movable, F
         if self.spec.integrated:
             constant, natural = local_gaussian(self, m, x, powers)
             return constant + gaussian_integral(natural.linear, natural.precision, key)
-        return self.evaluate(self.scope(m, x), powers, key)
+        return self.evaluate(self.scope(m, x, "" if key is None else "draw"), powers, key)
 
-    def scope(self, m: Means, x: Any) -> Scope:
+    def scope(self, m: Means, x: Any, expand: str = "") -> Scope:
         """The scope of these data; gaps are looked for only if the model was made for data with gaps."""
-        return Scope(self.spec, self.constants, m, x, gaps=self.masked)
+        return Scope(self.spec, self.constants, m, x, gaps=self.masked, expand=expand)
 
     def evaluate(
         self,

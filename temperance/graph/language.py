@@ -20,12 +20,13 @@ from ..errors import InvalidParameter
 from ..families import Beta, Dirichlet, Gamma, NormalGamma, NormalWishart, Wishart
 from ..families._family import Family
 from .analysis import choose_elimination
-from .chain_variables import Chains
 from .compiled import ConditionalGraphModel, GraphModel
 from .errors import NotConjugate, PlateMismatch, drawn, users_line
 from .nodes import WORDS, Node
 from .parents import Plates, as_tuple, event_of
 from .remarks import symmetries
+from .responses import Responses, require_possible
+from .sited import SitedGraph, suits
 from .spec import Quantity, Spec, told
 
 FAMILIES = {
@@ -38,7 +39,7 @@ FAMILIES = {
 }
 
 
-class Graph(Chains):
+class Graph(Responses):
     """A conjugate model under construction.
 
     Each method adds a variable, given its `name`, its parents, and the `plates` on which it is repeated besides those
@@ -242,9 +243,12 @@ class Graph(Chains):
                     f"runs along {q.plates[-1]!r}: a chain needs a plate of series (of one member, if there is one), "
                     "first of its plates"
                 )
+        require_possible(spec)
         spec, remarks = choose_elimination(spec, names)
         constants = {name: _arranged(spec, spec[name], value) for name, value in self.constants.items()}
-        kind = ConditionalGraphModel if any(q.kind == "input" for q in spec) else GraphModel
+        kind: type[GraphModel] = GraphModel
+        if any(q.kind == "input" for q in spec):
+            kind = SitedGraph if suits(spec) else ConditionalGraphModel
         return kind(spec, constants, (*symmetries(spec, constants), *remarks), missing)
 
     def draw(self) -> Any:

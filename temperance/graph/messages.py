@@ -22,7 +22,7 @@ from ..models._factors import Factors, LinearTerms, written_out
 from ..numerics.chains import FIRST, ON
 from .analysis import coupling
 from .elimination import LARGEST, chain_tables
-from .spec import Quantity, Spec
+from .spec import RESPONSES, Quantity, Spec
 from .tables import Table
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ def obstacle(model: GraphModel) -> str:
     """Why a graph has no such factors, as the end of a sentence; empty if it has them."""
     spec = model.spec
     for q in spec:
+        if q.kind in RESPONSES:
+            return f"the factor of {q.name!r} ({q.kind.replace('_', ' ')}) is no finite sum of conjugate terms"
         if not q.latent or q.kind == "fixed":
             continue
         if q.kind == "markov_chain":

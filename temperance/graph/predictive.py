@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from ..families import Beta, BetaVector, Dirichlet, DirichletVector, Gaussian, NormalWishart
 from ..models._model import Means, Posterior, means
 from .scope import Scope, quick_block
-from .spec import Quantity, Spec
+from .spec import RESPONSES, Quantity, Spec
 from .tables import Table
 
 if TYPE_CHECKING:
@@ -57,7 +57,9 @@ def meets_once(spec: Spec) -> bool:
     for v in spec:
         if not v.random or not spec.local(v):
             continue
-        if v.kind in ("markov_chain", "gaussian_chain") or (v.kind == "normal" and v.parent("precision") is not None):
+        if v.kind in ("markov_chain", "gaussian_chain", *RESPONSES) or (
+            v.kind == "normal" and v.parent("precision") is not None
+        ):
             return False
         blocks = spec.factor_blocks(v.name) - {v.name}
         for _, parent in v.parents:

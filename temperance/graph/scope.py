@@ -11,8 +11,8 @@ from jaxtyping import Array
 
 from ..families import CategoricalDistribution, CategoricalVector, Gamma, GammaVector, Gaussian, Normal, NormalVector
 from ..families._family import Family, Packed
-from . import factors, values
-from .spec import Quantity, Spec
+from . import factors, responses, values
+from .spec import RESPONSES, Quantity, Spec
 from .tables import Axes, Table, weigh
 from .values import Value
 
@@ -21,7 +21,7 @@ Constants = Mapping[str, Any]  # arrays, and the families of variables whose par
 
 class Scope:
     """`states` holds known values of discrete variables that would otherwise be latent, as in a simulation; `gaps` says
-    that some of the data may be missing."""
+    that some of the data may be missing, and `expand` around what factors that are not conjugate are expanded."""
 
     def __init__(
         self,
@@ -32,9 +32,10 @@ class Scope:
         rows: int | None = None,
         states: Mapping[str, Array] | None = None,
         gaps: bool = True,
+        expand: str = "",
     ):
         self.spec, self.constants, self.m, self.x = spec, constants, m, x or {}
-        self.states, self.gaps = states or {}, gaps
+        self.states, self.gaps, self.expand = states or {}, gaps, expand
         self._memo: dict[str, Value] = {}
         if rows is None:
             rows = jax.tree.leaves(self.x)[0].shape[0] if self.x else 0
@@ -133,6 +134,8 @@ class Scope:
                 return factors.states(parents, self.spec.state_axis(name))
             return factors.seen(self.value(name), parents)
         own = self.value(name) if own is None else own
+        if q.kind in RESPONSES:
+            return responses.factor(own, parents, q.kind, responses.along_axis(self.spec, q), self.expand)
         if q.kind == "normal":
             return factors.normal(own, parents, q.size)
         return {"gamma": factors.gamma, "poisson": factors.poisson, "multinomial": factors.multinomial}[q.kind](

@@ -12,8 +12,9 @@ from ..families import CategoricalDistribution, CategoricalVector
 from .columns import event_rank
 from .elimination import chain_tables
 from .gaussian_chain import draw_steps
+from .responses import draw
 from .scope import Scope
-from .spec import Quantity
+from .spec import RESPONSES, Quantity
 from .tables import Table, spread
 
 if TYPE_CHECKING:
@@ -111,6 +112,8 @@ def _laid(table: Table, axes: tuple[int, ...]) -> Array:
 
 
 def _observed(key: Key[Array, ""], scope: Scope, q: Quantity) -> Array:
+    if q.kind in RESPONSES:
+        return draw(key, scope, q)
     parents = {argument: scope.value(parent) for argument, parent in q.parents}
     shape = scope.shape(q)
     if q.kind == "poisson":

@@ -8,9 +8,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 
+RESPONSES = ("logistic", "probit", "log_poisson", "ordered", "censored", "truncated", "softmax")  # see responses.py
 STOCHASTIC = (
     "fixed", "normal", "gamma", "categorical", "bernoulli", "poisson", "multinomial", "markov_chain",
-    "gaussian_chain",
+    "gaussian_chain", *RESPONSES,
 )  # fmt: skip
 DISCRETE = ("categorical", "bernoulli", "markov_chain")
 

@@ -117,7 +117,7 @@ def _messages(model: GraphModel, m: Means, data: Data, shares: dict[str, Array],
         def total(m_global: Means) -> Array:
             if model.spec.integrated:
                 return jnp.sum(weights * model._datum(m_global | m_local, x, Powers(), None))
-            scope = Scope(model.spec, model.constants, m_global | m_local, x)
+            scope = Scope(model.spec, model.constants, m_global | m_local, x, expand="typical")
             given = {
                 name: Table((*scope.axes(model.spec[name]), model.spec.state_axis(name)), share)
                 for name, share in here.items()

@@ -28,6 +28,7 @@ _MODULES = {
     "PoissonRegression": ("regression_walk",),
     "OrderedRegression": ("regression_walk",),
     "CensoredRegression": ("regression_walk",),
+    "TruncatedRegression": ("regression_walk",),
     "LDA": ("topics",),
     "HDP": ("topics",),
     "StructuralTopics": ("topics",),

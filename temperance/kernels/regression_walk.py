@@ -29,6 +29,7 @@ _FAMILIES = (
     "PoissonRegression",
     "OrderedRegression",
     "CensoredRegression",
+    "TruncatedRegression",
 )
 
 

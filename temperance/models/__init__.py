@@ -26,6 +26,7 @@ if _typing.TYPE_CHECKING:
     from .linear.generalised import OrderedRegression as OrderedRegression
     from .linear.generalised import PoissonRegression as PoissonRegression
     from .linear.generalised import ProbitRegression as ProbitRegression
+    from .linear.generalised import TruncatedRegression as TruncatedRegression
     from .linear.regression import LinearRegression as LinearRegression
     from .linear.state_space import StateSpace as StateSpace
     from .linear.switching import SwitchingStateSpace as SwitchingStateSpace
@@ -48,6 +49,7 @@ _names, __getattr__ = _lazy(
             "OrderedRegression",
             "PoissonRegression",
             "ProbitRegression",
+            "TruncatedRegression",
         ),
         "linear.regression": ("LinearRegression",),
         "linear.state_space": ("StateSpace",),

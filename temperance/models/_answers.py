@@ -407,10 +407,23 @@ class Enumerable(Movable, Factored):
 
 
 class Sited(Model):
-    """The likelihood of each datum depends on the Normal block "weights" through one number, a = φ_n · w + o_n, and is
-    log-concave in it: message passing needs one-dimensional integrals alone. Rows of data have `features` φ, a `target`
-    and an `offset` o.
+    """The likelihood of each datum depends on one Normal block, w, through one number, a = φ_n · w + o_n, and is
+    log-concave in it: message passing needs one-dimensional integrals alone.
     """
+
+    @property
+    def sited(self) -> str:
+        """The name of the block."""
+        return "weights"
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the targets have Gaussian noise, whose precision is the block "noise"."""
+        return "noise" in self.prior
+
+    def sites(self, x: Any) -> Any:
+        """Of each datum its `features` φ, `target` and `offset` o."""
+        return x
 
     @abstractmethod
     def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]:

@@ -29,6 +29,7 @@ PROBLEMS: dict[str, tuple[Any, Any]] = {
     "PoissonRegression": (tp.PoissonRegression(ard=True), (MANY, YES)),
     "OrderedRegression": (tp.OrderedRegression([-0.5, 0.5]), (MANY, YES)),
     "CensoredRegression": (tp.CensoredRegression(upper=0.5), (MANY, MANY[:, 0])),
+    "TruncatedRegression": (tp.TruncatedRegression(lower=-4.0), (MANY, MANY[:, 0])),
     "LDA": (tp.LDA(3, local_tol=0.0), COUNTS),
     "HDP": (tp.HDP(3, local_tol=0.0), COUNTS),
     "StructuralTopics": (tp.StructuralTopics(3, "~ x", local_tol=0.0), (COUNTS, {"x": np.arange(12.0)})),

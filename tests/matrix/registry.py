@@ -145,6 +145,7 @@ ENTRIES = [
     *map(generalised, (tp.LogisticRegression, tp.ProbitRegression, tp.PoissonRegression)),
     generalised(tp.OrderedRegression, cuts=[-0.3, 0.8]),
     generalised(tp.CensoredRegression, lower=0.0, noise=2.0),
+    generalised(tp.TruncatedRegression, lower=-1.0, upper=6.0, noise=2.0),
     Entry("Dirichlet process, a prior on the concentration", process),
     Entry("mixture with outliers", outliers),
     Entry("factor analysis with holes", factors),

@@ -202,6 +202,7 @@ MORE_MODELS = {
     "PoissonRegression": Setup(lambda: tp.PoissonRegression(), (INPUTS, COUNTED)),
     "OrderedRegression": Setup(lambda: tp.OrderedRegression([0.0, 1.0]), (INPUTS, np.minimum(COUNTED, 2.0))),
     "CensoredRegression": Setup(lambda: tp.CensoredRegression(lower=0.0), (INPUTS, TARGET)),
+    "TruncatedRegression": Setup(lambda: tp.TruncatedRegression(lower=-3.0), (INPUTS, TARGET)),
     "SwitchingStateSpace": Setup(lambda: tp.SwitchingStateSpace(2, 1), SERIES),
 }
 MORE_METHODS = {"SMC": tp.SMC(particles=8, populations=4), "EM(prior=False)": tp.EM(prior=False, max_iter=5)}
@@ -211,7 +212,7 @@ MORE_METHODS = {"SMC": tp.SMC(particles=8, populations=4), "EM(prior=False)": tp
 _NO_LABELS = (
     "LinearRegression", "LinearRegression: ARD", "LinearRegression: known noise", "FactorAnalysis", "StateSpace",
     "StateSpace: local level", "Graph: regression", "Graph: Gaussian chain", "Graph: PPCA", "LogisticRegression",
-    "ProbitRegression", "PoissonRegression", "OrderedRegression", "CensoredRegression",
+    "ProbitRegression", "PoissonRegression", "OrderedRegression", "CensoredRegression", "TruncatedRegression",
 )  # fmt: skip
 _VARIANCES = (
     "GaussianMixture: full", "GaussianMixture: diagonal", "GaussianMixture: spherical", "GaussianMixture: tied",

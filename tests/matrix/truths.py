@@ -229,10 +229,15 @@ LIKELIHOODS = {
     "poisson": lambda a, y: y * a - np.exp(a) - gammaln(y + 1),
     "ordered": lambda a, y: np.log(ndtr(ENDS[y.astype(int) + 1] - a) - ndtr(ENDS[y.astype(int)] - a)),
     "censored": lambda a, y: np.where(y <= 0.0, log_ndtr(-a), norm(a).logpdf(y)),
+    "truncated": lambda a, y: norm(a).logpdf(y) - log_ndtr(a + 1.5),
 }
 
 
-GIVEN: dict[str, dict[str, Any]] = {"OrderedRegression": {"cuts": ENDS[1:-1]}, "CensoredRegression": {"lower": 0.0}}
+GIVEN: dict[str, dict[str, Any]] = {
+    "OrderedRegression": {"cuts": ENDS[1:-1]},
+    "CensoredRegression": {"lower": 0.0},
+    "TruncatedRegression": {"lower": -1.5},
+}
 
 
 def generalised(link: str) -> Callable[[Any], float]:
@@ -339,6 +344,7 @@ PROBLEMS: dict[str, Problem] = {
             ("PoissonRegression", "poisson", COUNTS, 0.1),
             ("OrderedRegression", "ordered", GRADES, 0.8),
             ("CensoredRegression", "censored", TARGET, 0.8),
+            ("TruncatedRegression", "truncated", TARGET, 0.8),
         )
     },
     "FactorAnalysis": Problem(

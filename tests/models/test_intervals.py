@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from scipy.integrate import simpson
-from scipy.stats import multivariate_normal
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal, norm
 
 import temperance as tp
 from temperance.errors import InvalidData, InvalidParameter
@@ -45,10 +46,31 @@ def test_predictive_probabilities_sum_to_one() -> None:
     assert simpson(p[:-1], x=line[:-1]) + p[-1] == pytest.approx(1.0, abs=1e-5)
 
 
+@pytest.mark.slow
+def test_truncated_targets() -> None:
+    """The evidence by a sum over a grid of one weight, predictive densities that integrate to one, and their mean."""
+    y, one = np.minimum(np.abs(Y), 2.9), np.ones((301, 1))
+    model = tp.TruncatedRegression(lower=0.0, upper=3.0, noise=2.0, prior=0.5, intercept=False)
+    fit = tp.fit(model, (one[:12], y), EXACT)
+    a = np.linspace(-20.0, 20.0, 4001)
+    inside = norm(a, 0.5**0.5).cdf(3.0) - norm(a, 0.5**0.5).cdf(0.0)
+    log_p = norm(a[:, None], 0.5**0.5).logpdf(y[None]).sum(1) - 12 * np.log(inside) + norm(0, 2**0.5).logpdf(a)
+    assert fit.log_evidence == pytest.approx(logsumexp(log_p) + np.log(0.01), abs=0.01)
+    assert tp.fit(model, (one[:12], y)).log_evidence < logsumexp(log_p) + np.log(0.01)
+    line = np.linspace(0.0, 3.0, 301)
+    p = np.exp(fit.log_predictive((one, line)))
+    assert simpson(p, x=line) == pytest.approx(1.0, abs=1e-6)
+    mean, variance = fit.predict(one[:1])
+    assert mean[0] == pytest.approx(simpson(p * line, x=line), abs=1e-6)
+    assert variance[0] == pytest.approx(simpson(p * np.square(line - mean[0]), x=line), abs=1e-6)
+
+
 def test_mistakes_are_one_sentence() -> None:
     with pytest.raises(InvalidParameter, match="cuts must be a row of increasing finite numbers"):
         tp.OrderedRegression([1.0, 0.0])
     with pytest.raises(InvalidParameter, match=r"lower must be below upper, got 1\.0 and 0\.0"):
         tp.CensoredRegression(lower=1.0, upper=0.0)
+    with pytest.raises(InvalidData, match=r"y must lie between 0 and 1, where targets are recorded, got "):
+        tp.fit(tp.TruncatedRegression(lower=0.0, upper=1.0), (X, Y))
     with pytest.raises(InvalidData, match="y must be categories 0 to 1, as there are 1 cuts, got 3"):
         tp.fit(tp.OrderedRegression([0.0]), (X, np.full(12, 3.0)))

@@ -129,6 +129,31 @@ def test_two_laws_are_found() -> None:
     assert fit.log_evidence > tp.fit(one, np.array(x)[:, None], tp.VB(), progress=False).log_evidence + 5
 
 
+def two_laws(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """160 steps of laws 0.95 and −0.8, forty each, and which law each move follows."""
+    rng = np.random.default_rng(seed)
+    z, x = 0.0, []
+    for t in range(160):
+        z = (0.95 if (t // 40) % 2 == 0 else -0.8) * z + rng.normal(0, 0.3)
+        x.append([z + rng.normal(0, 0.05)])
+    return np.array(x), (np.arange(1, 160) // 40) % 2
+
+
+@pytest.mark.slow
+def test_the_regimes_are_found_by_defaults_whatever_the_unit() -> None:
+    x, truth = two_laws(1)
+    model, method = tp.SwitchingStateSpace(2, 1), tp.VB(restarts=3, tol=1e-10, max_iter=2000)
+    fits = {unit: tp.fit(model, unit * x, method, seed=1, progress=False) for unit in (1.0, 1e-3, 1e3)}
+    for unit, fit in fits.items():
+        regimes = np.argmax(fit.smooth().regimes[0], axis=1)
+        assert max(np.mean(regimes == truth), np.mean(regimes != truth)) > 0.95, unit
+        assert fit.log_evidence == pytest.approx(fits[1.0].log_evidence - len(x) * np.log(unit), abs=1e-3)
+        table = fit.table()
+        assert abs(sum(table["moves"]) - 159) < 1e-6 and (np.diff(table["moves"]) <= 0).all()
+        assert sorted(np.round(table["F[1, 1]"], 1)) == [-0.9, 0.9]
+        assert np.sqrt(np.asarray(table["noise 1"])) / unit == pytest.approx([0.3, 0.3], abs=0.1)
+
+
 def test_wrong_arguments() -> None:
     with pytest.raises(InvalidParameter, match="dynamics must be of shape"):
         tp.SwitchingStateSpace(3, 2, dynamics=LAWS)

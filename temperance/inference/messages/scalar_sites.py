@@ -78,10 +78,10 @@ class ScalarPassing(Method):
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Approximation:
         assert isinstance(model, Sited)
-        blocks = {name: family for name, family in model.initial(key, data).blocks.items() if name != "weights"}
+        blocks = {name: family for name, family in model.initial(key, data).blocks.items() if name != model.sited}
         n = data.weights.shape[0]
         sites = ScalarSites(*jnp.zeros((2, n)))
-        if "noise" in blocks:
+        if model.noisy:
             # An equal share each of what the start knows of the noise: cavities of a vague prior would be improper.
             known = jnp.maximum(jnp.sum(data.weights > 0.0), 1)
             share = (data.weights > 0.0) / known
@@ -96,9 +96,9 @@ class ScalarPassing(Method):
         sites, skipped = self._one_pass(model, state, data, order)
         blocks = dict(_with_weights(model, state.blocks, sites, data))
         for name in blocks:
-            if name == "noise":
+            if model.noisy and name == "noise":
                 blocks[name] = _with_noise(model, sites)
-            elif name != "weights":
+            elif name != model.sited:
                 natural = jax.grad(model.log_prior)(means(blocks))[name]
                 blocks[name] = blocks[name].with_natural(natural)
         blocks = _with_weights(model, blocks, sites, data)
@@ -111,9 +111,9 @@ class ScalarPassing(Method):
         return Approximation(blocks, sites, value), info | {"done": (change <= self.tol) & (skipped == 0)}
 
     def _one_pass(self, model: Sited, state: Approximation, data: Data, order: Array) -> tuple[ScalarSites, Array]:
-        weights = state.blocks["weights"]
+        weights = state.blocks[model.sited]
         covariance = explicit_inverse(cholesky(weights.natural.precision))
-        x = data.values
+        x = model.sites(data.values)
 
         def visit(carry: Any, index: Array) -> tuple[Any, Array]:
             mean, covariance, noise, sites = carry
@@ -135,7 +135,7 @@ class ScalarPassing(Method):
             sites = jax.tree.map(lambda leaf, value: leaf.at[index].set(value), sites, new)
             return (mean, covariance, noise, sites), live & ~use & (variance > 0.0)
 
-        noise = state.blocks["noise"].natural if "noise" in state.blocks else None
+        noise = state.blocks["noise"].natural if model.noisy else None
         carry, skipped = jax.lax.scan(visit, (weights.mode(), covariance, noise, state.sites), order)
         return carry[3], jnp.sum(skipped)
 
@@ -162,18 +162,18 @@ class ScalarPassing(Method):
         return Projected(sites, proper & good, (tilted.log_z - apart) / alpha)
 
     def _log_evidence(self, model: Sited, blocks: dict[str, Family], sites: ScalarSites, data: Data) -> Array:
-        x, weights = data.values, blocks["weights"]
+        x, weights = model.sites(data.values), blocks[model.sited]
         covariance = explicit_inverse(cholesky(weights.natural.precision))
         centre, variance = x.features @ weights.mode(), jnp.sum((x.features @ covariance) * x.features, axis=1)
         variance = jnp.maximum(variance, 1e-20)
-        noise = blocks["noise"].natural if "noise" in blocks else None
+        noise = blocks["noise"].natural if model.noisy else None
         scales = self._project(model, centre, variance, sites, x.offset, x.target, noise).log_scale
         m = means(blocks)
         value = jnp.sum(jnp.where(data.weights > 0.0, scales, 0.0)) + weights.log_normaliser()
         for name, p in model.prior.items():
-            if name == "weights":
+            if name == model.sited:
                 value = value - (p.log_normaliser() if isinstance(p, Family) else p.log_normaliser(m))
-            elif name == "noise":
+            elif model.noisy and name == "noise":
                 value = value + blocks[name].log_normaliser() - _noise_prior(model).log_normaliser()
             else:
                 value = value + jnp.sum(prior_terms(p, m, name)) + jnp.sum(blocks[name].entropy())
@@ -273,8 +273,8 @@ def _with_noise(model: Sited, sites: ScalarSites) -> Family:
 
 def _with_weights(model: Sited, blocks: dict[str, Any], sites: ScalarSites, data: Data) -> dict[str, Family]:
     """The blocks with updated weights: their prior, given the other blocks, times the sites."""
-    p, features = model.prior["weights"], data.values.features
-    m = means({name: family for name, family in blocks.items() if name != "weights"})
+    p, features = model.prior[model.sited], model.sites(data.values).features
+    m = means({name: family for name, family in blocks.items() if name != model.sited})
     prior = p.natural if isinstance(p, Family) else p.natural(m)
     message = NormalVector(sites.linear @ features, features.T @ (sites.precision[:, None] * features))
-    return blocks | {"weights": Normal.from_natural(add(prior, message))}
+    return blocks | {model.sited: Normal.from_natural(add(prior, message))}

@@ -1,16 +1,11 @@
-"""Generalised linear regressions: yes or no by a logistic or probit link, and counts by a log link.
+"""Generalised linear regressions: yes or no, counts, grades, and numbers between limits.
 
     α_g ~ Gamma,   w_i | α ~ N(0, 1/α_{g(i)}),   a_n = w · φ(x_n) + o_n,   y_n ~ p(y | a_n)
 
-At a draw `log_evidence` is the exact log p(y | a). At E[w] and E[wwᵀ] it is a lower bound on E log p(y | a),
-
-    logistic  s E[a]/2 − log 2 cosh(√E[a²]/2)               Jaakkola & Jordan (2000), the best ξ² = E[a²] put in
-    probit    log Φ(s E[a]) − ½ var[a]                      Albert & Chib (1993), the best q(z) put in
-    Poisson   y E[a] − exp{E[a] + ½ var[a]} − log y!        exact under a Gaussian
-
-with s = ±1. The first two are convex in the statistics: a step to their gradient raises the bound; for the third a
-sweep halves the step until it does. With a key the gradient is that of a second-order expansion of log p(y | a) at the
-draw: the proposal of a Metropolis–Hastings step, at any power of the likelihood.
+At a draw `log_evidence` is the exact log p(y | a). At E[w] and E[wwᵀ] it is a lower bound on E log p(y | a), that of
+the model's link (`links.py`). Where it is convex in the statistics, a step to the gradient raises the bound; for counts
+a sweep halves the step until it does. With a key the gradient is that of a second-order expansion of log p(y | a) at
+the draw: the proposal of a Metropolis–Hastings step, at any power of the likelihood.
 """
 
 from __future__ import annotations
@@ -23,7 +18,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.lax import stop_gradient
-from jax.scipy.special import log_ndtr, ndtr
 from jaxtyping import Array, ArrayLike, Float, Key
 
 from ..._arguments import optional, whole
@@ -34,11 +28,11 @@ from ...families import Gamma, Normal, NormalVector, Point
 from ...families._family import Family
 from ...numerics.linalg import cholesky, explicit_inverse
 from ...numerics.quadrature import tilted_moments
-from ...numerics.special import LOG_2PI, log_gamma
 from .._answers import Sited
 from .._data import Data, make_data, over_blocks
 from .._model import Means, Posterior, Powers, add
 from . import Prediction, positive
+from .links import FAR, Censored, Link, Logistic, LogPoisson, Ordered, Probit, Truncated
 from .regression import Designed, quadratic_forms, rows_at_a_time
 
 _LARGEST_COUNT = 1e15
@@ -70,31 +64,37 @@ class GeneralisedRegression(Designed, Sited):
         optional(whole(0))("offset", offset)
         self.offset = offset
 
-    # ---- what each link says ------------------------------------------------------------------------------
+    # ---- the likelihood -----------------------------------------------------------------------------------
 
+    @property
     @abstractmethod
-    def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]: ...
+    def link(self) -> Link:
+        """p(y | a)."""
 
-    @abstractmethod
+    def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]:
+        return self.link.log_factor(a, target.reshape((1,) * (a.ndim - 1) + (-1,)))
+
     def expected(
         self, mean: Float[Array, " n"], square: Float[Array, " n"], target: Float[Array, " n"]
     ) -> Float[Array, " n"]:
         """A lower bound on E log p(y | a) by E[a] and E[a²], which is exact where a is known."""
+        return self.link.expected(mean, square, target)
+
+    def expansion(self, a: Float[Array, " n"], target: Float[Array, " n"]) -> tuple[Array, Array, Array]:
+        """log p(y | a) and its first two derivatives."""
+        return self.link.expansion(a, target)
+
+    def typical(self, target: Float[Array, " n"]) -> Float[Array, " n"]:
+        """The a from which a search for the weights starts."""
+        return self.link.typical(target)
+
+    def target_moments(self, mean: Float[Array, " n"], variance: Float[Array, " n"]) -> tuple[Array, Array]:
+        """Mean and variance of y where a ~ N(mean, variance)."""
+        return self.link.moments(mean, variance)
 
     @abstractmethod
     def checked_targets(self, y: np.ndarray) -> np.ndarray:
         """The targets as the model needs them, or the sentence that says what is wrong with them."""
-
-    @abstractmethod
-    def draw_targets(self, key: Key[Array, ""], a: Float[Array, " n"]) -> Float[Array, " n"]: ...
-
-    @abstractmethod
-    def typical(self, target: Float[Array, " n"]) -> Float[Array, " n"]:
-        """The a from which a search for the weights starts."""
-
-    @abstractmethod
-    def target_moments(self, mean: Float[Array, " n"], variance: Float[Array, " n"]) -> tuple[Array, Array]:
-        """Mean and variance of y where a ~ N(mean, variance)."""
 
     def link_column(self, column: np.ndarray) -> np.ndarray:
         """o from its column of X."""
@@ -112,7 +112,7 @@ class GeneralisedRegression(Designed, Sited):
 
     @property
     def unconjugate(self) -> dict[str, bool]:
-        return {"weights": False}
+        return {"weights": not self.link.convex}
 
     def log_evidence(
         self, m: Means, x: Cases, powers: Powers = Powers(), key: Key[Array, ""] | None = None
@@ -129,20 +129,11 @@ class GeneralisedRegression(Designed, Sited):
         tangent = first * mean + 0.5 * second * (square - 2.0 * stop_gradient(mean) * mean)
         return jnp.asarray(powers.observation) * (value + tangent - stop_gradient(tangent))
 
-    def expansion(self, a: Float[Array, " n"], target: Float[Array, " n"]) -> tuple[Array, Array, Array]:
-        """log p(y | a) and its first two derivatives."""
-
-        def slope(a: Array) -> Array:
-            return jax.grad(lambda a: jnp.sum(self.log_factor(a, target)))(a)
-
-        first, second = jax.jvp(slope, (a,), (jnp.ones_like(a),))
-        return self.log_factor(a, target), first, second
-
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Cases:
         """Targets at standard Normal inputs: the model does not describe its inputs."""
         key_x, key_y = jax.random.split(key)
         features = self.simulated_features(key_x, n, draws["weights"].shape[0])
-        return Cases(features, self.draw_targets(key_y, features @ draws["weights"]), jnp.zeros(n))
+        return Cases(features, self.link.draw(key_y, features @ draws["weights"]), jnp.zeros(n))
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
         """Precisions of order one, times a random factor; then one step of Newton's method from typical a, or with
@@ -240,23 +231,15 @@ class _YesOrNo(GeneralisedRegression):
     def checked_targets(self, y: np.ndarray) -> np.ndarray:
         wrong = (y != 0) & (y != 1)
         if wrong.any():
-            raise InvalidData(f"y must be 0 or 1 for {type(self).__name__}, got {y[wrong][0]:g}")
+            more = (
+                "; for several classes use g.softmax in a tp.Graph" if (y == np.round(y)).all() and y.min() >= 0 else ""
+            )
+            raise InvalidData(f"y must be 0 or 1 for {type(self).__name__}, got {y[wrong][0]:g}{more}")
         return 2.0 * y - 1.0
 
     def fitted(self, q: Any, data: Data) -> tuple[np.ndarray, np.ndarray]:
         signs, mean = super().fitted(q, data)
         return (signs + 1.0) / 2.0, mean
-
-    def draw_targets(self, key: Key[Array, ""], a: Float[Array, " n"]) -> Float[Array, " n"]:
-        yes = jnp.log(jax.random.uniform(key, a.shape)) < self.log_factor(a, jnp.ones_like(a))
-        return jnp.where(yes, 1.0, -1.0)
-
-    def typical(self, target: Float[Array, " n"]) -> Float[Array, " n"]:
-        return jnp.zeros_like(target)
-
-    def target_moments(self, mean: Float[Array, " n"], variance: Float[Array, " n"]) -> tuple[Array, Array]:
-        yes = jnp.exp(tilted_moments(lambda a: self.log_factor(a, jnp.ones_like(mean)), mean, variance).log_z)
-        return yes, yes * (1.0 - yes)
 
 
 class LogisticRegression(_YesOrNo):
@@ -266,29 +249,17 @@ class LogisticRegression(_YesOrNo):
     the number of a column of X that is added to a as it is.
     """
 
-    def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]:
-        return jax.nn.log_sigmoid(a * target.reshape((1,) * (a.ndim - 1) + (-1,)))
-
-    def expected(
-        self, mean: Float[Array, " n"], square: Float[Array, " n"], target: Float[Array, " n"]
-    ) -> Float[Array, " n"]:
-        small = square < 1e-6
-        xi = jnp.sqrt(jnp.where(small, 1.0, square))
-        # log 2 cosh(ξ/2), by its series in ξ² close to zero.
-        series = jnp.log(2.0) + square / 8.0 - jnp.square(square) / 192.0
-        return 0.5 * target * mean - jnp.where(small, series, 0.5 * xi + jnp.log1p(jnp.exp(-xi)))
+    @property
+    def link(self) -> Link:
+        return Logistic()
 
 
 class ProbitRegression(_YesOrNo):
     """p(y = 1) = Φ(a), the normal distribution function; the arguments are those of `tp.LogisticRegression`."""
 
-    def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]:
-        return log_ndtr(a * target.reshape((1,) * (a.ndim - 1) + (-1,)))
-
-    def expected(
-        self, mean: Float[Array, " n"], square: Float[Array, " n"], target: Float[Array, " n"]
-    ) -> Float[Array, " n"]:
-        return log_ndtr(target * mean) - 0.5 * (square - jnp.square(mean))
+    @property
+    def link(self) -> Link:
+        return Probit()
 
 
 class PoissonRegression(GeneralisedRegression):
@@ -319,8 +290,8 @@ class PoissonRegression(GeneralisedRegression):
         self.exposed = exposure is not None
 
     @property
-    def unconjugate(self) -> dict[str, bool]:
-        return {"weights": True}
+    def link(self) -> Link:
+        return LogPoisson()
 
     def link_column(self, column: np.ndarray) -> np.ndarray:
         if not self.exposed:
@@ -329,77 +300,17 @@ class PoissonRegression(GeneralisedRegression):
             raise InvalidData(f"exposure must be positive, found {column[column <= 0][0]:g}")
         return np.log(column)
 
-    def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]:
-        y = target.reshape((1,) * (a.ndim - 1) + (-1,))
-        return y * a - jnp.exp(a) - log_gamma(y + 1.0)
-
-    def expected(
-        self, mean: Float[Array, " n"], square: Float[Array, " n"], target: Float[Array, " n"]
-    ) -> Float[Array, " n"]:
-        rate = jnp.exp(mean + 0.5 * (square - jnp.square(mean)))
-        return target * mean - rate - log_gamma(target + 1.0)
-
     def checked_targets(self, y: np.ndarray) -> np.ndarray:
         wrong = (y < 0) | (y != np.floor(y)) | (y > _LARGEST_COUNT)
         if wrong.any():
             raise InvalidData(f"y must be counts (0, 1, 2, …) for PoissonRegression, got {y[wrong][0]:g}")
         return y
 
-    def draw_targets(self, key: Key[Array, ""], a: Float[Array, " n"]) -> Float[Array, " n"]:
-        return jax.random.poisson(key, jnp.exp(a)).astype(a.dtype)
 
-    def typical(self, target: Float[Array, " n"]) -> Float[Array, " n"]:
-        return jnp.log(target + 0.5)
-
-    def target_moments(self, mean: Float[Array, " n"], variance: Float[Array, " n"]) -> tuple[Array, Array]:
-        rate = jnp.exp(mean + 0.5 * variance)
-        return rate, rate + jnp.square(rate) * jnp.expm1(variance)
+# ---- a Normal target that is seen in part ---------------------------------------------------------------------
 
 
-# ---- targets seen as intervals --------------------------------------------------------------------------------
-#
-# A Normal number z ~ N(a, 1/β) is seen only as an interval: an ordered category, or a target that was cut off.
-#
-#     p(y | a) = ∫_I(y) N(z | a, 1/β) dz,      or the density N(y | a, 1/β) where z itself was seen
-#
-# Under VB the bound is log p(y | E a) − ½ β var a, with the best q(z) put in (Albert and Chib, 1993); where z was seen
-# it is exact. It is convex in the statistics, because z given its interval varies less than before.
-
-
-_FAR = 1e6  # stands for infinity, which has no derivative
-
-
-class IntervalRegression(GeneralisedRegression):
-    """The base of both."""
-
-    scale: Float[Array, ""]  # √β
-
-    def __init__(self, scale: ArrayLike, features: Any, **options: Any):
-        super().__init__(features, **options)
-        self.scale = jnp.asarray(scale)
-
-    @abstractmethod
-    def interval(self, y: Array) -> tuple[Array, Array]:
-        """The ends of I(y); the same number twice where z was seen."""
-
-    def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]:
-        low, high = (self.scale * (end.reshape((1,) * (a.ndim - 1) + (-1,)) - a) for end in self.interval(target))
-        seen = low == high
-        # Φ(h) − Φ(l) = Φ(−l) − Φ(−h): on the side where both are small.
-        flip = low + high > 0
-        below, above = jnp.where(flip, -high, low), jnp.where(flip, -low, high)
-        part = jnp.where(seen, below - 1.0, below)
-        top = log_ndtr(above)
-        inside = top + jnp.log1p(-jnp.exp(jnp.minimum(log_ndtr(part) - top, -1e-300)))
-        return jnp.where(seen, jnp.log(self.scale) - 0.5 * (LOG_2PI + jnp.square(low)), inside)
-
-    def expected(
-        self, mean: Float[Array, " n"], square: Float[Array, " n"], target: Float[Array, " n"]
-    ) -> Float[Array, " n"]:
-        return self.log_factor(mean, target) - 0.5 * jnp.square(self.scale) * (square - jnp.square(mean))
-
-
-class OrderedRegression(IntervalRegression):
+class OrderedRegression(GeneralisedRegression):
     """Categories 0, 1, 2, … in an order: y is how many of the `cuts` lie below z ~ N(a, 1) (ordered probit).
 
     The data are a pair (X, y); with one cut, at 0, this is `tp.ProbitRegression`. The other arguments are those of
@@ -421,12 +332,12 @@ class OrderedRegression(IntervalRegression):
         ends = np.asarray(cuts, dtype=np.float64)
         if ends.ndim != 1 or not ends.size or not np.isfinite(ends).all() or (np.diff(ends) <= 0).any():
             raise InvalidParameter(f"cuts must be a row of increasing finite numbers, got {cuts!r}")
-        super().__init__(1.0, features, intercept=intercept, prior=prior, ard=ard, offset=offset)
+        super().__init__(features, intercept=intercept, prior=prior, ard=ard, offset=offset)
         self.cuts = jnp.asarray(ends)
 
-    def interval(self, y: Array) -> tuple[Array, Array]:
-        ends, place = jnp.concatenate([jnp.full(1, -_FAR), self.cuts, jnp.full(1, _FAR)]), y.astype(int)
-        return ends[place], ends[place + 1]
+    @property
+    def link(self) -> Link:
+        return Ordered(jnp.ones(()), self.cuts)
 
     def checked_targets(self, y: np.ndarray) -> np.ndarray:
         most = len(self.cuts)
@@ -435,27 +346,11 @@ class OrderedRegression(IntervalRegression):
             raise InvalidData(f"y must be categories 0 to {most}, as there are {most} cuts, got {y[wrong][0]:g}")
         return y
 
-    def draw_targets(self, key: Key[Array, ""], a: Float[Array, " n"]) -> Float[Array, " n"]:
-        return jnp.sum(a[:, None] + jax.random.normal(key, a.shape)[:, None] > self.cuts[None], axis=1).astype(a.dtype)
 
-    def typical(self, target: Float[Array, " n"]) -> Float[Array, " n"]:
-        low, high = self.interval(target)
-        return 0.5 * (jnp.maximum(low, self.cuts[0] - 1.0) + jnp.minimum(high, self.cuts[-1] + 1.0))
+class _Limited(GeneralisedRegression):
+    """z ~ N(a, 1/noise) with a lower and an upper limit, and a noise that is known."""
 
-    def target_moments(self, mean: Float[Array, " n"], variance: Float[Array, " n"]) -> tuple[Array, Array]:
-        above = ndtr((mean[:, None] - self.cuts[None]) / jnp.sqrt(1.0 + variance)[:, None])  # p(y > c)
-        first = jnp.sum(above, axis=1)
-        second = above @ (2.0 * jnp.arange(len(self.cuts)) + 1.0)
-        return first, second - jnp.square(first)
-
-
-class CensoredRegression(IntervalRegression):
-    """A linear regression whose targets are cut off: y at `lower` or below says only that z is there, and y at `upper`
-    or above likewise (tobit). `noise` is the known precision of z; `predict` gives the mean and variance of z.
-
-    The data are a pair (X, y); the other arguments are those of `tp.LogisticRegression`.
-    """
-
+    scale: Float[Array, ""]  # the root of the precision
     lower: Float[Array, ""]
     upper: Float[Array, ""]
 
@@ -472,24 +367,44 @@ class CensoredRegression(IntervalRegression):
     ):
         if not lower < upper:
             raise InvalidParameter(f"lower must be below upper, got {lower!r} and {upper!r}")
-        root = jnp.sqrt(positive("noise", noise))
-        super().__init__(root, features, intercept=intercept, prior=prior, ard=ard)
-        self.lower, self.upper = (jnp.asarray(np.clip(float(end), -_FAR, _FAR)) for end in (lower, upper))
+        super().__init__(features, intercept=intercept, prior=prior, ard=ard)
+        self.scale = jnp.sqrt(positive("noise", noise))
+        self.lower, self.upper = (jnp.asarray(np.clip(float(end), -FAR, FAR)) for end in (lower, upper))
 
-    def interval(self, y: Array) -> tuple[Array, Array]:
-        below, above = y <= self.lower, y >= self.upper
-        return jnp.where(below, -_FAR, jnp.where(above, self.upper, y)), jnp.where(
-            above, _FAR, jnp.where(below, self.lower, y)
-        )
+
+class CensoredRegression(_Limited):
+    """A linear regression whose targets are cut off: y at `lower` or below says only that z is there, and y at `upper`
+    or above likewise (tobit). `noise` is the known precision of z; `predict` gives the mean and variance of z.
+
+    The data are a pair (X, y); the other arguments are those of `tp.LogisticRegression`.
+    """
+
+    @property
+    def link(self) -> Link:
+        return Censored(self.scale, self.lower, self.upper)
 
     def checked_targets(self, y: np.ndarray) -> np.ndarray:
         return np.clip(y, np.asarray(self.lower), np.asarray(self.upper))
 
-    def draw_targets(self, key: Key[Array, ""], a: Float[Array, " n"]) -> Float[Array, " n"]:
-        return jnp.clip(a + jax.random.normal(key, a.shape) / self.scale, self.lower, self.upper)
 
-    def typical(self, target: Float[Array, " n"]) -> Float[Array, " n"]:
-        return target
+class TruncatedRegression(_Limited):
+    """A linear regression of targets that are recorded only between `lower` and `upper`: of those beyond, not even
+    their number is known. `noise` is the known precision before truncation; `predict` gives the mean and variance of a
+    target that is recorded.
 
-    def target_moments(self, mean: Float[Array, " n"], variance: Float[Array, " n"]) -> tuple[Array, Array]:
-        return mean, variance + 1.0 / jnp.square(self.scale)
+    The data are a pair (X, y); the other arguments are those of `tp.LogisticRegression`.
+    """
+
+    @property
+    def link(self) -> Link:
+        return Truncated(self.scale, self.lower, self.upper)
+
+    def checked_targets(self, y: np.ndarray) -> np.ndarray:
+        low, high = np.asarray(self.lower), np.asarray(self.upper)
+        wrong = (y < low) | (y > high)
+        if wrong.any():
+            raise InvalidData(
+                f"y must lie between {low:g} and {high:g}, where targets are recorded, got {y[wrong][0]:g}; "
+                "tp.CensoredRegression is for targets that are cut off at a limit"
+            )
+        return y

@@ -21,7 +21,7 @@ from jaxtyping import Array, ArrayLike, Float, Key
 from ..._arguments import check_choice, check_count
 from ...data import as_weights
 from ...errors import InvalidData, InvalidParameter
-from ...families import Dirichlet, Family, Gamma, GammaVector, MatrixNormalWishart, WeightsAndPrecision
+from ...families import Dirichlet, Family, Gamma, GammaVector, MatrixNormalWishart, Point, WeightsAndPrecision
 from ...families.matrix_normal_wishart import LinearGaussian
 from ...families.paths import Paths, PathsVector
 from ...numerics.gaussian_chains import linked_integral
@@ -32,10 +32,12 @@ from .._about import STATE, Symmetry, Words, one_set
 from .._answers import Smoothing
 from .._data import Data, make_data
 from .._model import Conditional, Group, Means, Model, Posterior, Powers, means
-from . import each, gamma_or_positive, positive
+from . import each, gamma_or_positive, positive, stack
 from .series import Series, as_series
 
 _LOCAL_STEPS = 50  # of the two chains in turn, for new series
+# Over the variance of the data's steps: what the states' noise and the data's noise are before any are seen.
+_LAW, _NOISE = 0.3, 0.03
 
 
 class RegimePrior(Conditional):
@@ -75,15 +77,17 @@ class SwitchingStateSpace(Smoothing, Model):
     `tp.WeightsAndPrecision` of arrays (regimes, states, states). `observation` is the known matrix C, by default the
     identity; `noise` a `tp.Gamma` over the precision of one, or of each, column, or known variances. `concentration` is
     the Dirichlet parameter of the rows of A, a number or a matrix, `initial_concentration` that of π, and `start` the
-    variance of the first state. `missing="marginalise"` lets NaN stand for a missing value.
+    variance of the first state. What is not given follows the scale of the data: the laws and the start that of the
+    states as they can be read off the data, the noise that of the data's steps. `missing="marginalise"` lets NaN
+    stand for a missing value.
     """
 
     prior: dict[str, Family | Conditional]  # complete once there are data
     known: WeightsAndPrecision | None
     given: MatrixNormalWishart | None
     observation: Float[Array, "d k"] | None
-    noise: Gamma | Array
-    start: Float[Array, " k"]
+    noise: Gamma | Array | None
+    start: Float[Array, " k"] | None
     n_regimes: int = eqx.field(static=True)
     n_states: int = eqx.field(static=True)
     missing: bool = eqx.field(static=True)
@@ -98,10 +102,10 @@ class SwitchingStateSpace(Smoothing, Model):
         *,
         dynamics: MatrixNormalWishart | WeightsAndPrecision | None = None,
         observation: ArrayLike | None = None,
-        noise: Gamma | ArrayLike = 1.0,
+        noise: Gamma | ArrayLike | None = None,
         concentration: ArrayLike = 1.0,
         initial_concentration: ArrayLike = 1.0,
-        start: ArrayLike = 1.0,
+        start: ArrayLike | None = None,
         missing: str | None = None,
     ):
         self.n_regimes, self.n_states = check_count("n_regimes", n_regimes), check_count("n_states", n_states)
@@ -115,8 +119,8 @@ class SwitchingStateSpace(Smoothing, Model):
                 raise InvalidParameter(f"dynamics must be of shape {max(shapes, key=len)}, got {np.shape(part)}")
         self.given = dynamics if isinstance(dynamics, MatrixNormalWishart) else None
         self.observation = None if observation is None else on_device(np.atleast_2d(np.asarray(observation, float)))
-        self.noise = gamma_or_positive("noise", noise)
-        self.start = each("start", positive("start", start), p)
+        self.noise = None if noise is None else gamma_or_positive("noise", noise)
+        self.start = None if start is None else each("start", positive("start", start), p)
         self.steps = 0
         self.prior = {
             "initial": Dirichlet(np.broadcast_to(np.asarray(initial_concentration, float), (k,))),
@@ -161,6 +165,7 @@ class SwitchingStateSpace(Smoothing, Model):
         cross, inside, after, log_det = (jnp.tensordot(share, part, axes=1) for part in law)
         nothing = jnp.zeros((n, 1, p, p))
         precision_z = jnp.concatenate([nothing, after], axis=1) + jnp.concatenate([inside, nothing], axis=1)
+        assert self.start is not None
         precision_z = precision_z.at[:, 0].add(jnp.diag(1.0 / self.start))
         constant_z = jnp.sum(log_det, axis=1) - 0.5 * jnp.sum(jnp.log(self.start)) - 0.5 * x.x.shape[1] * p * LOG_2PI
         assert self.observation is not None
@@ -189,7 +194,7 @@ class SwitchingStateSpace(Smoothing, Model):
         return GammaVector(-jnp.log(jnp.asarray(self.noise)), 1.0 / jnp.asarray(self.noise))
 
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Series:
-        assert self.observation is not None
+        assert self.observation is not None and self.start is not None
         key_s, key_start, key_z, key_x = jax.random.split(key, 4)
         t, p = self.steps, self.n_states
         path = RegimePrior(shape=(n, t - 2))
@@ -252,21 +257,74 @@ class SwitchingStateSpace(Smoothing, Model):
         observation = jnp.eye(d, p) if self.observation is None else self.observation
         if observation.shape != (d, p):
             raise InvalidParameter(f"observation must have shape {(d, p)}, got {observation.shape}")
+        size, step = _sizes(series, np.asarray(observation))
+        start = on_device(size) if self.start is None else self.start
         noise, prior = self.noise, {name: self.prior[name] for name in ("initial", "transitions")}
+        if noise is None:
+            seen = np.square(np.asarray(observation))  # states of this size, as they are seen in each column
+            noise = Gamma(1.0, _NOISE * (seen @ np.minimum(size, step) + ~seen.any(axis=1) * np.max(size)))
         if isinstance(noise, Gamma):
-            prior["noise"] = Gamma.from_natural(jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (d,)), noise.natural))
+            prior["noise"] = stack("noise", noise, d)
         else:
             noise = each("noise", noise, d)
         if self.known is None:
-            law = self.given or MatrixNormalWishart(np.eye(p), np.eye(p), p + 2.0, np.eye(p))
+            law = self.given or MatrixNormalWishart(np.eye(p), np.diag(size), p + 2.0, np.diag(_LAW * step))
             one = law.batch_shape == ()
             prior["dynamics"] = law.with_natural(
                 jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (k, *leaf.shape)) if one else leaf, law.natural)
             )
-        return self._with(prior=prior, observation=observation, noise=noise, steps=series.x.shape[1])
+        return self._with(prior=prior, observation=observation, noise=noise, start=start, steps=series.x.shape[1])
+
+    def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
+        """The regimes, that of most moves first: their moves, how long a visit lasts on average, and their laws.
+
+        F has an entry for each pair of states; `noise` is the mean variance of each state's noise."""
+        shares = np.asarray(means(q.locals)["regimes"].shares)
+        counts = np.asarray(data.weights) @ shares.sum(axis=1)
+        order = np.argsort(-counts, kind="stable")
+        moves = q.blocks["transitions"]
+        rows = np.asarray(moves.concentration if isinstance(moves, Dirichlet) else moves.mode())
+        stay = np.diagonal(rows / rows.sum(axis=1, keepdims=True))
+        weights, variances = self._described(q)
+        table: dict[str, list[Any]] = {
+            "regime": [self.words.label(place) for place in range(self.n_regimes)],
+            "moves": [float(counts[k]) for k in order],
+            "duration": [float(1.0 / max(1.0 - stay[k], 1e-300)) for k in order],
+        }
+        table |= {
+            f"F[{i + 1}, {j + 1}]": [float(weights[k, i, j]) for k in order] for i, j in np.ndindex(weights.shape[1:])
+        }
+        return table | {f"noise {i + 1}": [float(variances[k, i]) for k in order] for i in range(self.n_states)}
+
+    def _described(self, q: Posterior) -> tuple[np.ndarray, np.ndarray]:
+        """The mean of F, and the variances of the states' noise, for every regime."""
+        if self.known is not None:
+            return np.asarray(self.known.weights), np.diagonal(np.linalg.inv(self.known.precision), axis1=1, axis2=2)
+        block = q.blocks["dynamics"]
+        if isinstance(block, Point):
+            weights, precision = block.mode()
+            return np.asarray(weights), np.diagonal(np.linalg.inv(precision), axis1=1, axis2=2)
+        assert isinstance(block, MatrixNormalWishart)
+        spare = np.asarray(block.dof)[:, None] - self.n_states - 1.0  # E[Λ⁻¹] = scatter/(dof − d − 1), where it exists
+        scatter = np.diagonal(np.asarray(block.scatter), axis1=1, axis2=2)
+        return np.asarray(block.location), scatter / np.where(spare > 0.0, spare, np.asarray(block.dof)[:, None])
 
     def smooth(self, q: Any, x: Series) -> Smoothed:
         return Smoothed(*map(np.asarray, _smooth(self, q, x)))
+
+
+def _sizes(series: Series, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean squares of the states, and of their steps, as far as they can be read off the data."""
+    seen = np.asarray(series.x)
+    z = np.where(np.isnan(seen), 0.0, seen) @ np.linalg.pinv(observation).T
+    z = np.where(np.isnan(seen).any(axis=2)[..., None], np.nan, z)
+    if np.isnan(z).all():
+        return np.ones(z.shape[2]), np.ones(z.shape[2])
+    size = np.nanmean(np.square(z), axis=(0, 1))
+    size = np.where(size > 0.0, size, np.max(size) if np.max(size) > 0.0 else 1.0)
+    steps = np.square(np.diff(z, axis=1))
+    step = size if np.isnan(steps).all() else np.nanmean(steps, axis=(0, 1))
+    return size, np.where(step > 0.0, step, size)
 
 
 @eqx.filter_jit

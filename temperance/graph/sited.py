@@ -1,0 +1,87 @@
+"""Graphs that message passing treats by one-dimensional integrals: a single observed variable that depends on one
+Normal variable of all data through one number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..families import Normal, NormalVector
+from ..models._answers import Sited
+from ..models._model import Posterior
+from ..models.linear.generalised import Cases
+from ..numerics.linalg import cholesky, explicit_inverse
+from ..numerics.quadrature import tilted_moments
+from .answers import log_predictive
+from .compiled import ConditionalGraphModel
+from .responses import link_of, targets
+from .scope import Scope
+from .spec import RESPONSES, Quantity, Spec
+
+
+def suits(spec: Spec) -> bool:
+    """Whether the data meet one Normal variable without plates, each through one number, and have no other latents."""
+    if len(spec.observed) != 1 or any(q.latent and spec.local(q) for q in spec):
+        return False
+    (seen,) = spec.observed
+    blocks = spec.factor_blocks(seen.name)
+    if seen.kind not in RESPONSES or seen.kind == "softmax" or len(blocks) != 1:
+        return False
+    known = [spec[name] for argument, name in seen.parents if argument != "mean"]
+    (block,) = (spec[name] for name in blocks)
+    alone = block.plates == () and not spec.factor_gates(seen.name) and not any(q.plates for q in known)
+    return alone and seen.plates == (spec.data_plate,)
+
+
+class SitedGraph(ConditionalGraphModel, Sited):
+    """A graph of inputs that `suits`."""
+
+    @property
+    def _seen(self) -> Quantity:
+        return self.spec.observed[0]
+
+    @property
+    def sited(self) -> str:
+        (name,) = self.spec.factor_blocks(self._seen.name)
+        return name
+
+    @property
+    def noisy(self) -> bool:
+        return False
+
+    def sites(self, x: Any) -> Cases:
+        """a is linear in the block: its value at zero, and its derivatives."""
+        mean = self._seen.parent("mean")
+        assert mean is not None
+        n = x[self._seen.name].shape[0]
+
+        def number(w: Float[Array, " p"]) -> Float[Array, " n"]:
+            m = {self.sited: NormalVector(w, -0.5 * w[:, None] * w[None])}
+            a = Scope(self.spec, self.constants, m, x).value(mean).fields["mean"][..., 0]
+            return jnp.broadcast_to(a, (n,))
+
+        zero = jnp.zeros(self.spec[self.sited].size)
+        return Cases(jax.jacfwd(number)(zero), targets(self._seen.kind, x[self._seen.name]), number(zero))
+
+    def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]:
+        """A missing target says nothing."""
+        scope = Scope(self.spec, self.constants, {}, {}, rows=1)
+        known = {argument: scope.value(name) for argument, name in self._seen.parents if argument != "mean"}
+        y = target.reshape((1,) * (a.ndim - 1) + (-1,))
+        gap = jnp.isnan(y)
+        value = link_of(self._seen.kind, known, ()).log_factor(a, jnp.where(gap, 1.0, y))
+        return jnp.where(gap, 0.0, value)
+
+    def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
+        """log ∫ p(y | a) q(a) da by quadrature, where q is Normal."""
+        weights = q.blocks[self.sited]
+        if not isinstance(weights, Normal):
+            return log_predictive(self, q, x)
+        rows = self.sites(x)
+        covariance = explicit_inverse(cholesky(weights.natural.precision))
+        mean = rows.features @ weights.mode() + rows.offset
+        variance = jnp.sum((rows.features @ covariance) * rows.features, axis=1)
+        return tilted_moments(lambda a: self.log_factor(a, rows.target), mean, variance).log_z
