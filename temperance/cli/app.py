@@ -265,10 +265,10 @@ def reproduce(
     ] = False,
 ) -> None:
     """Regenerate a figure of the papers."""
-    from .gallery import claims, figures, make_all, make_figure
+    from .gallery import claims, figures, make_all, make_figure, shown
 
     if listed:
-        typer.echo("\n".join(f"{figure:22s} {claim.figures}" for figure, claim in claims().items()))
+        typer.echo("\n".join(f"{figure:22s} {shown(drawn)}" for figure, drawn in claims().items()))
     elif everything:
         typer.echo(f"the page is {make_all(out, quick)}")
     elif name is None:

@@ -35,9 +35,18 @@ def load_script(name: str) -> ModuleType:
     return _module(known[name])
 
 
-def claims() -> dict[str, Any]:
-    """For every figure: which ones of which paper, the claim made there, and how ours compares."""
-    return dict(_module(next(iter(figures().values())).with_name("_claims.py")).CLAIMS)
+def claims() -> dict[str, list[Any]]:
+    """By script: every figure of a paper that it draws, the claim made there, and how ours compares."""
+    listed = _module(next(iter(figures().values())).with_name("_claims.py")).CLAIMS
+    return {name: [claim for claim in listed if claim.script == name] for name in figures()}
+
+
+def shown(of_script: list[Any]) -> str:
+    """Which figures a script draws: "latent-variable thesis: 2.1; 2.2"."""
+    papers = dict.fromkeys(claim.paper for claim in of_script)
+    return ", ".join(
+        f"{paper}: " + "; ".join(claim.figure for claim in of_script if claim.paper == paper) for paper in papers
+    )
 
 
 def _module(script: Path) -> ModuleType:
@@ -94,10 +103,11 @@ def _page(done: dict[str, Any], quick: bool) -> list[str]:
     lines = ["# The papers and us", ""]
     if quick:
         lines += ["Quick settings: the figures show that the scripts run, not the papers' results.", ""]
-    for name, (shown, claim, verdict) in claims().items():
+    for name, drawn in claims().items():
         entry = done[name]
-        lines += [f"## {name}: {shown}", "", f"**The paper:** {claim}.", "", f"**Ours:** {verdict}.", ""]
-        lines += ["```text", *entry["said"], "```", ""] if entry["said"] else []
-        lines += [f"![{shown}]({image})" for image in entry["drawn"]]
+        lines += [f"## {name}", "", "| figure | the paper | ours |", "|---|---|---|"]
+        lines += [f"| {each.paper}, {each.figure} | {each.claim} | {each.verdict} |" for each in drawn]
+        lines += ["", "```text", *entry["said"], "```", ""] if entry["said"] else [""]
+        lines += [f"![{name}: {shown(drawn)}]({image})" for image in entry["drawn"]]
         lines += ["", f"`temperance reproduce {name}`, {entry['seconds']} s", ""]
     return lines
