@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copyreg
 import ctypes
 import dataclasses
 import logging
@@ -36,6 +37,7 @@ LONG, VERY_LONG = 2**27, 2**34
 FEW = 128  # numbers: an operation on fewer of them takes as long however it is compiled
 INSIDE = 8  # numbers inside `one_call`, which costs nothing to enter, count as one
 PASSES, INNER_PASSES = 64, 4  # of a loop of unknown length: over steps, or within one (rejection, Newton)
+_PICKLING = threading.Lock()
 _REJECTED: set[str] = set()  # options that this version of JAX does not know
 _CALLS = re.compile(r'custom_call\s*@"?([\w.$]+)|call_target_name\s*=\s*"([^"]+)"')
 
@@ -246,7 +248,8 @@ def pack(executable: Executable) -> bytes | None:
     if executable.origin != "compiled" or not all(target.startswith("lapack_") for target in executable.targets):
         return None
     try:
-        payload, structure, _ = serialize(executable.compiled)
+        with _interned():
+            payload, structure, _ = serialize(executable.compiled)
         result = pickle.dumps(executable.result)
         leaves, tree = jax.tree.flatten(pickle.loads(result))
     except Exception:  # what cannot be pickled says so in many ways
@@ -254,6 +257,30 @@ def pack(executable: Executable) -> bytes | None:
     if (leaves, tree) != (executable.leaves, executable.tree):  # a static part that is equal only to itself
         return None
     return pickle.dumps((payload, structure.num_leaves, result, executable.targets))
+
+
+@contextlib.contextmanager
+def _interned() -> Iterator[None]:
+    """Inside, abstract values are pickled as calls of their constructor. JAX 0.11 compares them by identity but pickles
+    their fields: those of another process would equal no others, and each result of an executable would be of a new
+    shape to every cache."""
+    kind = jax.core.ShapedArray
+    with _PICKLING:
+        before = copyreg.dispatch_table.get(kind)
+        copyreg.pickle(kind, _as_call)  # type: ignore[arg-type]
+        try:
+            yield
+        finally:
+            del copyreg.dispatch_table[kind]
+            if before is not None:
+                copyreg.dispatch_table[kind] = before
+
+
+def _as_call(aval: Any) -> Any:
+    sharding = getattr(aval, "sharding", None)
+    if sharding is not None and not sharding.mesh.empty:
+        return aval.__reduce_ex__(2)
+    return jax.core.ShapedArray, (aval.shape, aval.dtype, aval.weak_type)
 
 
 def unpack(content: bytes) -> Executable:
