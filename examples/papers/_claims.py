@@ -109,7 +109,7 @@ CLAIMS = (
     ),
     Claim(
         "tempering", THESIS, "4.3", "a 1/β curve through three averages gives the rest of the integral",
-        "differs: the result, −229.76, is 0.66 above the evidence (−230.41 ± 0.01)",
+        "differs: −229.76 with v₀ = 0.01, 0.66 above the evidence (−230.41 ± 0.01); the broader the prior, the lower",
     ),
     Claim(
         "tempering", THESIS, "4.4", "a path that starts at the posterior of three data has narrower energies",

@@ -1,7 +1,8 @@
 """Thermodynamic integration, log p(x) = ∫₀¹ E_β[dU/dβ] dβ, as in thesis 4.2: for comparison, not the default.
 
-The integrand can grow like −1/β towards β = 0. The thesis fits that tail; errata: the fit is biased upwards by half
-a nat or more on wide priors, even with exact averages. `evidence/reweighting.py` needs no interpolation.
+The integrand can grow like −1/β towards β = 0. The thesis fits that tail; errata: even with exact averages the fit is
+half a nat too high with a narrow prior and several nats too low with a wide one. `evidence/reweighting.py` needs no
+interpolation.
 """
 
 from __future__ import annotations
