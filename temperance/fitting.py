@@ -86,7 +86,7 @@ def fit_arrays(
     others = tuple(other for other in others if other not in ahead)
     closer = _closer(others, model, arrays, seed, progress, needed=failure is not None)
     if closer is not None:
-        note = f"{method.name} found no way from the prior, so this is by {closer.method.name} from the best fits of VB"
+        note = f"{method.name} {method.replaced.format(closer.method.name)}"
         return _in_place(closer, method, note, started)
     if failure is not None:
         raise failure

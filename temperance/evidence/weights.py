@@ -11,7 +11,9 @@ import numpy as np
 
 from ..numerics.host import expit, logsumexp
 from .reweighting import log_ratios
-from .tempered import Estimate
+from .tempered import Estimate, few
+
+COLLINEAR = 1e-9  # singular values below this part of the largest count as zero
 
 
 def upwards(log_weights: np.ndarray) -> Estimate:
@@ -19,6 +21,41 @@ def upwards(log_weights: np.ndarray) -> Estimate:
     n = len(log_weights)
     value = float(logsumexp(log_weights) - np.log(n))
     return Estimate(value, float(np.std(np.exp(log_weights - value), ddof=1) / np.sqrt(n)))
+
+
+def controlled(log_weights: np.ndarray, log_ratios: np.ndarray) -> Estimate:
+    """The average weight of draws of a mixture proposal, with the densities of its parts as control variates.
+
+    `log_ratios` (draw, part) are log q_j/q. Each ratio has the average 1 under q = Σ_j share_j q_j, so what a
+    regression of the weights on them explains is no error (Owen and Zhou, 2000): nothing is left where one part is the
+    posterior. The error allows for one more draw as far off as the furthest, and for `one_draw`.
+    """
+    n, top = len(log_weights), float(np.max(log_weights))
+    plain = upwards(log_weights)
+    if not np.isfinite(plain.log_evidence + plain.standard_error):
+        return plain
+    columns = np.concatenate([np.ones((n, 1)), np.expm1(log_ratios)], axis=1)
+    weights = np.exp(log_weights - top)
+    coefficients, _, rank, _ = np.linalg.lstsq(columns, weights, rcond=COLLINEAR)
+    average, free = float(coefficients[0]), n - int(rank)
+    if free < n / 2 or not average > 0.0:
+        return plain
+    left = weights - columns @ coefficients
+    error = np.hypot(np.sqrt(left @ left / (free * n)), np.abs(left).max() / n) / average
+    estimate = Estimate(top + float(np.log(average)), float(np.hypot(error, one_draw(log_weights))))
+    return few(estimate, spread_pieces(left))
+
+
+def spread_pieces(terms: np.ndarray) -> int:
+    """As many normal terms would tell their own spread as well: few, if rare large ones make most of it."""
+    squares = np.square(terms / max(np.abs(terms).max(), 1e-300))
+    return 1 + int(2.0 * squares.sum() ** 2 / max(np.square(squares).sum(), 1e-300))
+
+
+def one_draw(log_weights: np.ndarray) -> float:
+    """What one more draw would add: no n draws can tell an error below that. A part of the posterior that holds 1/n of
+    it is as likely as not to have had none, so that their spread knows nothing of it."""
+    return 1.0 / effective_draws(log_weights)
 
 
 def halves(log_weights: np.ndarray) -> tuple[Estimate, Estimate]:

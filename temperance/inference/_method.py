@@ -91,6 +91,7 @@ class Method(ABC):
     row_by_row: ClassVar[bool] = False  # whether a step visits one datum after another: one device holds all
     counts_rows: ClassVar[bool] = False  # whether compiled steps depend on the number of rows, not only on weights
     varied: ClassVar[bool] = False  # whether restarts begin in different ways, for models that have several
+    replaced: ClassVar[str] = "found no way from the prior, so this is by {} from the best fits of VB"
     streams: ClassVar[bool] = False  # whether successive steps may see different pieces of the data
 
     @property

@@ -33,7 +33,14 @@ def elsewhere(method: Any, model: Model) -> tuple[Method, ...]:
     if method.reference is not None:
         return ()
     closer = dataclasses.replace(method, reference="auto", path=Path({}))
-    return (closer,) if model.local_groups else (*BRIDGES, ImportanceSampling(), closer)
+    return (closer,) if model.local_groups else (*BRIDGES, ImportanceSampling(fallback=False), closer)
+
+
+def without_proposal() -> tuple[Method, ...]:
+    """What needs no proposal from variational posteriors."""
+    from .parallel_tempering import ParallelTempering
+
+    return (*BRIDGES, ParallelTempering())
 
 
 def foreseen(method: Any, model: Model, data: Data) -> tuple[Method, ...]:

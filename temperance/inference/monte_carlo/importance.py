@@ -10,15 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from ..._arguments import Checks, number, whole
+from ..._arguments import Check, Checks, number, whole
 from ...errors import InvalidParameter
+from ...evidence.bracket import WIDTH
 from ...evidence.optima import distinct
 from ...evidence.tempered import Estimate
-from ...evidence.weights import effective_draws, halves, pareto_khat, upwards
+from ...evidence.weights import controlled, effective_draws, halves, pareto_khat, upwards
 from ...evidence.witnesses import contradictions
 from ...families import Point
 from ...models import Data, Model, Posterior
-from .._method import Info, Method, Result, Run, state_of
+from .._method import Again, Info, Method, Result, Run, state_of
 from ..progress import Progress
 from ..run import run as run_loop
 from ._support import require_distributions
@@ -26,6 +27,7 @@ from .draws import Draws
 from .local_weights import log_joint
 from .proposal import Proposal, propose
 from .reference import widened
+from .uncovered import uncovered
 from .witness import search
 
 TRUSTED = 0.7  # k̂ up to which averages over the weights can be trusted (Vehtari et al., 2024)
@@ -35,6 +37,7 @@ SEARCHES = 24  # starts of VB that look for modes
 OPTIMA = 8  # optima in the proposal at most
 WIDER = (2.0, 4.0)  # how much closer to the prior are the copies of each optimum that look after its tails
 BATCH = 64  # draws in one step
+MANY = 1000  # draws of which too few are worth something because of the proposal, and not of their number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,24 +47,31 @@ class ImportanceSampling(Method):
     The proposal is a mixture of every optimum that restarts of `tp.VB` find, each as it is and widened towards the
     prior, because a variational posterior is too narrow, and of `proposal`, where one is given: a fit by a method with
     families as its posterior (`tp.VB`, `tp.EP`, …), or such a method, to be run first. A part `defensive` of the draws
-    comes from the prior instead, so that weights are bounded. Where parts of the model can
-    change places the proposal covers all their orders (up to ten components of a mixture, six states of a hidden
-    Markov model). Latents that cannot be summed out, such as the shares of topics in a document, are drawn from their
-    variational posterior given the parameters: of many data the weights then vary much.
+    comes from the prior instead, so that weights are bounded. Where parts of the model can change places the proposal
+    covers all their orders (up to ten components of a mixture, six states of a hidden Markov model). Latents that
+    cannot be summed out, such as the shares of topics in a document, are drawn from their variational posterior given
+    the parameters: of many data the weights then vary much.
+
+    The densities of the proposal's parts are control variates of the estimate. Gibbs chains from random starts look
+    for what the proposal misses. Where they or the weights speak against it, bridge sampling and parallel tempering
+    take its place; with `fallback=False`, or a `proposal`, they do not.
     """
 
     draws: int = 4096
     proposal: Any = None
     defensive: float = 0.05
+    fallback: bool = True
     density: Proposal | None = dataclasses.field(default=None, repr=False)
     notes: tuple[str, ...] = dataclasses.field(default=(), repr=False)
     lower: float = dataclasses.field(default=-np.inf, repr=False)  # the highest variational bound that was found
 
-    budget: ClassVar[tuple[str, ...]] = ("draws", "notes", "lower")
+    budget: ClassVar[tuple[str, ...]] = ("draws", "fallback", "notes", "lower")
     one_mode: ClassVar[bool] = False
+    replaced: ClassVar[str] = "does not cover the posterior, so this is by {}"
     checks: ClassVar[Checks] = {
         "draws": whole(2),
         "defensive": number("between 0 and 1", lambda part: 0 < part < 1),
+        "fallback": Check("True or False", lambda value: isinstance(value, bool)),
     }
 
     @property
@@ -80,7 +90,10 @@ class ImportanceSampling(Method):
         wide = [widened(model, blocks, times) for times in WIDER for blocks in posteriors]
         bounds = np.tile(bounds, 1 + len(WIDER))
         density, notes = propose(model, posteriors + wide, bounds, self.defensive)
-        return dataclasses.replace(self, density=density, proposal=None, notes=tuple(notes), lower=lower)
+        fallback = self.fallback and self.proposal is None
+        return dataclasses.replace(
+            self, density=density, proposal=None, fallback=fallback, notes=tuple(notes), lower=lower
+        )
 
     def _fitted(self, model: Model, data: Data) -> tuple[list[dict[str, Any]], np.ndarray, float]:
         """The posteriors to propose from: the given one and every other optimum that restarts of VB find; what weighs
@@ -125,13 +138,17 @@ class ImportanceSampling(Method):
         density = self.density
         assert density is not None
 
-        def one(key: Key[Array, ""]) -> tuple[Any, Array]:
+        def one(key: Key[Array, ""]) -> tuple[Any, Array, Array]:
             draws = density.sample(key, model)
-            value = log_joint(jax.random.fold_in(key, 0), model, draws, data)
-            return draws, value - density.log_prob(model, draws)
+            value, log_probs = (
+                log_joint(jax.random.fold_in(key, 0), model, draws, data),
+                density.log_probs(model, draws),
+            )
+            together = density.together(log_probs)
+            return draws, value - together, log_probs - together
 
-        draws, log_weight = jax.vmap(one)(jax.random.split(key, BATCH))
-        return state, {"draws": draws, "log_weight": log_weight}
+        draws, log_weight, log_ratios = jax.vmap(one)(jax.random.split(key, BATCH))
+        return state, {"draws": draws, "log_weight": log_weight, "log_ratios": log_ratios}
 
     def result(self, model: Model, data: Data, run: Run) -> Result:
         def one_chain(leaf: Any) -> np.ndarray:
@@ -145,8 +162,9 @@ class ImportanceSampling(Method):
         lost = np.isnan(log_weights)
         log_weights = np.where(lost, -np.inf, log_weights)
         kept = np.where(lost[0], np.argmax(log_weights[0]), np.arange(log_weights.shape[1]))
-        estimate, khat = upwards(log_weights[0]), pareto_khat(log_weights[0])
-        draws = effective_draws(log_weights[0])
+        log_ratios = np.where(lost[0, :, None], -np.inf, one_chain(run.history["log_ratios"])[0])
+        khat, draws = pareto_khat(log_weights[0]), effective_draws(log_weights[0])
+        estimate = controlled(log_weights[0], log_ratios)
         doubts = self._doubts(log_weights[0], estimate, khat, draws)
         notes = [*self.notes, *doubts]
         return Result(
@@ -161,9 +179,29 @@ class ImportanceSampling(Method):
                 "khat": khat,
                 "effective_draws": draws,
                 "log_weights": log_weights[0],
+                "estimates": {"average": upwards(log_weights[0]), "control variates": estimate},
             },
             notes=tuple(notes),
         )
+
+    def improve(self, key: Key[Array, ""], model: Model, data: Data, result: Result, again: Again) -> Result:
+        """A bracket, if chains that know nothing of the proposal find nothing that it misses."""
+        if not result.converged or self.notes or model.local_groups or self.draws < MANY:
+            return result
+        assert self.density is not None and result.log_evidence is not None
+        doubt = uncovered(key, model, data, self.density, result.details["log_weights"], result.log_evidence)
+        width = WIDTH * result.details["standard_error"]
+        return result._replace(
+            converged=not doubt,
+            bracket=None if doubt else (result.log_evidence - width, result.log_evidence + width),
+            notes=(*result.notes, f"no bracket: {doubt}; use tp.ParallelTempering") if doubt else result.notes,
+        )
+
+    def instead(self, model: Model, result: Result | None) -> tuple[Method, ...]:
+        from .elsewhere import without_proposal
+
+        fair = result is not None and result.converged
+        return () if fair or not self.fallback or self.draws < MANY else without_proposal()
 
     def _doubts(self, log_weights: np.ndarray, estimate: Estimate, khat: float, draws: float) -> list[str]:
         """What speaks against the estimate. The shape of the tail alone does not: a missed mode leaves no trace in it,

@@ -49,8 +49,8 @@ class Proposal(eqx.Module):
         pick = jax.random.uniform(key_pick) < self.defensive
         return jax.tree.map(lambda a, b: jnp.where(pick, a, b), prior, {name: fitted[name] for name in prior})
 
-    def log_prob(self, model: Model, draws: dict[str, Any]) -> Float[Array, ""]:
-        prior = model.log_prior(model.statistics(draws))
+    def log_probs(self, model: Model, draws: dict[str, Any]) -> Float[Array, " m+1"]:
+        """Of each posterior, averaged over orders, and of the prior."""
 
         def one(blocks: dict[str, Family]) -> Float[Array, ""]:
             if self.symmetry is None:
@@ -58,8 +58,15 @@ class Proposal(eqx.Module):
             way = _permanent if independent(blocks, self.symmetry) else _enumerated
             return way(blocks, self.symmetry, draws)
 
-        fitted = jax.nn.logsumexp(self.log_shares + jax.vmap(one)(self.blocks))
-        return jnp.logaddexp(jnp.log1p(-self.defensive) + fitted, jnp.log(self.defensive) + prior)
+        return jnp.append(jax.vmap(one)(self.blocks), model.log_prior(model.statistics(draws)))
+
+    def together(self, log_probs: Float[Array, "... m+1"]) -> Float[Array, "..."]:
+        """The log of the density itself, from those of its parts."""
+        shares = jnp.append(jnp.log1p(-self.defensive) + self.log_shares, jnp.log(self.defensive))
+        return jax.nn.logsumexp(shares + log_probs, axis=-1)
+
+    def log_prob(self, model: Model, draws: dict[str, Any]) -> Float[Array, ""]:
+        return self.together(self.log_probs(model, draws))
 
 
 def _plain(blocks: dict[str, Family], draws: dict[str, Any]) -> Float[Array, ""]:

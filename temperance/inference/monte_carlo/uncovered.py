@@ -1,0 +1,57 @@
+"""Does a proposal cover the posterior? Its own weights cannot tell: a mode that it misses has no draw.
+
+Gibbs chains from random starts know nothing of the proposal. Where the posterior's density is many times the
+proposal's, they may be as often as the weights say, and not more often. Chains do not spend the right time in each
+mode, so this refutes a proposal and never corrects it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from ...errors import NumericalFailure, UnsupportedMethod
+from ...models import Data, Model
+from ...numerics.host import softmax
+from ..progress import Progress
+from ..run import run as run_loop
+from .gibbs import Gibbs
+from .proposal import Proposal
+
+CHAINS = Gibbs(draws=4, warmup=28, chains=128)
+TIMES = np.log(20.0)  # the posterior's density over the proposal's, from which a place is not covered
+SHARE = 0.05  # of the chains' draws beyond what the weights expect there
+
+
+def uncovered(
+    key: Key[Array, ""],
+    model: Model,
+    data: Data,
+    proposal: Proposal,
+    log_weights: np.ndarray,
+    log_evidence: float,
+) -> str:
+    """A sentence on what the chains have found, empty if the proposal covers it."""
+    try:
+        done = run_loop(CHAINS, CHAINS.prepare(model), data, key, Progress(False))
+    except (NumericalFailure, UnsupportedMethod):
+        return "no Gibbs chains could look for what the proposal misses"
+    draws = jax.tree.map(lambda leaf: leaf[CHAINS.warmup :].reshape((-1, *leaf.shape[2:])), done.history["draws"])
+    found = np.asarray(_log_weights(proposal, model, draws, data))
+    share = float(np.mean(found > log_evidence + TIMES))
+    expected = float(softmax(log_weights, 0) @ (log_weights > log_evidence + TIMES))
+    if not share > expected + SHARE:
+        return ""
+    return (
+        f"Gibbs chains from random starts are {share:.0%} of their time where the proposal has less than a twentieth "
+        "of the posterior's density: it misses a part of the posterior"
+    )
+
+
+@eqx.filter_jit
+def _log_weights(proposal: Proposal, model: Model, draws: Any, data: Data) -> Float[Array, " n"]:
+    return jax.vmap(lambda one: model.log_joint(one, data) - proposal.log_prob(model, one))(draws)
