@@ -362,7 +362,9 @@ def fit(
     if isinstance(engine, str) and isinstance(arrays, Data):
         arrays = dataclasses.replace(arrays, engine=engine)
     keep = None if checkpoint is None else functools.partial(checkpoint_of, checkpoint, every)
-    return dataclasses.replace(fit_arrays(prepared, arrays, method, seed, progress, keep), schema=schema)
+    fit = fit_arrays(prepared, arrays, method, seed, progress, keep)
+    notes = (schema.codes, *fit.notes) if table is not None and schema is not None and schema.codes else fit.notes
+    return dataclasses.replace(fit, schema=schema, notes=notes)
 
 
 def load(path: str | os.PathLike[str]) -> Any:

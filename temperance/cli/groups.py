@@ -38,8 +38,13 @@ def find_groups(
     shares = np.array([values for name, values in found.items() if name.startswith("probability of ")]).T
     if table.weights is not None:
         shares = shares * table.weights[:, None]
+    above = {f"{table.schema.codes}."}
     heeded = [said for said in warnings(hill) if not (unfinished and "largest that was tried" in said)]
-    sentences = [*describe(hill, table, shares, covariance == "full"), *unfinished, *heeded]
+    sentences = [
+        *describe(hill, table, shares, covariance == "full"),
+        *unfinished,
+        *(said for said in heeded if said not in above),
+    ]
     criteria = hill.publication()
     folder = out or Path(f"{Path(data.name).stem}-groups")
     folder.mkdir(parents=True, exist_ok=True)
@@ -81,7 +86,7 @@ def compare_sizes(table: tp.Table, largest: int | None, covariance: str, seed: i
 def _again(name: str, reading: Columns, most: int, covariance: str, seed: int) -> str:
     """A program that does the same."""
     kinds = f", kinds={reading.kinds!r}" if reading.kinds else ""
-    kinds += f", missing={list(reading.gaps)!r}" if reading.gaps else ""
+    kinds += "" if reading.gaps is None else f", missing={list(reading.gaps)!r}"
     given = "k" if covariance == "diag" else f"k, covariance={covariance!r}"
     return "\n".join([
         "import temperance as tp", "", f"table = tp.read_table({name!r}{kinds})",

@@ -103,7 +103,7 @@ def table(
     """A table of numbers; with `paired` the inputs and the column to predict from them."""
     found = _numbers(source, reading)
     read = with_schema(found, reading.columns)
-    read = replace(read, schema=replace(read.schema, missing=reading.gaps))
+    read = replace(read, schema=replace(read.schema, missing=reading.gaps or ()))
     notes += tuple(f"left out  {column}" for column in read.schema.left_out)
     notes += tuple(f"question  {question}" for question in read.schema.questions)
     if paired:
@@ -120,7 +120,7 @@ def new_rows(source: str, reading: Reading, schema: Any) -> Table:
 
 
 def _numbers(source: str, reading: Reading, missing: tuple[str, ...] = ()) -> load.Table:
-    words = frozenset(word.lower() for word in (*reading.gaps, *missing))
+    words = frozenset(word.lower() for word in (*(reading.gaps or ()), *missing))
     return load_table(source, array=reading.array, delimiter=reading.delimiter, missing=words)
 
 

@@ -83,7 +83,7 @@ class Columns:
     na: Annotated[
         str | None,
         typer.Option("--na", help="Cells that stand for a missing value besides the usual: -99,none; in one column: "
-                     "sex=9."),
+                     "sex=9. Unless given, codes such as -99 that several columns share are; '' keeps them."),
     ] = None  # fmt: skip
     delimiter: Annotated[str, typer.Option(help="Between cells of a text file; found by itself unless given.")] = ""
     as_: Annotated[
@@ -100,8 +100,10 @@ class Columns:
         return {name.strip(): kind.strip() for name, _, kind in pairs}
 
     @property
-    def gaps(self) -> tuple[str, ...]:
-        """What `--na` says."""
+    def gaps(self) -> tuple[str, ...] | None:
+        """What `--na` says, if it is given."""
+        if self.na is None:
+            return None
         return tuple(word.strip() for word in (self.na or "").split(",") if word.strip())
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import InvalidData, InvalidParameter
+from .codes import odd_codes, plain
 from .dates import parse_dates
 from .gate import LARGEST
 from .levels import EMPTY, code, ordered_levels, same_words
@@ -25,8 +26,7 @@ _CAMEL_ID = re.compile(r".*[a-z](Id|ID)")
 _NUMBERING = re.compile(r"(?i:.*[ _.-](key|index|idx|row|nr|no|case))\.?|.*[a-z](Nr|No)")  # or a measurement
 _WEIGHT = re.compile(r"(.*[ _.-])?(weights?|wts?|wgt|pweight)", re.IGNORECASE)
 _TIME = re.compile(r".*(year|time|date|month|day|week|hour|minute|second|age).*|t", re.IGNORECASE)
-_CODES = (-9, -99, -999, -9999, -9.99, -99.9, 99, 999, 9999, 99999)  # that stand for a missing value
-_SCALE_CODES = (8, 9, 77, 88, 98, 99, 888, 999)  # and beside a scale from 1 to 7 at most
+_SCALE_CODES = (8, 9, 77, 88, 98, 99, 888, 999)  # that stand for a missing value beside a scale from 1 to 7 at most
 _LARGEST_SCALE, _LARGEST_COUNT, _MOST_LEVELS, _MOST_IDS = 7, 1000, 1000, 12
 _SUMS = ("total", "totals", "sum", "grand total", "average", "mean", "summe", "gesamt", "total general")
 _DISPERSED = 10.0  # numbers whose variance is more than so many means are no counts, even of several groups
@@ -189,18 +189,18 @@ def _of_numbers(raw: Raw) -> tuple[str, str, str]:
     seen = raw.numbers[~np.isnan(raw.numbers)]
     distinct, name = np.unique(seen), raw.name
     if len(distinct) < 2:
-        what = f"all values are {_plain(distinct[0])}" if len(distinct) else "no value at all"
+        what = f"all values are {plain(distinct[0])}" if len(distinct) else "no value at all"
         return "constant", what, _tick(name, _texts_of(raw))
     whole = bool((seen == np.round(seen)).all())
     unique = whole and len(distinct) == len(seen) > 2
     if unique and _may_be_id_name(name):
         return "id", "named like an id, and all values differ", ""
     if unique and raw.first and (np.diff(seen) == 1).all() and not _TIME.fullmatch(name):
-        return "id", f"counts the rows from {_plain(seen[0])}", ""
+        return "id", f"counts the rows from {plain(seen[0])}", ""
     if _counts_blocks(raw.numbers, whole, name):
         return "id", "counts the rows of each block", ""
     question = (
-        _odd_codes(name, seen)
+        _code_question(name, seen, odd_codes(seen))
         or _many_zeros(name, seen)
         or (
             f"{name!r} has another whole number in every row: if it is an id, say so with {_kind(name, 'id')}"
@@ -217,16 +217,16 @@ def _of_numbers(raw: Raw) -> tuple[str, str, str]:
     steps = int((distinct == np.arange(1, len(distinct) + 1)).sum())  # 1, 2, … up to here
     coded = 1 < steps < len(distinct) <= len(seen) / 3
     if whole and coded and steps <= _LARGEST_SCALE and np.isin(distinct[steps:], _SCALE_CODES).all():
-        codes = " and ".join(_plain(value) for value in distinct[steps:])
+        codes = " and ".join(plain(value) for value in distinct[steps:])
         return (
             "ordered",
             f"1 to {steps} and {codes}, as on a scale with codes for no answer",
             _code_question(name, seen, distinct[steps:].tolist()),
         )
     if whole and low == 1 and high <= _LARGEST_SCALE and len(distinct) == high and len(seen) >= 3 * high:
-        return "ordered", f"whole numbers from 1 to {_plain(high)}, as on a scale", question
+        return "ordered", f"whole numbers from 1 to {plain(high)}, as on a scale", question
     if whole and 0 <= low <= 1 and high <= _LARGEST_COUNT and seen.var() <= _DISPERSED * seen.mean():
-        return "count", f"whole numbers from {_plain(low)} to {_plain(high)}", question
+        return "count", f"whole numbers from {plain(low)} to {plain(high)}", question
     between = f"from {low:.6g} to {high:.6g}"
     if len(distinct) <= _LARGEST_SCALE and len(seen) >= 10 * len(distinct):
         return "ordered", f"only {len(distinct)} different numbers, {between}", question
@@ -246,7 +246,7 @@ def _counts_blocks(numbers: np.ndarray, whole: bool, name: str) -> bool:
 
 def _looks_like_ids(distinct: np.ndarray) -> bool:
     """Whether whole numbers are close to each other, or have equally many digits."""
-    digits = len(_plain(distinct[0])) == len(_plain(distinct[-1]))
+    digits = len(plain(distinct[0])) == len(plain(distinct[-1]))
     return digits or bool(distinct[-1] - distinct[0] <= 20 * len(distinct))
 
 
@@ -259,37 +259,15 @@ def _is_lopsided(seen: np.ndarray) -> bool:
     return skewness(seen) > max(1.0, 2 * skewness(np.log(seen)))
 
 
-def _odd_codes(name: str, seen: np.ndarray) -> str:
-    """What to ask of values that may stand for missing ones: each in turn the largest or the least of those left."""
-    codes: list[float] = []
-    left = seen
-    while (value := _odd_code(left)) is not None:
-        codes.append(value)
-        left = left[left != value]
-    return _code_question(name, seen, sorted(codes)) if codes else ""
-
-
-def _odd_code(seen: np.ndarray) -> float | None:
-    """The least or the largest value, if it lies apart from the others and is one that stands for missing values."""
-    for value, others in ((seen.min(), seen[seen > seen.min()]), (seen.max(), seen[seen < seen.max()])):
-        distinct, times = np.unique(others, return_counts=True)
-        if value not in _CODES or len(distinct) < 2:
-            continue
-        count, span, apart = int((seen == value).sum()), np.ptp(others), np.abs(value - others).min()
-        often = count >= 3 * times.max() and count >= 3 and apart > 0.1 * span
-        plain = others[~np.isin(others, _CODES)]
-        if often or apart > 2 * max(span, 1.0) or (value < 0 and plain.size and plain.min() >= 0):
-            return float(value)
-    return None
-
-
 def _code_question(name: str, seen: np.ndarray, values: Sequence[float]) -> str:
-    """Whether these values stand for missing ones."""
+    """Whether these values, if there are any, stand for missing ones."""
+    if not values:
+        return ""
     times = [int((seen == value).sum()) for value in values]
     rows = ["1 row" if count == 1 else f"{count} rows" for count in times]
-    found = ", ".join(f"{_plain(value)} in {row}" for value, row in zip(values, rows, strict=True))
+    found = ", ".join(f"{plain(value)} in {row}" for value, row in zip(values, rows, strict=True))
     stands = "that stands for a missing value" if len(values) == 1 else "these stand for missing values"
-    return f"{name!r} is {found}: if {stands}, say {_gap(*(f'{name}={_plain(value)}' for value in values))}"
+    return f"{name!r} is {found}: if {stands}, say {_gap(*(f'{name}={plain(value)}' for value in values))}"
 
 
 def _many_zeros(name: str, seen: np.ndarray) -> str:
@@ -376,7 +354,7 @@ def _as_kind(raw: Raw, kind: str, reason: str) -> tuple[Column, np.ndarray]:
 
 def _levels_of(raw: Raw, texts: Sequence[str | None]) -> tuple[str, ...]:
     if raw.numbers is not None:
-        return tuple(_plain(value) for value in np.unique(raw.numbers[~np.isnan(raw.numbers)]))
+        return tuple(plain(value) for value in np.unique(raw.numbers[~np.isnan(raw.numbers)]))
     return ordered_levels({text for text in texts if text is not None})[0]
 
 
@@ -391,7 +369,7 @@ def _numbers_of(raw: Raw, kind: str) -> np.ndarray:
     wrong = (raw.numbers < low) | ((kind == "count") & (raw.numbers != np.round(raw.numbers)) & ~np.isnan(raw.numbers))
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise InvalidData(f"column {raw.name!r} is to be {kind}, but is {_plain(raw.numbers[row])} in row {row + 1}")
+        raise InvalidData(f"column {raw.name!r} is to be {kind}, but is {plain(raw.numbers[row])} in row {row + 1}")
     return raw.numbers
 
 
@@ -408,13 +386,8 @@ def _texts_of(raw: Raw) -> list[str | None]:
     if raw.cells is not None:
         return raw.cells
     assert raw.numbers is not None
-    return [None if value != value else _plain(value) for value in raw.numbers]
+    return [None if value != value else plain(value) for value in raw.numbers]
 
 
 def _first(raw: Raw) -> str | None:
     return next((cell for cell in _texts_of(raw) if cell is not None), None)
-
-
-def _plain(value: float) -> str:
-    """A number, without a decimal point if it is whole."""
-    return str(int(value)) if float(value).is_integer() and abs(value) < 2**63 else repr(float(value))

@@ -51,6 +51,7 @@ class Schema:
     columns: tuple[Column, ...]  # name, kind, levels and gaps of each
     notes: tuple[str, ...] = ()  # sentences about the file
     missing: tuple[str, ...] = ()  # cells that stand for a missing value besides the usual
+    codes: str = ""  # what numbers were taken for missing values, and why
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
@@ -82,7 +83,8 @@ class Schema:
         return tuple(column.question for column in self.columns if column.question)
 
     def __str__(self) -> str:
-        lines = [f"{'weights ' if column.kind == 'weight' else 'left out'}  {column}" for column in self.left_out]
+        lines = [f"missing   {self.codes}"] if self.codes else []
+        lines += [f"{'weights ' if column.kind == 'weight' else 'left out'}  {column}" for column in self.left_out]
         alike: dict[tuple[str, tuple[str, ...]], list[Column]] = {}
         for column in self.used:
             alike.setdefault((column.kind, column.levels), []).append(column)

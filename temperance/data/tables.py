@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import DamagedFile, InvalidData, InvalidParameter
+from .codes import may_be_coded, plain, said_of, shared_codes
 from .levels import code
 from .recognise import Raw, from_cells, parts_of_a_date, recognise, without_gaps
-from .schema import Column, Schema, nothing_used, shortened
+from .schema import LEFT_OUT, Column, Schema, nothing_used, shortened
 from .text import LOOK, MISSING, NO_ANSWER, Dialect, decode, find_decimal, find_delimiter, rows, titles
 
 _ROWS = 1000  # that are looked at to find how numbers are written
@@ -104,7 +105,7 @@ def read_table(
     source: Any,
     *,
     kinds: Mapping[str, str] | None = None,
-    missing: Sequence[str] = (),
+    missing: Sequence[str] | None = None,
     delimiter: str | None = None,
     like: Schema | None = None,
 ) -> Table:
@@ -113,11 +114,13 @@ def read_table(
     `source` is the path of a csv or parquet file, a pandas, polars or pyarrow frame, or a dictionary of
     columns; `delimiter` separates the cells of a text file where that is not recognised. `kinds` says what a column is
     where that is not recognised ({"income": "positive"}), `missing` which cells stand for a missing value besides the
-    usual ("sex=9": only in that column). `like` is the schema of a table read before: its columns are found by name, in
-    any order, with its kinds and levels.
+    usual ("sex=9": only in that column). Unless it is given, codes such as −99 that lie far outside the other numbers
+    of several columns are taken for missing, and the schema says so first; with [] none are. `like` is the schema of a
+    table read before: its columns are found by name, in any order, with its kinds and levels.
     """
-    missing = (*((missing,) if isinstance(missing, str) else missing), *(like.missing if like else ()))
-    words = frozenset(_text(word, "missing").lower() for word in missing)
+    said = (missing,) if isinstance(missing, str) else tuple(missing or ())
+    said += like.missing if like else ()
+    words = frozenset(_text(word, "missing").lower() for word in said)
     if isinstance(source, Table):
         raws, notes, name = _from_frame(source.words(), words), list(source.schema.notes), source.name
     elif isinstance(source, str | Path):
@@ -129,11 +132,29 @@ def read_table(
     if like is not None:
         return _like(raws, like, name)
     _require_columns("kinds", list(kinds or ()), raws, name)
-    _require_columns("missing", [word.split("=")[0] for word in missing if "=" in word], raws, name)
+    _require_columns("missing", [word.split("=")[0] for word in said if "=" in word], raws, name)
+    raws, coded, codes = (raws, (), "") if missing is not None else _without_codes(raws, kinds or {})
+    said += coded
     found = [recognise(raw, (kinds or {}).get(raw.name)) for raw in raws]
     columns = _with_copies(found)
-    schema = Schema(tuple(columns if kinds else parts_of_a_date(columns)), tuple(notes), tuple(missing))
+    schema = Schema(tuple(columns if kinds else parts_of_a_date(columns)), tuple(notes), said, codes)
     return Table(schema, {column.name: values for column, values in found}, name)
+
+
+def _without_codes(raws: list[Raw], kinds: Mapping[str, str]) -> tuple[list[Raw], tuple[str, ...], str]:
+    """The columns without the codes for missing values that several share, those codes as words of `missing` (negative
+    ones also for columns whose new rows alone may have them), and the sentence that says so."""
+    may = [raw for raw in raws if kinds.get(raw.name) not in LEFT_OUT and may_be_coded(raw.numbers)]
+    used = may if len(may) < 2 else [raw for raw in may if raw.name in kinds or recognise(raw)[0].used]
+    numbers = {raw.name: raw.numbers for raw in used if raw.numbers is not None}
+    codes = shared_codes(numbers)
+    if not codes:
+        return raws, (), ""
+    below = sorted({value for values in codes.values() for value in values if value < 0})
+    others = {raw.name: below for raw in raws if raw.numbers is not None and np.fmin.reduce(raw.numbers) >= 0}
+    words = tuple(f"{name}={plain(value)}" for name, values in (others | codes).items() for value in values)
+    small = frozenset(word.lower() for word in words)
+    return [without_gaps(raw, small) if raw.name in codes else raw for raw in raws], words, said_of(codes, numbers)
 
 
 def _with_copies(found: Sequence[tuple[Column, np.ndarray]]) -> list[Column]:

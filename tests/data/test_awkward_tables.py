@@ -272,7 +272,7 @@ def test_all_codes_of_a_column_are_asked_about_at_once():
     age, sex = AGE.astype(float), np.resize([1.0, 2.0], N)
     age[[1, 2, 3]], age[[4, 5]], age[[6]] = -9, -99, 999
     sex[[1, 2, 3]], sex[[4, 5]], sex[[6]] = -9, -99, 999
-    first, second = read_table({"age": age, "sex": sex}).schema.questions
+    first, second = read_table({"age": age, "sex": sex}, missing=[]).schema.questions
     assert first == (
         "'age' is -99 in 2 rows, -9 in 3 rows, 999 in 1 row: if these stand for missing values, say --na "
         "'age=-99,age=-9,age=999' (missing=['age=-99', 'age=-9', 'age=999'] in Python)"
