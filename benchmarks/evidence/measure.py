@@ -40,10 +40,12 @@ class Measured:
     notes: tuple[str, ...]
     cpu_seconds: float
     first: bool  # in a fresh process: its time has compilations in it
+    by: str = ""  # the method whose result it is, where another one took its place
+    beside: dict[str, tuple[float, float]] = dataclasses.field(default_factory=dict)  # its other estimates
 
 
 Unit = tuple[str, tuple[tuple[str, tuple[int, ...]], ...]]  # a method, and the seeds of each problem
-Said = tuple[float | None, float | None, Any, bool, tuple[str, ...]]
+Said = tuple[float | None, float | None, Any, bool, tuple[str, ...], str, dict[str, tuple[float, float]]]
 
 
 class Late(Exception):
@@ -90,9 +92,10 @@ def measure(unit: Unit, ends: float) -> list[Measured]:
             truth, began = problem.log_evidence(), time.process_time()
             run = _peer(method, problem) if method in PEERS else _ours(method, problem)
             for number, seed in enumerate(seeds):
-                said = run(seed)
+                *said, by, beside = run(seed)
                 spent, first = time.process_time() - began, number == 0 and (method in PEERS or not found)
-                found.append(Measured(name, method, seed, truth, problem.uncertainty, *said, spent, first))
+                fit = truth, problem.uncertainty, *said, spent, first, by, beside
+                found.append(Measured(name, method, seed, *fit))
                 began = time.process_time()
     except Late:
         pass
@@ -115,9 +118,11 @@ def _ours(method: str, problem: Problem) -> Callable[[int], Said]:
         try:
             fit = tp.fit(problem.model(), problem.data, OURS[method](), seed=seed, progress=False)
         except TemperanceError as failure:
-            return None, None, None, False, (str(failure),)
+            return None, None, None, False, (str(failure),), "", {}
         ends = fit.bracket and tuple(end if math.isfinite(end) else None for end in fit.bracket)
-        return fit.log_evidence, fit.standard_error, ends, fit.converged, tuple(fit.notes)
+        beside = {name: (float(one[0]), float(one[1])) for name, one in fit.details.get("estimates", {}).items()}
+        by = next((note for note in fit.notes if "this is" in note), "")
+        return fit.log_evidence, fit.standard_error, ends, fit.converged, tuple(fit.notes), by, beside
 
     return run
 
@@ -130,7 +135,7 @@ def _peer(method: str, problem: Problem) -> Callable[[int], Said]:
         run_peer = peers.PEERS[method](target(problem))
     except TemperanceError as failure:
         reason = str(failure)
-        return lambda seed: (None, None, None, False, (reason,))
+        return lambda seed: (None, None, None, False, (reason,), "", {})
 
     def run(seed: int) -> Said:
         try:
@@ -138,9 +143,9 @@ def _peer(method: str, problem: Problem) -> Callable[[int], Said]:
         except Late:
             raise
         except Exception as failure:  # whatever a peer raises is its failure on this problem
-            return None, None, None, False, (f"{type(failure).__name__}: {failure}"[:200],)
+            return None, None, None, False, (f"{type(failure).__name__}: {failure}"[:200],), "", {}
         known = math.isfinite(value)
-        return (value if known else None), error, None, known, ()
+        return (value if known else None), error, None, known, (), "", {}
 
     return run
 
