@@ -137,7 +137,20 @@ def _concluded(
         raise NumericalFailure(
             f"{method.name} ended with a log evidence of {result.log_evidence}; try a less extreme prior"
         )
+    for name, block in result.state.blocks.items():
+        if any(_has_nan(leaf) for leaf in jax.tree.leaves(block)):
+            raise NumericalFailure(
+                f"{method.name} ended with values of {name!r} that are not numbers: the data or the prior are beyond what "
+                "floating point can hold; rescale the data, or try a less extreme prior"
+            )
     return result, interrupted, None
+
+
+def _has_nan(leaf: Any) -> bool:
+    values = np.asarray(leaf)
+    if values.dtype.kind != "f" or np.isfinite(np.sum(values)):  # the sum needs no memory
+        return False
+    return bool(np.isnan(values).any())
 
 
 def _closer(

@@ -30,6 +30,7 @@ Blocks = dict[str, Leaves]  # natural parameters, or expected statistics
 Sweep = Callable[[Blocks], tuple[Blocks, float]]  # the blocks after a sweep, and the bound before it
 
 SWEEPS = 3  # of a leap
+_TINY = np.finfo(float).tiny
 
 
 # ---- the families: A(η) and ∇A(η), as in their modules -----------------------------------------------------------
@@ -244,7 +245,11 @@ def _beyond(first: Blocks, second: Blocks, third: Blocks) -> Blocks:
         name: [c - 2.0 * b + a for a, b, c in zip(first[name], second[name], third[name], strict=True)]
         for name in first
     }
-    rate = max(1.0, _length(step) / _length(turn))
+    sizes = {
+        name: [_largest(a) + _largest(c) + _TINY for a, c in zip(first[name], third[name], strict=True)]
+        for name in first
+    }
+    rate = max(1.0, _length(step, sizes) / _length(turn, sizes))
     ahead: Any = {
         name: tuple(
             eta + 2.0 * rate * r + rate**2 * v for eta, r, v in zip(first[name], step[name], turn[name], strict=True)
@@ -254,9 +259,15 @@ def _beyond(first: Blocks, second: Blocks, third: Blocks) -> Blocks:
     return ahead if is_proper(ahead) else third
 
 
-def _length(vector: dict[str, list[np.ndarray]]) -> float:
-    flat = np.concatenate([leaf.ravel() for parts in vector.values() for leaf in parts])
-    return math.sqrt(flat @ flat) + np.finfo(float).tiny
+def _largest(leaf: np.ndarray) -> np.ndarray:
+    return np.max(np.abs(leaf), axis=tuple(range(1, leaf.ndim)), keepdims=True)
+
+
+def _length(vector: dict[str, list[np.ndarray]], sizes: dict[str, list[np.ndarray]]) -> float:
+    parts = [
+        np.sum(np.square(leaf / size)) for name in vector for leaf, size in zip(vector[name], sizes[name], strict=True)
+    ]
+    return math.sqrt(sum(parts)) + _TINY
 
 
 # ---- starts --------------------------------------------------------------------------------------------------------

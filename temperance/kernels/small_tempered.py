@@ -21,6 +21,7 @@ from ..families.wishart import TINY
 from ..numerics.keys import is_host
 from ..numerics.special import LOG_2PI
 from ..numerics.streams import Streams
+from . import run_module
 from .small_mixture import _STARTS, Flat, _cholesky, flat, suits
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ _LEAST = np.finfo(np.float64).tiny
 def when(model: Any, data: Any) -> bool:
     """Whether NumPy can follow a path from this model's prior, and finishes before XLA would have compiled."""
     return (
-        type(model.pair) is Gaussian
+        run_module(model) == "small_mixture"
+        and type(model.pair) is Gaussian
         and data.engine == "auto"
         and type(model.prior["components"]) is NormalWishart
         and isinstance(model.prior.get("weights", None), Dirichlet | None)

@@ -27,6 +27,7 @@ SAMPLE = {
     ("topics", "vb"): ("a cell of 1e+09",),
     ("factorial-mixture", "gibbs"): ("far away",),
     ("factorial-mixture", "em"): ("constant", "collinear", "every row the first"),
+    ("graph, noise", "gibbs"): ("zeros", "times 1e+300", "a cell of 1e+308"),
 }
 LONG = ("poisson", "vb"), ("topics", "vb"), *(pair for pair in SAMPLE if pair[0] == "factorial-mixture")  # to compile
 

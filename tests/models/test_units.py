@@ -52,6 +52,7 @@ FIRST = [
     ("spherical", "ImportanceSampling"),
     ("relevance", "ParallelTempering"),
     ("relevance", "AIS"),
+    ("state space", "VB"),  # whose leaps were longer or shorter in other units
 ]
 
 
