@@ -140,8 +140,8 @@ def _concluded(
     for name, block in result.state.blocks.items():
         if any(_has_nan(leaf) for leaf in jax.tree.leaves(block)):
             raise NumericalFailure(
-                f"{method.name} ended with values of {name!r} that are not numbers: the data or the prior are beyond what "
-                "floating point can hold; rescale the data, or try a less extreme prior"
+                f"{method.name} ended with values of {name!r} that are not numbers: the data or the prior are beyond "
+                "what floating point can hold; rescale the data, or try a less extreme prior"
             )
     return result, interrupted, None
 
