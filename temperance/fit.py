@@ -322,8 +322,10 @@ def fit(
 ) -> Fit:
     """Fit `model` to `data` by `method` (default `tp.VB()`); see `Fit` for what comes back.
 
-    `seed` is a whole number or a JAX key: the same seed on the same machine gives the same bits. `weights` is one
-    non-negative number per datum. `progress` shows a bar; by default only on a terminal. Data larger than memory are a
+    `model` is any of `temperance`'s models, or one of your own. `data` are an array, a frame, a table, texts, a path or
+    whatever else the model takes. `method` says how: `tp.VB()`, `tp.ParallelTempering()` and so on. `seed` is a whole
+    number or a JAX key: the same seed on the same machine gives the same bits. `weights` is one non-negative number
+    per datum. `progress` shows a bar; by default only on a terminal. Data larger than memory are a
     `tp.Stream`. The state is saved in the file `checkpoint` about every `every` seconds, and the same call then
     continues from there. `engine` is "plain" (no compiled kernels, every sum derived by autodiff), or a Dask client
     whose workers hold the data: Dask collections, delayed parts, or a folder of shards.

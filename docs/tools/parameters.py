@@ -63,9 +63,11 @@ def own(value: Any) -> tuple[str, dict[str, str]]:
 
 
 def divided(text: str, known: set[str]) -> tuple[str, dict[str, str]]:
-    """The first sentence always stays. A sentence that names no parameter goes with the one before it."""
+    """The first sentence always stays, and describes only the parameters that no other sentence is about. A sentence
+    that names no parameter goes with the one before it."""
     kept: list[str] = []
     about: dict[str, list[str]] = {}
+    opening: dict[str, str] = {}
     for number, paragraph in enumerate(text.split("\n\n")):
         if re.match(r"\s*- ", paragraph):  # a list stays as it is
             kept.append(paragraph)
@@ -76,11 +78,14 @@ def divided(text: str, known: set[str]) -> tuple[str, dict[str, str]]:
             named = [name for name in dict.fromkeys(NAMED.findall(sentence)) if name in known]
             if first or not (named or last):
                 stay.append(sentence)
+            if first:
+                opening = dict.fromkeys(named, sentence)
+                continue
             for name in named or ([last] if last else []):
                 about.setdefault(name, []).append(sentence)
-            last = "" if first else (named[0] if named else last)
+            last = named[0] if named else last
         kept += [" ".join(stay)] if stay else []
-    return "\n\n".join(kept), {name: " ".join(sentences) for name, sentences in about.items()}
+    return "\n\n".join(kept), {**opening, **{name: " ".join(sentences) for name, sentences in about.items()}}
 
 
 def comments(value: Any) -> dict[str, str]:

@@ -172,6 +172,8 @@ def equations(group: Group, name: str) -> str:
         return ""
     uses = re.compile(rf"\btp\.{name}\b")
     most = max(pages(group.file), key=lambda file: len(uses.findall(pages(group.file)[file])))
+    if name == "Graph":
+        return "[Your own model](../graph/guide.md), [what exactly is computed](../maths.md)"
     file = OWN_PAGE.get(name, most)
     text = pages(group.file)[file]
     return f"[{text.split(chr(10))[0].removeprefix('# ')}](../{group.file}/{file})" if uses.search(text) else ""

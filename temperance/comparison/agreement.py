@@ -16,7 +16,8 @@ from ..models import Posterior
 def bracket(*fits: Fit) -> tuple[float, float]:
     """The interval of the log evidence on which all of these `fits` of one model to the same data agree.
 
-    A variational bound is a lower end without an upper one; a fit without bound or bracket adds nothing. The upper
+    `fits` may be by any methods. A variational bound is a lower end without an upper one; a fit without bound or
+    bracket adds nothing. The upper
     side of `tp.AIS` is as good as the posterior draws it started from (`posterior=`). Fits that contradict each other
     have no bracket: an error names the two.
     """

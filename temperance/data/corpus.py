@@ -25,7 +25,7 @@ class Corpus:
     starts: np.ndarray  # (documents + 1,) int64
     words: np.ndarray  # (entries,) int32, each word at most once per document
     counts: np.ndarray  # (entries,) float32 for whole counts, float64 for fractional ones; all positive
-    n_words: int
+    n_words: int  # the size of the vocabulary
     vocabulary: tuple[str, ...] | None = None  # the words as strings, if they are known
     unknown: int = 0  # tokens left out because they are not in the vocabulary
     tokeniser: Tokeniser | None = None  # how the texts were read, for new ones

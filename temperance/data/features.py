@@ -145,8 +145,8 @@ class UserFeatures(Features):
 class Polynomial(Features):
     """Powers 1 … `degree` of each column of X (no products of columns; the constant is the intercept).
 
-    `basis` is "orthonormal" (over the fitted rows: mean zero, mean square one, uncorrelated within a column
-    of X), "monomial" (x, x², … as they are) or "scaled" (the same of x mapped to [−1, 1]).
+    `degree` is the highest power. `basis` is "orthonormal" (over the fitted rows: mean zero, mean square one,
+    uncorrelated within a column of X), "monomial" (x, x², … as they are) or "scaled" (the same of x mapped to [−1, 1]).
     """
 
     degree: int = eqx.field(static=True)

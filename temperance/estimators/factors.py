@@ -64,7 +64,8 @@ class _Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesGaps, Est
 class FactorAnalysis(_Factors):
     """scikit-learn's `FactorAnalysis`: by default (`inference="em"`) the parameters of highest likelihood.
 
-    With another method, such as "vb", every factor has a relevance, and `log_evidence_` compares numbers of factors.
+    `inference` is a method or its name. With "vb", for example, every factor has a relevance, and `log_evidence_`
+    compares numbers of factors.
     `copy`, `noise_variance_init`, `svd_method` and `iterated_power` are accepted and have no effect.
     """
 

@@ -29,7 +29,8 @@ class LogisticRegression(ClassifierMixin, Estimator):
     """scikit-learn's `LogisticRegression` for two classes: by default (`inference="em"`) the weights of highest
     posterior density under a Normal prior of variance `C`, the intercept left free.
 
-    With another method, such as "ep" or "vb", the weights have a distribution: `predict_proba` is averaged over it, and
+    `C` is the prior variance of the weights. `inference` is a method or its name. With "ep" or "vb" the weights have a
+    distribution: `predict_proba` is averaged over it, and
     `log_evidence_` compares choices of `C` and of columns. `penalty`, `solver`, `dual`, `intercept_scaling`,
     `warm_start`, `verbose` and `n_jobs` are accepted and have no effect; `l1_ratio` must be 0.
     """

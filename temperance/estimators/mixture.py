@@ -18,7 +18,8 @@ from ._mixture import BatchedMixture
 class BayesianMixture(BatchedMixture):
     """A mixture of `n_components` distributions of one kind.
 
-    `likelihood` is "gaussian", "diagonal", "spherical", "poisson", "bernoulli", "categorical" or "multinomial". `init`
+    `n_components` is the number of components. `likelihood` is "gaussian", "diagonal", "spherical", "poisson",
+    "bernoulli", "categorical" or "multinomial". `init`
     is that of `tp.Mixture`. `prior` is the conjugate family of a component, by default weakly informative;
     `concentration` is the Dirichlet parameter of the weights; `inference` is a method such as `tp.EP()`, or its name.
     Fitted, `components_` is a dictionary of what each component is like.
@@ -61,7 +62,8 @@ class BayesianMixture(BatchedMixture):
 class DirichletProcessMixture(BayesianMixture):
     """A mixture that uses as many of its `n_components` as the data support; `n_components_used_` says how many.
 
-    The other arguments are those of `BayesianMixture`, and `concentration` that of `tp.DirichletProcessMixture`.
+    `n_components` is the largest number of components. The other arguments are those of `BayesianMixture`, and
+    `concentration` is that of `tp.DirichletProcessMixture`.
     """
 
     _kind = tp.DirichletProcessMixture

@@ -19,7 +19,8 @@ from ._inference import as_method
 class BayesianLinearRegression(RegressorMixin, Estimator):
     """Linear regression with unknown noise; `ard=True` gives every weight a precision of its own.
 
-    Without `fit_intercept` the regression goes through the origin. `prior` and `noise` are those of
+    With `ard` columns that do not matter get weights near zero. Without `fit_intercept` the regression goes through the
+    origin. `prior` and `noise` are those of
     `tp.LinearRegression`. Fitted: `coef_`, `intercept_`, `log_evidence_`, and `predict(X, return_std=True)`, whose
     deviations hold the noise.
     """

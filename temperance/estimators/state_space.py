@@ -23,9 +23,10 @@ _KINDS = {"learned": None, "level": tp.StateSpace.local_level, "trend": tp.State
 class StateSpace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesGaps, Estimator):
     """A series, whose steps are the rows of X, behind which are `n_components` hidden states that evolve linearly.
 
-    `kind` is "learned" (all matrices are), "level" (a level that walks at random) or "trend" (with a slope); the last
-    two are for one column and know their number of states. NaN is a value that was not seen. `forecast` goes on
-    after the series that was fitted, or after another; `transform` gives the expected states at each step.
+    `n_components` is the number of hidden states. `kind` is "learned" (all matrices are), "level" (a level that walks
+    at random) or "trend" (with a slope); the last two are for one column and know their number of states. NaN is a
+    missing value. `forecast` continues the series that was fitted, or another; `transform` gives the expected states at
+    each step.
     """
 
     n_components: int = 1

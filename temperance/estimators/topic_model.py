@@ -26,9 +26,9 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     """`n_topics` topics of texts: `fit` takes strings, which are read as `tp.read_texts` reads them, or counts of
     words.
 
-    `inference` is a method such as `tp.CVB0()`, or its name; `language` says whose stop words are left out.
-    `partial_fit` takes the documents of a first call for the vocabulary, and one step of online variational Bayes for
-    each call; `total_samples` is the number of documents expected in all.
+    `n_topics` is the number of topics. `inference` is a method such as `tp.CVB0()`, or its name; `language` says whose
+    stop words are left out. `partial_fit` takes the documents of a first call for the vocabulary, and one step of
+    online variational Bayes for each call; `total_samples` is the number of documents expected in all.
     """
 
     n_topics: int = 10

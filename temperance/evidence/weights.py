@@ -54,7 +54,7 @@ def spread_pieces(terms: np.ndarray) -> int:
 
 def one_draw(log_weights: np.ndarray) -> float:
     """What one more draw would add: no n draws can tell an error below that. A part of the posterior that holds 1/n of
-    it is as likely as not to have had none, so that their spread knows nothing of it."""
+    it is as likely as not to have had none, so that their spread does not show it."""
     return 1.0 / effective_draws(log_weights)
 
 

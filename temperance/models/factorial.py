@@ -88,7 +88,8 @@ class Activation(Conditional):
 class FactorialMixture(Labelled, Decomposing, Predicting, Model):
     """`n_factors` images (or vectors), each present in a datum with its own probability, in Gaussian noise.
 
-    `noise` is the variance of the noise, or a `Gamma` prior for its precision (default: weakly informative).
+    `n_factors` is the number of factors. `noise` is the variance of the noise, or a `Gamma` prior for its precision
+    (default: weakly informative).
     `probability` is the probability that a factor is on: a scalar, one value per factor, or a `Beta` prior (default:
     uniform). `factor_variance` is the prior variance of a factor's entries (default: the data's mean square);
     with unknown noise the conjugate prior scales it with the noise, and it holds at the noise's prior mean.

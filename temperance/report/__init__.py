@@ -29,7 +29,8 @@ def report(
     """Write one self-contained HTML page about `result`, a fit or a comparison, to `path`, and return the path; it
     opens offline.
 
-    `also` are results to be shown with it: `tp.topic_sizes(...)`, `fit.topics_by(...)`, `hill.publication()`. `title`
+    `result` may be of any model and method. `path` is that of the file, which is replaced if it exists. `also` are
+    results to be shown with it: `tp.topic_sizes(...)`, `fit.topics_by(...)`, `hill.publication()`. `title`
     heads the page, `lead` are sentences that open it in place of its own (the first is the headline), `code` is the
     program (or command) that made the result, shown at its end, and `names` are those of the data's columns.
     """

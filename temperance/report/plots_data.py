@@ -43,8 +43,8 @@ def density(results: Any, x: Any = None, axes: Any = None, *, xlabel: str = "x")
 
 
 def ellipses(fit: Fit, x: Any = None, axes: Any = None, *, names: Any = None, columns: tuple[int, int] = (0, 1)) -> Any:
-    """Two `columns` of the data, the components as ellipses (one and two standard deviations); for two-dimensional
-    data also contours of the predictive density."""
+    """Two columns of the data, the components as ellipses (one and two standard deviations); for two-dimensional
+    data also contours of the predictive density. `columns` are the numbers of the two."""
     x = _data(fit, x)
     axes = axes_or_new(axes, 4.8, 4.2)
     found, (i, j) = gaussians(fit), columns

@@ -32,8 +32,8 @@ def coefficients(fit: Fit, axes: Any = None, most: int = 30) -> Any:
 
 
 def predicted(fit: Fit, axes: Any = None, bins: int = 10) -> Any:
-    """The targets of a regression against what is expected of them; of yes and no, the share of yes among rows with
-    about the same probability (`bins` of them), with two standard errors."""
+    """The targets of a regression against their expected values; for yes and no, the share of yes among rows with
+    about the same probability, with two standard errors. `bins` is the number of such groups of rows."""
     target, mean = require(fit.model, Regressing).fitted(fit.state, fit.data)
     axes = axes_or_new(axes, 4.5, 4.0)
     what = "observed"
@@ -58,8 +58,8 @@ def _share(target: np.ndarray) -> tuple[float, float]:
 
 
 def loadings(fit: Fit, names: Sequence[str] | None = None, axes: Any = None) -> Any:
-    """The expected loadings, a line for each column (of these `names`), the strongest factor first, in units of the
-    column's spread; each is written into its square where there are few."""
+    """The expected loadings, a line for each column, the strongest factor first, in units of the column's spread; each
+    is written into its square if there are few. `names` are those of the columns."""
     found = require(fit.model, Loading).relative_loadings(fit._families())
     names = None if names is None else column_names(names, found.shape[1])
     table = fit.columns()
@@ -82,7 +82,8 @@ def loadings(fit: Fit, names: Sequence[str] | None = None, axes: Any = None) -> 
 
 def forecast(fit: Fit, n: int, column: int = 0, axes: Any = None, *, recent: int | None = None, **options: Any) -> Any:
     """The data of one column, what the model makes of them, and a fan of the next `n` steps: half and nine tenths of
-    the probability. `recent` shows only so many of the last steps; `options` are those of `fit.forecast`."""
+    the probability. `n` is the number of steps ahead. `recent` shows only so many of the last steps; `options` are
+    those of `fit.forecast`."""
     model = fit.model
     if not isinstance(model, Sequential):
         raise UnsupportedMethod(

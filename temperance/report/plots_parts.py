@@ -32,8 +32,8 @@ def weights(fit: Fit, axes: Any = None) -> Any:
 
 
 def topics(fit: Fit, n_words: int = 8, most: int = 9, relevance: float = 1.0) -> Any:
-    """The probabilities of the words of the `most` largest topics, as bars: the most probable words, or those that
-    `relevance` chooses (see `fit.topics`); returns the figure."""
+    """The probabilities of the leading words of the largest topics, as bars; returns the figure. At most `most` topics
+    are shown. `relevance` chooses between frequent and distinctive words (see `fit.topics`)."""
     table, listed = fit.columns(), fit.topics(n_words, relevance)
     largest = np.asarray(table["topic"], dtype=int)[np.argsort(-np.asarray(table["share"]), kind="stable")[:most]]
     shown = np.sort(largest)

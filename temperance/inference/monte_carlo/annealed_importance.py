@@ -61,11 +61,12 @@ class Returning(Particle):
 class AIS(Method):
     """`particles` independent runs over `temperatures`, with `sweeps` Gibbs sweeps at each.
 
-    `reference` and `widen` say where the path starts, as in `ParallelTempering`. With `reverse` as many particles
-    go back from posterior draws: those of `posterior` (a fit by a method that draws, or the draw that data were
-    simulated with, by block), or, if there is none, the particles themselves, resampled: the upper side of the
-    bracket is then an approximation. `ladder` is a fixed ladder of inverse temperatures. Without a `reference` the path
-    starts at the prior; if no weight is left there, a second path starts at the best fit of `tp.VB`, widened.
+    `particles` is the number of runs. `temperatures` is the number of rungs of the ladder. `sweeps` is the number of
+    Gibbs sweeps at each. `reference` and `widen` say where the path starts, as in `ParallelTempering`. With `reverse`
+    as many particles go back from posterior draws: those of `posterior` (a fit by a method that draws, or the draw that
+    data were simulated with, by block), or, if there is none, the particles themselves, resampled: the upper side of
+    the bracket is then an approximation. `ladder` is a fixed ladder of inverse temperatures. Without a `reference` the
+    path starts at the prior; if no weight is left there, a second path starts at the best fit of `tp.VB`, widened.
     """
 
     particles: int = 200

@@ -29,8 +29,11 @@ class State(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Gibbs(Method):
-    """`chains` chains side by side, each of `warmup` sweeps that are dropped and `draws` that are kept; one draw
-    is kept every `thin` sweeps.
+    """Draws of the latents given the parameters, and of the parameters given the latents, in turn.
+
+    `draws` is the number of draws that each chain keeps. `warmup` is the number of sweeps before them, which are
+    dropped. `chains` is the number of chains, which run side by side. `thin` is the number of sweeps for each draw
+    that is kept.
     """
 
     draws: int = 1000

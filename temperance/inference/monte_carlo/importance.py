@@ -44,13 +44,13 @@ MANY = 1000  # draws of which too few are worth something because of the proposa
 class ImportanceSampling(Method):
     """`draws` of a fitted posterior, weighted to the true one.
 
-    The proposal is a mixture of every optimum that restarts of `tp.VB` find, each as it is and widened towards the
-    prior, because a variational posterior is too narrow, and of `proposal`, where one is given: a fit by a method with
-    families as its posterior (`tp.VB`, `tp.EP`, …), or such a method, to be run first. A part `defensive` of the draws
-    comes from the prior instead, so that weights are bounded. Where parts of the model can change places the proposal
-    covers all their orders (up to ten components of a mixture, six states of a hidden Markov model). Latents that
-    cannot be summed out, such as the shares of topics in a document, are drawn from their variational posterior given
-    the parameters: of many data the weights then vary much.
+    `draws` is the number of draws. The proposal is a mixture of every optimum that restarts of `tp.VB` find, each as it
+    is and widened towards the prior, because a variational posterior is too narrow, and of `proposal`, where one is
+    given: a fit by a method with families as its posterior (`tp.VB`, `tp.EP`, …), or such a method, to be run first. A
+    part `defensive` of the draws comes from the prior instead, so that weights are bounded. Where parts of the model
+    can change places the proposal covers all their orders (up to ten components of a mixture, six states of a hidden
+    Markov model). Latents that cannot be summed out, such as the shares of topics in a document, are drawn from their
+    variational posterior given the parameters: of many data the weights then vary much.
 
     The densities of the proposal's parts are control variates of the estimate. Gibbs chains from random starts look
     for what the proposal misses. Where they or the weights speak against it, bridge sampling and parallel tempering

@@ -39,15 +39,16 @@ FIRST_ROUND = 16  # sweeps before which a ladder is not judged
 class ParallelTempering(Method):
     """`replicas` states between prior and posterior; `draws` sweeps of all of them after `warmup` sweeps.
 
-    During the warm-up the ladder adapts at the ends of rounds of doubling length until neighbours reject swaps
-    equally often; give `ladder` for a fixed one. `swaps` is "even-odd" (all even pairs, then all odd pairs: states
-    drift along the ladder instead of diffusing) or "random" (one random pair, as in the thesis). `reference` is
-    where the path starts: "prior", "auto" (the best of a few restarts of `tp.VB`, widened), None (the prior, and if the
-    path from there is torn, "auto"), "narrowed" (the prior and one datum's worth of the data), families by block name,
-    a fit (its posterior, widened by the factor `widen`), or a list of rows of the data whose exact posterior is the
-    start (mixtures). `thin` is the number of sweeps between swaps, `chains` that of whole ensembles. With `multistate`
-    every draw is weighed at every temperature, not at its neighbours only (MBAR): slower, but the estimate of the
-    evidence of least variance.
+    `replicas` is the number of temperatures. `draws` are the sweeps that are kept. `warmup` are the sweeps before them,
+    which are dropped. During the warm-up the ladder adapts at the ends of rounds of doubling length until neighbours
+    reject swaps equally often. Give `ladder` for a fixed one. `swaps` is "even-odd" (all even pairs, then all odd
+    pairs: states drift along the ladder instead of diffusing) or "random" (one random pair, as in the thesis).
+    `reference` is where the path starts: "prior", "auto" (the best of a few restarts of `tp.VB`, widened), None (the
+    prior, and if the path from there is torn, "auto"), "narrowed" (the prior and one datum's worth of the data),
+    families by block name, a fit (its posterior, widened by the factor `widen`), or a list of rows of the data whose
+    exact posterior is the start (mixtures). `thin` is the number of sweeps between swaps, `chains` that of whole
+    ensembles. With `multistate` every draw is weighted at every temperature, not only at its neighbours (MBAR): slower,
+    but of all estimates of the evidence it has the least variance.
     """
 
     draws: int = 2000

@@ -51,6 +51,9 @@ class Populations(NamedTuple):
 class SMC(Method):
     """`populations` independent populations of `particles` particles each, in chains of `sweeps` Gibbs sweeps.
 
+    `particles` is the number in each population. `populations` share only their temperatures, so that their spread
+    gives the error. `sweeps` is the length of each chain, all of whose states are particles.
+
     The next temperature is where the conditional effective sample size is the share `effective` of the particles; there
     are at most `temperatures`, the last of which jumps to the posterior. With a `ladder` of inverse temperatures
     nothing adapts, and the estimate of the evidence (not of its log) is unbiased. `reference` and `widen` say where

@@ -48,7 +48,8 @@ _EDGE = (
 class EM(Method):
     """The parameters of highest posterior density, or with `prior=False` of highest likelihood.
 
-    `incremental` updates the parameters after each part of the data rather than after a whole pass (Neal &
+    `prior=False` leaves the prior out. `restarts` are random starts, of which the best is kept. `incremental` updates
+    the parameters after each part of the data rather than after a whole pass (Neal &
     Hinton, 1998): `batches` parts, or by default one datum (or sequence) at a time; this changes nothing if the data
     have no latents. A restart whose component collapses is left out; if all do, that is an error. `tol`,
     `max_iter` and `local_steps` are those of `VB`.

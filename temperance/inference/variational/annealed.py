@@ -29,10 +29,11 @@ _KINDS = ("critical", "linear", "geometric")
 class Annealed(Hot):
     """Run `method` (`tp.VB` or `tp.SVI`) from a high temperature down to T = 1, where it continues as usual.
 
-    `schedule` is "critical" (geometric, from just above the temperature at which the melted solution loses stability,
-    which is found first), "linear" or "geometric" (from `start`), or a list of temperatures. `length` is the number of
-    passes over the data (sweeps of VB) until T = 1, by default 200 for VB and half of all passes for SVI. With
-    `every="pass"` the temperature changes from pass to pass, otherwise from step to step.
+    `method` makes the updates, hot and cold. `schedule` is "critical" (geometric, from just above the temperature at
+    which the melted solution loses stability, which is found first), "linear" or "geometric" (from `start`), or a list
+    of temperatures. `length` is the number of passes over the data (sweeps of VB) until T = 1, by default 200 for VB
+    and half of all passes for SVI. With `every="pass"` the temperature changes from pass to pass, otherwise from step
+    to step.
     """
 
     method: VB | SVI = dataclasses.field(default_factory=VB)

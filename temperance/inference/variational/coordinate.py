@@ -21,13 +21,14 @@ from .moves import KINDS, Search, improve, merge_alike
 class VB(Method):
     """Coordinate ascent on the bound, from `restarts` random starts, of which the best is kept.
 
-    A run stops when the relative change of the bound, and the remaining gain by geometric extrapolation, are below
-    `tol`, or after `max_iter` sweeps; `local_steps` is the number of passes over local blocks per sweep (for models
-    that have them). For mixtures `moves` (True, or some of "delete", "merge" and "split") then tries to leave a bad
-    optimum. With `batches` the globals are updated after each of that many parts of the data, whose statistics are
-    stored, so that the bound is exact and never falls; local blocks are kept from sweep to sweep, or with `carry=False`
-    computed afresh, which needs no memory per datum. A hidden Markov model is taken a few sequences at a time; where
-    data have no latents, as in a regression, batches change nothing.
+    `restarts` is the number of random starts, which run side by side. A run stops when the relative change of the
+    bound, and the remaining gain by geometric extrapolation, are below `tol`, or after `max_iter` sweeps; `local_steps`
+    is the number of passes over local blocks per sweep (for models that have them). For mixtures `moves` (True, or some
+    of "delete", "merge" and "split") then tries to leave a bad optimum. With `batches` the globals are updated after
+    each of that many parts of the data, whose statistics are stored, so that the bound is exact and never falls; local
+    blocks are kept from sweep to sweep, or with `carry=False` computed afresh, which needs no memory per datum. A
+    hidden Markov model is taken a few sequences at a time; where data have no latents, as in a regression, batches
+    change nothing.
     """
 
     restarts: int = 1

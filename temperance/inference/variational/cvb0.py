@@ -67,11 +67,11 @@ class Assignments(NamedTuple):
 class CVB0(Method):
     """At most `passes` (200) over the corpus, for topic models, mixtures, hidden Markov models and discrete graphs.
 
-    For topics all but the last ten passes (a quarter, if priors are learned) are made by a collapsed Gibbs sampler, and
-    the collapsed updates start from its last draws. Small corpora, fractional counts and runs of fewer than 40 passes
-    use updates alone, until a token's log probability given all the others gains less than `tol` nats on average from
-    one report (every `report` passes) to the next. For other models the data take the role of tokens, and every pass
-    is a report.
+    `passes` is the budget, a sampler's included. For topics all but the last ten passes (a quarter, if priors are
+    learned) are made by a collapsed Gibbs sampler, and the collapsed updates start from its last draws. Small corpora,
+    fractional counts and runs of fewer than 40 passes use updates alone, until a token's log probability given all the
+    others gains less than `tol` nats on average from one report (every `report` passes) to the next. For other models
+    the data take the role of tokens, and every pass is a report.
 
     `batch_size` selects the stochastic form, which stores nothing for a document: `step_size`, `local_steps`,
     `held_out` and `patience` are those of `tp.SVI`, and the corpus may be a stream. `restarts` is the number of random

@@ -28,9 +28,9 @@ class LVT(Gridded):
 
     For Gaussian, Bernoulli and categorical mixtures (without missing values), linear regressions, factor analysis,
     factorial mixtures, LDA, and graphs that observe one Normal variable with a noise of its own. `temperatures` is the
-    grid, which begins at 1 (by default 100 with inverses at equal distances down to 0.01); `length` is by default 200
-    for VB and half of all passes for SVI. `fit.details["inverse_temperature"]` has E[1/T] of each datum at the end of
-    tempering: small for outliers.
+    grid, which begins at 1 (by default 100 with inverses at equal distances down to 0.01). `length` is the number of
+    hot passes, by default 200 for VB and half of all passes for SVI. `method` makes the updates, hot and cold.
+    `fit.details["inverse_temperature"]` has E[1/T] of each datum at the end of tempering: small for outliers.
     """
 
     word: ClassVar[str] = "LVT"

@@ -55,13 +55,14 @@ class Walk(NamedTuple):
 class SVI(Method):
     """Natural-gradient steps on minibatches of `batch_size` rows, for `steps` of them or for `passes` over the data.
 
-    `step_size` is (delay, decay) for (delay + t)^(−decay), or a constant. A pass is a new permutation of the data,
-    or with `replacement` rows are drawn independently. `held_out` is a share of the data, or other data, on which
-    the predictive density is watched: the best posterior is kept, and the run ends when it has not gained `tol` nats
-    per datum for `patience` reports. A report (an entry of the history) is made every `report` steps, by default once
-    per pass; with `elbo` it holds the bound of all the data. `local_steps` is the number of passes over the local
-    blocks of a minibatch, which start afresh. `restarts` is the number of random
-    starts, of which the best is kept. Defaults depend on the model and the number of data.
+    `batch_size` is the number of rows in a minibatch. `passes` is the budget in passes over the data. `steps` is the
+    budget in steps, instead. `step_size` is (delay, decay) for (delay + t)^(−decay), or a constant. A pass is a new
+    permutation of the data, or with `replacement` rows are drawn independently. `held_out` is a share of the data, or
+    other data, on which the predictive density is watched: the best posterior is kept, and the run ends when it has not
+    gained `tol` nats per datum for `patience` reports. A report (an entry of the history) is made every `report` steps,
+    by default once per pass; with `elbo` it holds the bound of all the data. `local_steps` is the number of passes over
+    the local blocks of a minibatch, which start afresh. `restarts` is the number of random starts, of which the best is
+    kept. Defaults depend on the model and the number of data.
     """
 
     batch_size: int | None = None

@@ -33,10 +33,10 @@ class VT(Gridded):
     """Variational tempering for `length` passes over the data (sweeps of VB), then `method` (a `tp.VB` or a `tp.SVI`)
     at T = 1 as usual.
 
-    `temperatures` is the grid, which begins at 1 (by default 100 of them up to 10, in equal ratios); `length` is by
-    default 200 for VB and half of all passes for SVI. The expected temperature at the end of tempering,
-    `fit.details["temperature"]`, is a diagnostic: it stays above 1 where the optimum is poor or the model does not
-    fit.
+    `temperatures` is the grid, which begins at 1 (by default 100 of them up to 10, in equal ratios). `length` is the
+    number of hot passes, by default 200 for VB and half of all passes for SVI. `method` makes the updates, hot and
+    cold. The expected temperature at the end of tempering, `fit.details["temperature"]`, is a diagnostic: it stays
+    above 1 where the optimum is poor or the model does not fit.
     """
 
     found: Any = dataclasses.field(default=None, repr=False, compare=False)  # log C

@@ -61,12 +61,12 @@ _BURN_IN = 50
 class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
     """A hidden Markov model with `n_states` states.
 
-    `emission` is the distribution of the data in a state: a name ("gaussian", "diagonal", "spherical", "poisson",
-    "bernoulli", "categorical", "multinomial") or a conjugate `Pair`; `prior` is its conjugate family, by default weakly
-    informative on the data's scale. `concentration` is the Dirichlet parameter of each row of the transition matrix (a
-    number or a matrix), `sticky` is added to its diagonal, `initial_concentration` is that of the first state.
-    `missing`, `columns` and `init` are those of `Mixture`; `init` may also be a draw, as `fit.posterior` names its
-    blocks.
+    `n_states` is the number of states. `emission` is the distribution of the data in a state: a name ("gaussian",
+    "diagonal", "spherical", "poisson", "bernoulli", "categorical", "multinomial") or a conjugate `Pair`; `prior` is its
+    conjugate family, by default weakly informative on the data's scale. `concentration` is the Dirichlet parameter of
+    each row of the transition matrix (a number or a matrix), `sticky` is added to its diagonal, `initial_concentration`
+    is that of the first state. `missing`, `columns` and `init` are those of `Mixture`; `init` may also be a draw, as
+    `fit.posterior` names its blocks.
 
     Stochastic methods draw whole sequences, or, where one is longer than `window` steps, windows of that length with
     `burn_in` steps on either side. `engine` says what runs along the sequences: "host" (Numba, for the CPU), "device"

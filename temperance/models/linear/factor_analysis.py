@@ -68,12 +68,13 @@ class Local(NamedTuple):
 class FactorAnalysis(Loaded, Loading, Reconstructing):
     """`n_factors` hidden scores for each row, mixed by loadings, with a mean and noise for each column.
 
-    `noise` is "diagonal" (one variance for each column, the default), "isotropic" (one for all: probabilistic PCA),
+    `n_factors` is the number of factors, at most that of the columns. `noise` is "diagonal" (one variance for each
+    column, the default), "isotropic" (one for all: probabilistic PCA),
     a `tp.Gamma` over the noise precision of each column, or known variances (a scalar, or one value per column).
     `relevance` is a `tp.Gamma` over α, the precision of each factor's loadings in units of their columns' spread, or
-    a number where α is known. `centre` and `scale` are what the prior calls the columns' mean and spread, by default
-    those of the data (with isotropic noise one spread for all). `missing="marginalise"` lets NaN stand for an entry
-    that was not seen.
+    a number where α is known. `centre` and `scale` are the mean and the spread of the columns to which the priors
+    refer, by default those of the data (with isotropic noise one spread for all). `missing="marginalise"` lets NaN
+    stand for a missing value.
     """
 
     prior: dict[str, Family | Conditional]  # complete once there are data

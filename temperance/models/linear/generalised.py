@@ -313,8 +313,8 @@ class PoissonRegression(GeneralisedRegression):
 class OrderedRegression(GeneralisedRegression):
     """Categories 0, 1, 2, … in an order: y is how many of the `cuts` lie below z ~ N(a, 1) (ordered probit).
 
-    The data are a pair (X, y); with one cut, at 0, this is `tp.ProbitRegression`. The other arguments are those of
-    `tp.LogisticRegression`; the intercept moves all cuts together.
+    The data are a pair (X, y). `cuts` are known numbers in increasing order, and the intercept moves them together;
+    with one cut, at 0, this is `tp.ProbitRegression`. The other arguments are those of `tp.LogisticRegression`.
     """
 
     cuts: Float[Array, " c"]
@@ -373,8 +373,10 @@ class _Limited(GeneralisedRegression):
 
 
 class CensoredRegression(_Limited):
-    """A linear regression whose targets are cut off: y at `lower` or below says only that z is there, and y at `upper`
-    or above likewise (tobit). `noise` is the known precision of z; `predict` gives the mean and variance of z.
+    """A linear regression whose targets are cut off at known limits (tobit).
+
+    A target at `lower` or below says only that z is somewhere below it. A target at `upper` or above says only that z
+    is somewhere above it. `noise` is the known precision of z; `predict` gives the mean and variance of z.
 
     The data are a pair (X, y); the other arguments are those of `tp.LogisticRegression`.
     """
@@ -388,9 +390,11 @@ class CensoredRegression(_Limited):
 
 
 class TruncatedRegression(_Limited):
-    """A linear regression of targets that are recorded only between `lower` and `upper`: of those beyond, not even
-    their number is known. `noise` is the known precision before truncation; `predict` gives the mean and variance of a
-    target that is recorded.
+    """A linear regression of targets that are recorded only between two limits: not even the number of the others is
+    known.
+
+    `lower` is the lower limit, if there is one. `upper` is the upper limit, if there is one. `noise` is the known
+    precision before truncation; `predict` gives the mean and variance of a target that is recorded.
 
     The data are a pair (X, y); the other arguments are those of `tp.LogisticRegression`.
     """

@@ -60,13 +60,14 @@ class Known(NamedTuple):
 class StateSpace(Loaded, Creeping, Decomposing, Sequential):
     """`n_states` hidden states behind one or several series; the data are a table (steps, columns) or a list of them.
 
-    All matrices are learnt, and the states' noise is 1, which fixes their unit; `tp.StateSpace.local_level()` and
-    `local_trend()` know the matrices and learn the variances instead. `noise` and `state_noise` are a `tp.Gamma` over
-    the precision (of one, or of each, column or state), or known variances. `relevance` is a `tp.Gamma` over the
-    precision of each state's loadings in units of the columns' spread, or a number. `start` is the variance of the
-    first state. With `n_controls` the data are a pair (values, controls). `missing="marginalise"` lets NaN stand
-    for what was not seen. `centre` and `scale` are what the priors call the columns' mean and spread. `known`
-    holds matrices that are not learnt; the two constructors above fill it in.
+    `n_states` is the number of states. All matrices are learned, and the states' noise is 1, which fixes their unit;
+    `tp.StateSpace.local_level()` and `local_trend()` know the matrices and learn the variances instead. `noise` and
+    `state_noise` are a `tp.Gamma` over the precision (of one, or of each, column or state), or known variances.
+    `relevance` is a `tp.Gamma` over the precision of each state's loadings in units of the columns' spread, or a
+    number. `start` is the variance of the first state. With `n_controls` the data are a pair (values, controls).
+    `missing="marginalise"` lets NaN stand for a missing value. `centre` and `scale` are the mean and the spread of the
+    columns to which the priors refer. `known` holds matrices that are not learned; the two constructors above fill it
+    in.
     """
 
     prior: dict[str, Family | Conditional]  # complete once there are data
@@ -114,12 +115,12 @@ class StateSpace(Loaded, Creeping, Decomposing, Sequential):
 
     @classmethod
     def local_level(cls, **options: Any) -> Self:
-        """A level that walks at random, seen in noise: two variances are learnt."""
+        """A level that walks at random, observed with noise: two variances are learned."""
         return cls(1, known=_known([[1.0]], [[1.0]], [0.01], [100.0]), **options)
 
     @classmethod
     def local_trend(cls, **options: Any) -> Self:
-        """A level with a slope, both of which walk at random: three variances are learnt."""
+        """A level with a slope, both of which walk at random: three variances are learned."""
         return cls(2, known=_known([[1.0, 1.0], [0.0, 1.0]], [[1.0, 0.0]], [0.01, 0.0001], [100.0, 1.0]), **options)
 
     # ---- the model ----------------------------------------------------------------------------------------

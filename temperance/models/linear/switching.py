@@ -73,7 +73,8 @@ class SwitchingStateSpace(Smoothing, Model):
     """`n_states` hidden states that move by one of `n_regimes` linear laws; the data are a table (steps, columns), or a
     list of them, all of one length.
 
-    `dynamics` is a `tp.MatrixNormalWishart` over (F, Λ), one or one for each regime, or known ones: a
+    `n_regimes` is the number of linear laws. `n_states` is the number of hidden states. `dynamics` is a
+    `tp.MatrixNormalWishart` over (F, Λ), one or one for each regime, or known ones: a
     `tp.WeightsAndPrecision` of arrays (regimes, states, states). `observation` is the known matrix C, by default the
     identity; `noise` a `tp.Gamma` over the precision of one, or of each, column, or known variances. `concentration` is
     the Dirichlet parameter of the rows of A, a number or a matrix, `initial_concentration` that of π, and `start` the

@@ -55,10 +55,11 @@ from .starts import as_start, kind_of_restart, label_messages, match_start, star
 class Mixture(Profiling, Predicting, Restarting, Enumerable):
     """A mixture of `n_components` distributions of one kind.
 
-    `likelihood` is a name ("gaussian", "diagonal", "spherical", "poisson", "bernoulli", "categorical", "multinomial",
-    or "columns" for tables of mixed columns) or a conjugate `Pair`; `prior` its conjugate family (shared, or one per
-    component), by default weakly informative on the data's scale. `concentration` is the Dirichlet parameter of the
-    weights; `weights="point"` estimates them (automatic relevance), or they are known numbers that sum to one.
+    `n_components` is the number of components. `likelihood` is a name ("gaussian", "diagonal", "spherical", "poisson",
+    "bernoulli", "categorical", "multinomial", or "columns" for tables of mixed columns) or a conjugate `Pair`. `prior`
+    is its conjugate family (shared, or one per component), by default weakly informative on the data's scale.
+    `concentration` is the Dirichlet parameter of the weights. `weights="point"` estimates the weights (automatic
+    relevance); numbers that sum to one are known weights.
 
     `init` is where a run starts: "mixed" (restarts differ in kind), "kmeans++", "random", "uneven", "annealed",
     "prior", an array of means (k, d) or of responsibilities (n, k). `missing="marginalise"` integrates NaN out.

@@ -52,8 +52,9 @@ class ScaledGaussian(Gaussian):
 class StudentMixture(Mixture):
     """A mixture of `n_components` multivariate Student-t distributions, for data with outliers.
 
-    `degrees` are the values that the degrees of freedom ν of a component may have, each as probable a priori; one
-    number is a known ν. `prior` is the `NormalWishart` of the means and the precisions. See `Mixture` for the rest.
+    `n_components` is the number of components. `degrees` are the values that the degrees of freedom ν of a component
+    may have, all equally probable a priori; a single number is a known ν. `prior` is the `NormalWishart` of the means
+    and the precisions. See `Mixture` for the rest.
     """
 
     pair: ScaledGaussian

@@ -68,7 +68,8 @@ class Sticks(Conditional):
 class DirichletProcessMixture(Mixture):
     """A mixture that uses as many of its `truncation` components as the data support.
 
-    `concentration` is α (large: many components), or a `Gamma` prior on it. See `Mixture` for the rest.
+    `truncation` is the largest number of components. `concentration` is α (large: many components), or a `Gamma` prior
+    on it. See `Mixture` for the rest.
     """
 
     apart: ClassVar[tuple[str, ...]] = ("concentration",)

@@ -66,8 +66,9 @@ class Vocabulary:
 class LDA(Topical, Transforming, Predicting, Collapsible):
     """`n_topics` topics over `n_words` words (by default those of the data).
 
-    `document_prior` is the concentration α of a document's proportions (a scalar, or one value per topic),
-    `topic_prior` that of a topic's words, η (a scalar, or one value per word); both are 1/n_topics unless given.
+    `n_topics` is the number of topics. `n_words` is the size of the vocabulary. `document_prior` is the concentration α
+    of a document's proportions (a scalar, or one value per topic), `topic_prior` that of a topic's words, η (a scalar,
+    or one value per word); both are 1/n_topics unless given.
     Those named in `learn` are learned, starting from these values: α becomes one number per topic, η one for all words.
     `seeds` are words that topics should or should not have: {0: ["war", "army", "-tax"], 1: {"tax": 50}}. `vocabulary`
     is the words as strings, by default the corpus's own. `fractional` allows counts that are not whole numbers;

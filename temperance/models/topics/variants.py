@@ -64,7 +64,8 @@ _START = 1e-2  # variance of coefficients where a search starts
 class StructuralTopics(LDA, Explaining):
     """`n_topics` topics whose shares in a document depend on its covariates.
 
-    `formula` says how, in the notation of R: "~ party * year". The data are a pair of documents (whatever `tp.LDA`
+    `n_topics` is the number of topics. `formula` says how the shares depend on covariates, in the notation of R:
+    "~ party * year". The data are a pair of documents (whatever `tp.LDA`
     takes) and a frame or dictionary of columns, or a corpus with covariates (`corpus.with_covariates(columns)`).
     Coefficients are those of log α: their prior is N(log `document_prior`, 2²) for the intercept and N(0, `spread`²)
     for the others, numbers in units of their spread; the other `options` are those of `tp.LDA`.
@@ -282,8 +283,9 @@ _EQUAL = 1e6  # documents with equal shares that a search starts from
 class HDP(LDA, Mergeable):
     """LDA that chooses its number of topics, up to `n_topics`.
 
-    `concentration` is γ: with a large one many topics share the documents. `document_concentration` is c: with a large
-    one documents are more alike. `topic_prior` is 0.1 unless given; the other `options` are those of `tp.LDA`.
+    `n_topics` is the largest number of topics: give more than you expect. `concentration` is γ: if it is large, many
+    topics share the documents. `document_concentration` is c: if it is large, documents are more alike. `topic_prior`
+    is η, by default 0.1. The other `options` are those of `tp.LDA`.
     """
 
     concentrations: tuple[float, float] = eqx.field(static=True, default=(1.0, 1.0))  # γ, c
