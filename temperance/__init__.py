@@ -76,6 +76,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .models.linear.state_space import StateSpace as StateSpace
     from .models.linear.switching import SwitchingStateSpace as SwitchingStateSpace
     from .models.mixture import Mixture as Mixture
+    from .models.mixture.experts import MixtureOfExperts as MixtureOfExperts
     from .models.mixture.student import StudentMixture as StudentMixture
     from .models.mixture.variants import ClassMixture as ClassMixture
     from .models.mixture.variants import DirichletProcessMixture as DirichletProcessMixture

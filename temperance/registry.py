@@ -124,6 +124,10 @@ _MODELS = (
         estimator="ClassMixture", aliases=("latent-classes",),
     ),
     ModelEntry(
+        "MixtureOfExperts", "", "models.mixture.experts", "lines, each for a region of the inputs",
+        "inputs and targets", "component",
+    ),
+    ModelEntry(
         "DirichletProcessMixture", "dirichlet-process", "models.mixture.variants",
         "a mixture that chooses its number of groups, up to the one given", "table", "component",
         ("vb", "annealed", "lvt", *_MESSAGES, *_SUMMED),

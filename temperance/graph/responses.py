@@ -139,7 +139,7 @@ def unconjugate(spec: Spec) -> dict[str, bool]:
     for q in responses(spec):
         for name in spec.factor_blocks(q.name):
             if not spec.local(spec[name]):
-                found[name] = found.get(name, False) or q.kind == "log_poisson"
+                found[name] = found.get(name, False) or q.kind == "log_poisson" or classes_apart(spec, q)
     return found
 
 
@@ -166,16 +166,16 @@ def require_possible(spec: Spec) -> None:
 # ---- their factors ----------------------------------------------------------------------------------------------
 
 
-def factor(own: Value, parents: dict[str, Value], kind: str, along: int | None, expand: str) -> Table:
-    """The bound, or with `expand` the value of log p(y | a) with the gradient of its second-order expansion: around a
-    draw ("draw"), or where the data alone would have a ("typical")."""
-    a = parents["mean"]
+def factor(scope: Scope, q: Quantity, own: Value, parents: dict[str, Value]) -> Table:
+    """The bound; or where the scope is to `expand`, the value of log p(y | a) with the gradient of its second-order
+    expansion, around a draw ("draw") or where the data alone would have a ("typical")."""
+    a, along, expand = parents["mean"], along_axis(scope.spec, q), scope.expand
     axes = tuple(axis for axis in union([own.axes, a.axes]) if axis != along)
     behind = axes if along is None else (*axes, along)
     first = _laid(a.axes, a.fields["mean"][..., 0], behind)
     square = _laid(a.axes, second(a)[..., 0, 0], behind)
-    y = targets(kind, _laid(own.axes, _index(own), axes))
-    link = link_of(kind, parents, axes)
+    y = targets(q.kind, _laid(own.axes, _index(own), axes))
+    link = Softmax(classes_apart(scope.spec, q)) if along is not None else link_of(q.kind, parents, axes)
     if not expand:
         value = link.expected(first, square, y)
     else:
@@ -207,9 +207,7 @@ def targets(kind: str, y: Array) -> Array:
     return 2.0 * y - 1.0 if kind in ("logistic", "probit") else y
 
 
-def link_of(kind: str, parents: dict[str, Value], axes: Axes) -> Any:
-    if kind == "softmax":
-        return Softmax()
+def link_of(kind: str, parents: dict[str, Value], axes: Axes) -> Link:
     if kind == "log_poisson":
         return LogPoisson()
     if kind in ("logistic", "probit"):
@@ -254,6 +252,15 @@ def _numbers(scope: Scope, q: Quantity, parents: dict[str, Value]) -> tuple[Axes
     target = axes if along is None else (*axes, along)
     wide = _laid(a.axes, a.fields["mean"][..., 0], target)
     return axes, jnp.broadcast_to(wide, scope.shape(q) + (() if along is None else (q.size,))), along
+
+
+def classes_apart(spec: Spec, q: Quantity) -> bool:
+    """Whether three classes or more have numbers of their own that are independent under the posterior."""
+    if q.kind != "softmax" or q.size < 3:
+        return False
+    (plate,) = set(spec[q.parent("mean") or ""].plates) - set(q.plates)
+    latents = [spec[name] for name in spec.factor_blocks(q.name)]
+    return all(plate in latent.plates and not spec.local(latent) for latent in latents)
 
 
 def along_axis(spec: Spec, q: Quantity) -> int | None:

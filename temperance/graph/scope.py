@@ -135,7 +135,7 @@ class Scope:
             return factors.seen(self.value(name), parents)
         own = self.value(name) if own is None else own
         if q.kind in RESPONSES:
-            return responses.factor(own, parents, q.kind, responses.along_axis(self.spec, q), self.expand)
+            return responses.factor(self, q, own, parents)
         if q.kind == "normal":
             return factors.normal(own, parents, q.size)
         return {"gamma": factors.gamma, "poisson": factors.poisson, "multinomial": factors.multinomial}[q.kind](

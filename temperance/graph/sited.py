@@ -5,17 +5,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..families import Normal, NormalVector
 from ..models._answers import Sited
 from ..models._model import Posterior
+from ..models.linear import Prediction
 from ..models.linear.generalised import Cases
+from ..models.linear.links import Link
 from ..numerics.linalg import cholesky, explicit_inverse
 from ..numerics.quadrature import tilted_moments
 from .answers import log_predictive
+from .columns import input_columns
 from .compiled import ConditionalGraphModel
 from .responses import link_of, targets
 from .scope import Scope
@@ -66,13 +71,17 @@ class SitedGraph(ConditionalGraphModel, Sited):
         zero = jnp.zeros(self.spec[self.sited].size)
         return Cases(jax.jacfwd(number)(zero), targets(self._seen.kind, x[self._seen.name]), number(zero))
 
-    def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]:
-        """A missing target says nothing."""
+    @property
+    def link(self) -> Link:
         scope = Scope(self.spec, self.constants, {}, {}, rows=1)
         known = {argument: scope.value(name) for argument, name in self._seen.parents if argument != "mean"}
+        return link_of(self._seen.kind, known, ())
+
+    def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]:
+        """A missing target says nothing."""
         y = target.reshape((1,) * (a.ndim - 1) + (-1,))
         gap = jnp.isnan(y)
-        value = link_of(self._seen.kind, known, ()).log_factor(a, jnp.where(gap, 1.0, y))
+        value = self.link.log_factor(a, jnp.where(gap, 1.0, y))
         return jnp.where(gap, 0.0, value)
 
     def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
@@ -81,7 +90,26 @@ class SitedGraph(ConditionalGraphModel, Sited):
         if not isinstance(weights, Normal):
             return log_predictive(self, q, x)
         rows = self.sites(x)
-        covariance = explicit_inverse(cholesky(weights.natural.precision))
-        mean = rows.features @ weights.mode() + rows.offset
-        variance = jnp.sum((rows.features @ covariance) * rows.features, axis=1)
-        return tilted_moments(lambda a: self.log_factor(a, rows.target), mean, variance).log_z
+        return tilted_moments(lambda a: self.log_factor(a, rows.target), *_marginals(weights, rows)).log_z
+
+    def predict(self, q: Any, inputs: Any) -> Prediction:
+        """Mean and variance of y, which average over a Normal q(a) exactly or by quadrature."""
+        weights = q.blocks[self.sited] if isinstance(q, Posterior) else None
+        if not isinstance(weights, Normal):
+            return super().predict(q, inputs)
+        return Prediction(*map(np.asarray, _predicted(self, weights, input_columns(self.spec, inputs))))
+
+
+@eqx.filter_jit
+def _predicted(model: SitedGraph, weights: Normal, columns: dict[str, Any]) -> tuple[Array, Array]:
+    (seen,) = model.spec.observed
+    y = jnp.ones(jax.tree.leaves(columns)[0].shape[0])  # any value: only the features are needed
+    rows = model.sites({name: jnp.asarray(column) for name, column in columns.items()} | {seen.name: y})
+    return model.link.moments(*_marginals(weights, rows))
+
+
+def _marginals(weights: Normal, rows: Cases) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+    """Mean and variance of a under q."""
+    covariance = explicit_inverse(cholesky(weights.natural.precision))
+    variance = jnp.sum((rows.features @ covariance) * rows.features, axis=1)
+    return rows.features @ weights.mode() + rows.offset, variance

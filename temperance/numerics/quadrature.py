@@ -33,8 +33,24 @@ class Tilted(NamedTuple):
 Concave = Callable[[Float[Array, "*m n"]], Float[Array, "*m n"]]  # ℓ of each of n variables, at any number of places
 
 
+class Nodes(NamedTuple):
+    """log Z, and the integrand as shares of places a around its mode."""
+
+    log_z: Float[Array, " n"]
+    share: Float[Array, "q n"]
+    a: Float[Array, "q n"]
+    mode: Float[Array, " n"]
+
+
 def tilted_moments(log_factor: Concave, mean: Float[Array, " n"], variance: Float[Array, " n"]) -> Tilted:
     """Z and the moments of n independent integrals."""
+    log_z, share, a, mode = tilted_nodes(log_factor, mean, variance)
+    centre = mode + jnp.sum(share * (a - mode[None]), axis=0)
+    return Tilted(log_z, centre, jnp.sum(share * jnp.square(a - centre[None]), axis=0))
+
+
+def tilted_nodes(log_factor: Concave, mean: Float[Array, " n"], variance: Float[Array, " n"]) -> Nodes:
+    """The quadrature of n independent integrals, for any expectation."""
     variance = jnp.maximum(variance, 1e-20)
 
     def log_integrand(a: Float[Array, "*m n"]) -> Float[Array, "*m n"]:
@@ -62,10 +78,8 @@ def tilted_moments(log_factor: Concave, mean: Float[Array, " n"], variance: Floa
         logs.append(log_integrand(a) - top[None] + jnp.log(width)[None] + np.log(0.5 * _WEIGHTS)[:, None])
     log_terms, a = jnp.concatenate(logs), jnp.concatenate(places)
     log_sum = jax.nn.logsumexp(log_terms, axis=0)
-    share = jnp.exp(log_terms - log_sum[None])
-    centre = mode + jnp.sum(share * (a - mode[None]), axis=0)
-    spread = jnp.sum(share * jnp.square(a - centre[None]), axis=0)
-    return Tilted(top + log_sum - 0.5 * jnp.log(2.0 * jnp.pi * variance), centre, spread)
+    log_z = top + log_sum - 0.5 * jnp.log(2.0 * jnp.pi * variance)
+    return Nodes(log_z, jnp.exp(log_terms - log_sum[None]), a, mode)
 
 
 def _bisect(left: Callable[[Array], Array], low: Array, high: Array) -> Array:

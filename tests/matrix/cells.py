@@ -45,6 +45,7 @@ _LABELS = {"CVB0", "CollapsedGibbs"}
 REFUSED = {
     "GaussianMixture": {"VT"},
     "Mixture": set(),
+    "MixtureOfExperts": {"VT"},
     "ClassMixture": {"VT", "LVT"},
     "DirichletProcessMixture": {"VT"},
     "StudentMixture": {"VT", "LVT", "Laplace", "VariationalKernel", *_FACTORS, *_LABELS},
@@ -89,6 +90,7 @@ WITHOUT_TRUTH = {
     ("SwitchingStateSpace", "VariationalKernel"),
     ("DirichletProcessMixture", "EM"),
     ("ClassMixture", "EM"),
+    ("MixtureOfExperts", "EM"),
     ("Graph", "ImportanceSampling"),
 }
 
@@ -114,6 +116,7 @@ COVERING = {
     ),
     "Mixture": ("VT", "CVB0", "EP", "CollapsedGibbs", "VariationalKernel", "EM"),
     "ClassMixture": ("VB", "EP", "CollapsedGibbs"),
+    "MixtureOfExperts": ("VB", "EP", "Gibbs"),
     "DirichletProcessMixture": ("VB", "Gibbs", "Laplace"),
     "StudentMixture": ("VB", "Gibbs", "EM"),
     "HMM": ("VB", "CollapsedGibbs", "EM"),

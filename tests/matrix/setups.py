@@ -193,6 +193,7 @@ MORE_MODELS = {
         {"height": ROWS[:, 0], "smokes": np.array(["no", "no", "yes", "yes", "no", "yes"])},
     ),
     "StudentMixture": Setup(lambda: tp.StudentMixture(2, degrees=(2.0, 10.0)), ROWS),
+    "MixtureOfExperts": Setup(lambda: tp.MixtureOfExperts(2), (INPUTS, TARGET)),
     "HDP": Setup(lambda: tp.HDP(3), TOKENS),
     "StructuralTopics": Setup(
         lambda: tp.StructuralTopics(2, "~ 0 + x", topic_prior=0.6), (TOKENS, {"x": [0.5, -1.0, 2.0]})
@@ -220,6 +221,7 @@ _VARIANCES = (
     "LinearRegression", "LinearRegression: ARD", "FactorialMixture: learned", "HMM: Gaussian", "FactorAnalysis",
     "StateSpace", "StateSpace: local level", "Graph: mixture", "Graph: regression", "Graph: HMM",
     "Graph: Gaussian chain", "Graph: PPCA", "ClassMixture", "StudentMixture", "SwitchingStateSpace",
+    "MixtureOfExperts",
 )  # fmt: skip
 IMPOSSIBLE = (
     (

@@ -104,7 +104,27 @@ def test_probit_ep_equals_an_independent_one_and_is_close_to_quadrature():
         assert fit.log_evidence == pytest.approx(log_s, abs=1e-8)
         np.testing.assert_allclose(fit.posterior["weights"].location, mean, atol=1e-8)
         np.testing.assert_allclose(fit.posterior["weights"].covariance, covariance, atol=1e-8)
-        assert fit.log_evidence == pytest.approx(Grid("probit", x, y).log_evidence, abs=0.02)  # EP's own error
+        exact = Grid("probit", x, y).log_evidence
+        assert fit.log_evidence == pytest.approx(exact, abs=0.02)  # EP's own error
+        assert fit.corrected_log_evidence == pytest.approx(exact, abs=0.003)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("link", MODELS)
+def test_the_second_order_is_within_a_hundredth_of_quadrature(link):
+    for seed in range(8):
+        x, y = problem(link, seed) if link == "poisson" else answers(link, seed)
+        fit = tp.fit(MODELS[link](prior=0.5), (x, y), tp.EP(tol=1e-11))
+        exact = Grid(link, x, y).log_evidence
+        assert abs(fit.corrected_log_evidence - exact) < min(0.01, 0.5 * abs(fit.log_evidence - exact))
+
+
+def test_the_second_order_of_two_data_is_exact_and_needs_a_known_prior():
+    x, y = answers("probit", 0)
+    fit = tp.fit(tp.ProbitRegression(prior=0.5), (x[:2], y[:2]), tp.EP(tol=1e-12))
+    assert fit.corrected_log_evidence == pytest.approx(Grid("probit", x[:2], y[:2]).log_evidence, abs=1e-6)
+    with pytest.raises(UnsupportedMethod, match="of order 2, at alpha=1, and for weights with a known prior"):
+        tp.fit(tp.ProbitRegression(), (x, y), tp.EP()).corrected_log_evidence  # noqa: B018
 
 
 @pytest.mark.parametrize("link", with_slow(["logistic", "probit"], "probit"))

@@ -34,6 +34,7 @@ from .._method import Info, Method, Result, Run, state_of
 from ..streamed import Streamed
 from .corrections import corrected, log_scales, orders, orders_together, third_order
 from .filtering import Filtering
+from .scalar_corrections import second_order
 from .scalar_sites import ScalarPassing
 from .start import wrong_prior
 from .sweep import Passed, Sites, empty_sites, factor_order, factors_of, one_pass
@@ -187,6 +188,8 @@ class MessagePassing(Method):
     ) -> float:
         if "sites" not in details:
             raise UnsupportedMethod("the correction needs the message of every datum, which a stream does not keep")
+        if isinstance(model, Sited):
+            return self._corrected_by_numbers(model, data, state, details["sites"], order)
         if not isinstance(model, Factored) or not model.linear_factors:
             raise UnsupportedMethod(
                 f"the correction needs factors that are finite sums of conjugate terms, which this "
@@ -206,6 +209,17 @@ class MessagePassing(Method):
         messages = sites.natural if alone else sites
         scales = sites.log_scale if alone else log_scales(self.alpha, model, data, state.blocks, sites)
         return corrected((found[0], *third_order(model, data, state.blocks, messages, scales)))
+
+    def _corrected_by_numbers(self, model: Sited, data: Data, state: Posterior, sites: Any, order: int) -> float:
+        if order == 3 or self.alpha != 1.0 or set(state.blocks) != {model.sited}:
+            raise UnsupportedMethod(
+                f"the correction for {type(model).__name__} is of order 2, at alpha=1, and for weights with a known "
+                "prior and known noise; see tp.AIS()"
+            )
+        method, nothing = self.complete(model, data), jnp.zeros(())
+        assert isinstance(method, ScalarPassing)
+        log_s = method.log_evidence(model, dict(state.blocks), sites, data)
+        return corrected((log_s, nothing, second_order(model, data, state.blocks[model.sited], sites), nothing))
 
 
 def put_together(model: Enumerable, state: Approximation, passed: Passed) -> Approximation:

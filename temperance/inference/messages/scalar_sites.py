@@ -102,7 +102,7 @@ class ScalarPassing(Method):
                 natural = jax.grad(model.log_prior)(means(blocks))[name]
                 blocks[name] = blocks[name].with_natural(natural)
         blocks = _with_weights(model, blocks, sites, data)
-        value = self._log_evidence(model, blocks, sites, data)
+        value = self.log_evidence(model, blocks, sites, data)
         step = [blocks[name].natural - state.blocks[name].natural for name in blocks]
         gain = [blocks[name].mean() - state.blocks[name].mean() for name in blocks]
         moved = sum((jnp.sum(a.dot(b)) for a, b in zip(step, gain, strict=True)), start=jnp.zeros(()))
@@ -161,7 +161,7 @@ class ScalarPassing(Method):
         good = jnp.isfinite(tilted.log_z) & (tilted.variance > 0.0)
         return Projected(sites, proper & good, (tilted.log_z - apart) / alpha)
 
-    def _log_evidence(self, model: Sited, blocks: dict[str, Family], sites: ScalarSites, data: Data) -> Array:
+    def log_evidence(self, model: Sited, blocks: dict[str, Family], sites: ScalarSites, data: Data) -> Array:
         x, weights = model.sites(data.values), blocks[model.sited]
         covariance = explicit_inverse(cholesky(weights.natural.precision))
         centre, variance = x.features @ weights.mode(), jnp.sum((x.features @ covariance) * x.features, axis=1)

@@ -8,9 +8,9 @@ E[a²], exact where a is known:
     Poisson    y E[a] − exp{E[a] + ½ var[a]} − log y!      exact under a Gaussian
     intervals  log p(y | E[a]) − ½ β var[a]                the same, for z ~ N(a, 1/β) that is seen only in part
     truncated  log p(y | E[a]) − ½ β var[a]                Jensen's inequality: the log normaliser is concave in a
-    softmax    log p(y | E[a]) − ¼ Σ_k var[a_k]            Böhning (1992): the curvature of log Σ exp is at most ½
+    softmax    log p(y | E[a]) − ½ c Σ_k var[a_k]          Böhning (1992): log Σ exp curves by at most ½ (I − 11ᵀ/K)
 
-All but Poisson's are convex in (E[a], E[a²]): a step to their gradient raises the bound.
+All but the last and Poisson's are convex in (E[a], E[a²]): a step to their gradient raises the bound.
 """
 
 from __future__ import annotations
@@ -260,7 +260,12 @@ class Truncated(Partial):
 
 
 class Softmax(Module):
-    """p(y = k | a) = exp a_k / Σ_j exp a_j; the last axis of a is that of the classes."""
+    """p(y = k | a) = exp a_k / Σ_j exp a_j; the last axis of a is that of the K classes.
+
+    Where the a_k are independent under the posterior, c = ½ (1 − 1/K); elsewhere ½, with which the bound is convex.
+    """
+
+    apart: bool = eqx.field(static=True)
 
     def log_probabilities(self, a: Float[Array, "*b k"]) -> Float[Array, "*b k"]:
         return jax.nn.log_softmax(a, axis=-1)
@@ -271,7 +276,8 @@ class Softmax(Module):
     def expected(
         self, mean: Float[Array, "*b k"], square: Float[Array, "*b k"], y: Float[Array, "*b"]
     ) -> Float[Array, "*b"]:
-        return self.log_factor(mean, y) - 0.25 * jnp.sum(square - jnp.square(mean), axis=-1)
+        curvature = 0.5 * (1.0 - 1.0 / mean.shape[-1]) if self.apart else 0.5
+        return self.log_factor(mean, y) - 0.5 * curvature * jnp.sum(square - jnp.square(mean), axis=-1)
 
     def expansion(self, a: Float[Array, "*b k"], y: Float[Array, "*b"]) -> tuple[Array, Array, Array]:
         """log p(y | a), its slopes, and the diagonal of its second derivatives."""
