@@ -21,17 +21,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._uncollected import uncollected
+from . import emitters
 from .one_call import NAME
 
 # Fewer passes of the compiler: several times faster to compile, up to six times slower to run.
 CHEAP: Mapping[str, Any] = {
-    "xla_cpu_use_fusion_emitters": False,
+    **emitters.OPTION,
     "xla_backend_optimization_level": 0,
     "xla_cpu_opt_preset": "CPU_OPT_PRESET_FAST_COMPILE",
     "xla_cpu_parallel_codegen_split_count": 1,  # 32 unless told, and each part costs as much as a small program
 }
 # A little slower to compile than that, and of small arrays as fast as what is optimised wholly.
 MIDDLING: Mapping[str, Any] = {**CHEAP, "xla_backend_optimization_level": 1}
+# For `one_call` in JAX 0.11, whose older emitters leave it six times slower without a little optimisation.
+ONE_PIECE: Mapping[str, Any] = {"xla_backend_optimization_level": 1, "xla_cpu_parallel_codegen_split_count": 1}
 # Numbers read and written in one call from which the next step of optimisation pays even in the first run.
 LONG, VERY_LONG = 2**27, 2**34
 FEW = 128  # numbers: an operation on fewer of them takes as long however it is compiled
@@ -146,11 +149,12 @@ def build(
     flat.__name__, flat.__qualname__ = fun.__name__, fun.__qualname__
     with uncollected(), _Watch() as watch, _unwritten() if to_keep else contextlib.nullcontext():
         traced = jax.jit(flat).trace(*(array.aval if isinstance(array, Promised) else array for array in arrays))
-        options = _options(traced.jaxpr) if cheap is None else CHEAP if cheap else {}
+        options = options_for(traced.jaxpr, cheap)
         lowered = traced.lower()
         targets = frozenset(first or second for first, second in _CALLS.findall(lowered.as_text()))
         _announce(traced.jaxpr.out_avals, results[-1])  # now this thread leaves Python to others
-        compiled = _compile(lowered, options)
+        with emitters.older(bool(options)):
+            compiled = _compile(lowered, options)
     _give_back()
     return Executable(compiled, results[-1], targets, "JAX" if watch.hit else "compiled")
 
@@ -170,9 +174,23 @@ def _give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _options(jaxpr: Any) -> Mapping[str, Any]:
-    amount = work(jaxpr)
-    return CHEAP if amount < LONG else MIDDLING if amount < VERY_LONG else {}
+def options_for(jaxpr: Any, cheap: bool | None) -> Mapping[str, Any]:
+    """The compiler's options: few passes if that is `cheap`, or (None) where the function does not work for long."""
+    amount = work(jaxpr) if cheap is None else 0 if cheap else VERY_LONG
+    if amount >= VERY_LONG:
+        return {}
+    if emitters.BY_MESSAGE and _in_one_piece(jaxpr):
+        return ONE_PIECE
+    return CHEAP if amount < LONG else MIDDLING
+
+
+def _in_one_piece(jaxpr: Any) -> bool:
+    """Whether `one_call` is somewhere inside."""
+    for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+        inner = [part for value in equation.params.values() for part in _functions(value)]
+        if equation.params.get("name") == NAME or any(map(_in_one_piece, inner)):
+            return True
+    return False
 
 
 def work(jaxpr: Any, passes: int = PASSES, few: int = FEW) -> int:
@@ -267,7 +285,7 @@ def _interned() -> Iterator[None]:
     kind = jax.core.ShapedArray
     with _PICKLING:
         before = copyreg.dispatch_table.get(kind)
-        copyreg.pickle(kind, _as_call)  # type: ignore[arg-type]
+        copyreg.pickle(kind, _as_call)
         try:
             yield
         finally:

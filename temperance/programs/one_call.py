@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-from jaxlib import version
+
+from .emitters import VERSION
 
 NAME = "one_call"  # of the function in a jaxpr; `compilation.work` counts every number inside
 _TRIED = {(0, 10), (0, 11)}  # versions of XLA that the mark below was tried with; 0.12 is as fast without it
@@ -30,7 +31,7 @@ def one_call(fun: Callable[..., Any], wanted: bool = True) -> Callable[..., Any]
 
     @functools.wraps(fun)
     def call(*args: Any) -> Any:
-        if not wanted or jax.default_backend() != "cpu" or _version() not in _TRIED:
+        if not wanted or jax.default_backend() != "cpu" or VERSION not in _TRIED:
             return fun(*args)
         from jax.experimental.xla_metadata import set_xla_metadata
 
@@ -39,7 +40,3 @@ def one_call(fun: Callable[..., Any], wanted: bool = True) -> Callable[..., Any]
         return jax.tree.unflatten(tree, [marked, *leaves[1:]])
 
     return call
-
-
-def _version() -> tuple[int, ...]:
-    return tuple(int(part) for part in version.__version__.split(".")[:2])
