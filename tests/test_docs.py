@@ -271,3 +271,15 @@ def test_sentences_about_parameters_are_found_and_the_rest_stays() -> None:
         "first": "The sum of `first` and something.", "second": "`second` is added (twice). So it must be small."
     }  # fmt: skip
     assert "third" not in parameters.described(both, lambda name: None)
+
+
+@pytest.mark.docs
+def test_models_and_methods_link_to_their_equations_and_do_not_repeat_themselves() -> None:
+    parameters, reference = _tool("parameters"), _tool("reference")
+    groups = [group for group in reference.groups() if group.file in ("models", "methods")]
+    entries = [(group, name) for group in groups for name in group.names]
+    assert len(entries) > 35 and all(reference.equations(group, name) for group, name in entries)
+    for group, name in entries:
+        text = (getattr(tp, name).__doc__ or "").split("\n\n")[0]
+        first = parameters.ENDS.split(" ".join(text.split()))[0]
+        assert not [each for each, said in reference.described(group, getattr(tp, name)).items() if said.text == first]
