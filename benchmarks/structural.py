@@ -12,19 +12,26 @@ import multiprocessing
 import os
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-FORMULA, LEVEL = "~ party * x", 0.95
+FORMULA, LEVEL, TOPIC_PRIOR = "~ party * x", 0.95, 0.1
 
 
-def simulate(seed: int, documents: int, length: int, topics: int, words: int) -> tuple[Any, ...]:
-    """Counts, covariates, coefficients (topics × 4) and topics drawn from the model, documents of unequal length."""
+def simulate(
+    seed: int, documents: int, length: int, topics: int, words: int, frequencies: bool = False
+) -> tuple[Any, ...]:
+    """Counts, covariates, coefficients (topics × 4) and topics drawn from the model, documents of unequal length. With
+    `frequencies` some words are frequent in all topics, which the model does not know."""
     rng = np.random.default_rng(seed)
-    frequency = 1.0 / (10.0 + rng.permutation(words))
-    beta = rng.dirichlet(0.1 * words * frequency / frequency.sum(), topics)
+    concentration = np.full(words, TOPIC_PRIOR)
+    if frequencies:
+        frequency = 1.0 / (10.0 + rng.permutation(words))
+        concentration *= words * frequency / frequency.sum()
+    beta = rng.dirichlet(concentration, topics)
     party, x = rng.integers(2, size=documents), rng.normal(size=documents)
     truth = np.column_stack([rng.normal(-1.0, 0.5, topics), rng.normal(0.0, 0.5, (topics, 3))])
     alpha = np.exp(np.column_stack([np.ones(documents), party, x, party * x]) @ truth.T)
@@ -35,18 +42,18 @@ def simulate(seed: int, documents: int, length: int, topics: int, words: int) ->
     return counts, {"party": np.where(party, "R", "D"), "x": x}, truth, beta
 
 
-def examine(seed: int) -> dict[str, Any]:
+def examine(seed: int, frequencies: bool = False) -> dict[str, Any]:
     """One simulation: which coefficients are inside their intervals, and how far off in units of their sd."""
     from scipy.optimize import linear_sum_assignment
     from threadpoolctl import threadpool_limits
 
     import temperance as tp
 
-    counts, columns, truth, beta = simulate(seed, 600, 100, 5, 500)
+    counts, columns, truth, beta = simulate(seed, 600, 100, 5, 500, frequencies)
     began = time.perf_counter()
     with threadpool_limits(1):
-        model = tp.StructuralTopics(5, FORMULA, topic_prior=0.1)
-        fit = tp.fit(model, (counts, columns), tp.VB(restarts=5), seed=seed, progress=False)
+        model = tp.StructuralTopics(5, FORMULA, topic_prior=TOPIC_PRIOR)
+        fit = tp.fit(model, (counts, columns), tp.VB(restarts=2), seed=seed, progress=False)
         effects = fit.effects(level=LEVEL, draws=600, warmup=300, seed=seed)
     alike = np.sqrt(fit.model.distributions(fit.state)) @ np.sqrt(beta).T
     mine, theirs = linear_sum_assignment(-alike)
@@ -77,12 +84,13 @@ def coverage(rows: list[dict[str, Any]]) -> None:
     print(f"median seconds {seconds:.1f}")
 
 
-def run(seeds: list[int], jobs: int) -> Iterator[dict[str, Any]]:
+def run(seeds: list[int], jobs: int, frequencies: bool) -> Iterator[dict[str, Any]]:
+    each = partial(examine, frequencies=frequencies)
     if jobs == 1:
-        yield from map(examine, seeds)
+        yield from map(each, seeds)
         return
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap_unordered(examine, seeds)
+        yield from pool.imap_unordered(each, seeds)
 
 
 def timing(documents: int, length: int, topics: int, words: int) -> None:
@@ -105,6 +113,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--simulations", type=int, default=4)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path)
+    parser.add_argument(
+        "--frequencies", action="store_true", help="words with frequencies that the model does not know"
+    )
     parser.add_argument("--timing", action="store_true")
     given = parser.parse_args([] if arguments is None else arguments)
     if given.timing:
@@ -115,7 +126,7 @@ def main(arguments: list[str] | None = None) -> None:
     done = {row["seed"] for row in rows}
     if given.jobs > 1:
         os.environ |= {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "OMP_NUM_THREADS": "1"}
-    for row in run([seed for seed in range(given.simulations) if seed not in done], given.jobs):
+    for row in run([seed for seed in range(given.simulations) if seed not in done], given.jobs, given.frequencies):
         rows.append(row)
         if given.out is not None:
             with given.out.open("a", encoding="utf-8") as file:

@@ -171,7 +171,8 @@ def inference(scale: float) -> dict[str, Any]:
         stored = open_corpus(Path(folder) / "corpus")
         fit.transform(stored.take(slice(0, 4096)))
         sizes, began = np.zeros(topics, dtype=np.int64), time.perf_counter()
-        for _ in range(times):
+        for done in range(times):
+            print(f"{done * some:,} documents in {time.perf_counter() - began:.1f} s", flush=True)
             for start in range(0, some, PIECE):
                 shares = fit.transform(stored.take(slice(start, min(start + PIECE, some))))
                 sizes += np.bincount(shares.argmax(axis=1), minlength=topics)

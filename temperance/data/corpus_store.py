@@ -50,6 +50,8 @@ class ShardedCorpus:
 
     def take(self, rows: Any) -> Corpus:
         """The documents with these numbers, in this order, in memory."""
+        if isinstance(rows, slice) and rows.step in (None, 1):
+            return self._joined(self._neighbours(*rows.indices(len(self))[:2]))
         rows = np.arange(len(self))[rows] if isinstance(rows, slice) else np.asarray(rows)
         ends = np.cumsum([len(shard) for shard in self.shards])
         which = np.searchsorted(ends, rows, side="right")
@@ -61,12 +63,26 @@ class ShardedCorpus:
             parts.append(shard.take(rows[here] - (ends[number] - len(shard))))
             place[here] = done + np.arange(len(here))
             done += len(here)
-        joined = join_corpora(parts, self.n_words, self.vocabulary)
+        joined = self._joined(parts)
+        return joined if len(parts) == 1 and (np.diff(place) == 1).all() else joined.take(place)
+
+    def _neighbours(self, first: int, last: int) -> list[Corpus]:
+        """The documents from one number to before another: copied in runs, not one by one."""
+        parts, start = [], 0
+        for shard in self.shards:
+            here = slice(max(first - start, 0), min(last - start, len(shard)))
+            if here.start < here.stop:
+                parts.append(shard.take(here))
+            start += len(shard)
+        return parts
+
+    def _joined(self, parts: list[Corpus]) -> Corpus:
+        joined = parts[0] if len(parts) == 1 else join_corpora(parts, self.n_words, self.vocabulary)
         check_places(
             joined.words, self.n_words, "a shard of the corpus has the word number", f"its {self.n_words} words"
         )
         self._hand_back(len(joined.words))
-        return joined if len(parts) == 1 and (np.diff(place) == 1).all() else joined.take(place)
+        return dataclasses.replace(joined, n_words=self.n_words, vocabulary=self.vocabulary)
 
     def _hand_back(self, entries: int) -> None:
         """Mapped pages count as resident memory until they are given up; the system still caches the file."""

@@ -21,6 +21,7 @@ from . import cuda
 _SOURCE = Path(__file__).with_name("topics.cu")
 _HELD = 64  # bytes of a row that a thread holds, at least
 _AHEAD = 256  # bytes that a thread asks for before it waits
+_MANY = 256  # topics up to which four warps share a document, rather than eight (measured)
 _PARTS = 4  # in which the documents of a word are added up: of some words there are thousands
 
 
@@ -49,7 +50,7 @@ def fused_step(
     have in each document, `own`, the table holds their logarithms."""
     n, width = words.shape
     topics, kind = table.shape[1], table.dtype
-    tile = _Tile(topics, kind, own is not None, warps=4)
+    tile = _Tile(topics, kind, own is not None, warps=4 if topics <= _MANY else 8)
     prior = jnp.atleast_2d(prior)
     powers = jnp.stack([latent, latent if own is None else own], axis=1).ravel()
     limits = jnp.stack([jnp.asarray(tolerance, kind), jnp.asarray(floor, kind)])
