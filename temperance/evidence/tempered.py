@@ -11,7 +11,7 @@ import numpy as np
 
 from ..numerics.autocorrelation import standard_error
 
-_NORMAL = 1.959963984540054  # the 97.5% quantile of a normal distribution
+NORMAL = 1.959963984540054  # the 97.5% quantile of a normal distribution
 BATCHES = 8  # long ones, whose spread shows slow modes that autocorrelations at short lags do not
 
 
@@ -57,7 +57,7 @@ def _of_batches(series: np.ndarray) -> float:
 
 def few(estimate: Estimate, pieces: int) -> Estimate:
     """The same with an error that covers 95% within 1.96 of it, although a few independent pieces measured it."""
-    return Estimate(estimate.log_evidence, student(max(int(pieces) - 1, 1)) / _NORMAL * estimate.standard_error)
+    return Estimate(estimate.log_evidence, student(max(int(pieces) - 1, 1)) / NORMAL * estimate.standard_error)
 
 
 def spread_of(values: Sequence[float]) -> float:
@@ -73,7 +73,7 @@ def student(dof: int) -> float:
     """The 97.5% quantile of Student's t: by its expansion around the normal quantile, or by bisection of the finite sum
     for P(|T| < t) with θ = arctan(t/√ν) (Abramowitz and Stegun, 26.7.3 to 26.7.5); SciPy's takes longer to import than
     a small fit."""
-    z = _NORMAL
+    z = NORMAL
     if dof > 2000:
         first, second = (z**3 + z) / 4.0, (5.0 * z**5 + 16.0 * z**3 + 3.0 * z) / 96.0
         third = (3.0 * z**7 + 19.0 * z**5 + 17.0 * z**3 - 15.0 * z) / 384.0

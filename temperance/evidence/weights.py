@@ -11,16 +11,37 @@ import numpy as np
 
 from ..numerics.host import expit, logsumexp
 from .reweighting import log_ratios
-from .tempered import Estimate, few
+from .tempered import NORMAL, Estimate, few
 
 COLLINEAR = 1e-9  # singular values below this part of the largest count as zero
 
 
-def upwards(log_weights: np.ndarray) -> Estimate:
-    """log of the average weight."""
+def upwards(log_weights: np.ndarray, cautious: bool = False) -> Estimate:
+    """log of the average weight; the error of a `cautious` one allows for `caution`."""
     n = len(log_weights)
     value = float(logsumexp(log_weights) - np.log(n))
-    return Estimate(value, float(np.std(np.exp(log_weights - value), ddof=1) / np.sqrt(n)))
+    weights = np.exp(log_weights - value)
+    widened = caution(weights) if cautious else 1.0
+    return Estimate(value, float(widened * np.std(weights, ddof=1) / np.sqrt(n)))
+
+
+def caution(terms: np.ndarray) -> float:
+    """By how much to widen the standard error of the mean of these terms, so that 1.96 of it cover 95%.
+
+    Where rare large terms make most of the spread, few terms tell it: as many as would tell a normal one as well
+    (Student's t). And a mean that is too low comes with a spread that is too low (Johnson, 1978): the far end is
+    moved outwards by (2z² + 1)/6 of the skewness/√n.
+    """
+    n, centred = len(terms), terms - np.mean(terms)
+    largest = float(np.max(np.abs(centred), initial=0.0))
+    if n < 3 or not 0.0 < largest < np.inf:
+        return 1.0
+    centred = centred / largest
+    squares = float(np.sum(centred**2))
+    pieces = 1 + int(2.0 * squares**2 / np.sum(centred**4))
+    skewness = abs(float(np.sum(centred**3))) / squares**1.5 * np.sqrt(n)
+    lean = (2.0 * NORMAL**2 + 1.0) / (6.0 * NORMAL) * skewness / np.sqrt(n)
+    return few(Estimate(0.0, 1.0), pieces).standard_error * (1.0 + float(lean))
 
 
 def controlled(log_weights: np.ndarray, log_ratios: np.ndarray) -> Estimate:
@@ -28,7 +49,7 @@ def controlled(log_weights: np.ndarray, log_ratios: np.ndarray) -> Estimate:
 
     `log_ratios` (draw, part) are log q_j/q. Each ratio has the average 1 under q = Σ_j share_j q_j, so what a
     regression of the weights on them explains is no error (Owen and Zhou, 2000): nothing is left where one part is the
-    posterior. The error allows for one more draw as far off as the furthest, and for `one_draw`.
+    posterior. The error allows for `caution` and for `one_draw`.
     """
     n, top = len(log_weights), float(np.max(log_weights))
     plain = upwards(log_weights)
@@ -41,15 +62,8 @@ def controlled(log_weights: np.ndarray, log_ratios: np.ndarray) -> Estimate:
     if free < n / 2 or not average > 0.0:
         return plain
     left = weights - columns @ coefficients
-    error = np.hypot(np.sqrt(left @ left / (free * n)), np.abs(left).max() / n) / average
-    estimate = Estimate(top + float(np.log(average)), float(np.hypot(error, one_draw(log_weights))))
-    return few(estimate, spread_pieces(left))
-
-
-def spread_pieces(terms: np.ndarray) -> int:
-    """As many normal terms would tell their own spread as well: few, if rare large ones make most of it."""
-    squares = np.square(terms / max(np.abs(terms).max(), 1e-300))
-    return 1 + int(2.0 * squares.sum() ** 2 / max(np.square(squares).sum(), 1e-300))
+    error = caution(left) * np.sqrt(left @ left / (free * n)) / average
+    return Estimate(top + float(np.log(average)), float(np.hypot(error, one_draw(log_weights))))
 
 
 def one_draw(log_weights: np.ndarray) -> float:
@@ -64,10 +78,10 @@ def halves(log_weights: np.ndarray) -> tuple[Estimate, Estimate]:
     return upwards(log_weights[:middle]), upwards(log_weights[middle:])
 
 
-def downwards(log_weights: np.ndarray, families: np.ndarray | None = None) -> Estimate:
+def downwards(log_weights: np.ndarray, families: np.ndarray | None = None, cautious: bool = False) -> Estimate:
     """Minus the log of the average inverse weight."""
     value = -float(logsumexp(-np.asarray(log_weights)) - np.log(len(log_weights)))
-    return Estimate(value, _error(np.exp(value - log_weights) - 1.0, families) / len(log_weights))
+    return Estimate(value, _error(np.exp(value - log_weights) - 1.0, families, cautious) / len(log_weights))
 
 
 def both_ways(
@@ -75,6 +89,7 @@ def both_ways(
     backward: np.ndarray,
     families: tuple[np.ndarray, np.ndarray] | None = None,
     pairs: int = 0,
+    cautious: bool = False,
 ) -> Estimate:
     """Bennett's estimate from weights of both directions.
 
@@ -92,14 +107,17 @@ def both_ways(
         error = np.hypot(np.sqrt(both), _error(below.mean() - below, None if families is None else families[1]))
     else:
         scores = np.concatenate([above - above.mean(), below.mean() - below])
-        error = _error(scores, None if families is None else np.concatenate(families))
+        error = _error(scores, None if families is None else np.concatenate(families), cautious)
     return Estimate(value, float(error) / curvature)
 
 
-def _error(terms: np.ndarray, families: np.ndarray | None) -> float:
+def _error(terms: np.ndarray, families: np.ndarray | None, cautious: bool = False) -> float:
     """The standard error of a sum of terms of mean 0, independent or in independent families."""
     sums = terms if families is None else np.bincount(np.unique(families, return_inverse=True)[1], weights=terms)
-    return float(np.sqrt(np.sum(np.square(sums)) * len(sums) / (len(sums) - 1))) if len(sums) > 1 else np.inf
+    if len(sums) < 2:
+        return np.inf
+    widened = caution(sums) if cautious else 1.0
+    return widened * float(np.sqrt(np.sum(np.square(sums)) * len(sums) / (len(sums) - 1)))
 
 
 def effective_draws(log_weights: np.ndarray) -> float:

@@ -1,5 +1,7 @@
 """Estimates from independent weights of both directions, and the Pareto shape of their tail."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import genpareto, t
@@ -75,3 +77,32 @@ def test_weights_that_are_all_alike_have_no_tail() -> None:
 def test_quantiles_of_student_are_scipys() -> None:
     dofs = [*range(1, 30), 99, 100, 1999, 2000, 2001, 2002, 999_999]
     np.testing.assert_allclose([student(dof) for dof in dofs], t.ppf(0.975, dofs), rtol=1e-11)
+
+
+def annealed(rng: np.random.Generator, spread: float, particles: int = 200) -> tuple[Any, ...]:
+    """Weights of particles on their way up and, resampled, down, as AIS has them: normal logs, of which a particle
+    that goes back shares seven tenths of the variance with the one that it comes from. The log evidence is 0."""
+    own = np.sqrt(0.7) * spread * rng.normal(size=particles)
+    forward = own + np.sqrt(0.3) * spread * rng.normal(size=particles) - 0.5 * spread**2
+    share = np.exp(forward - forward.max())
+    places = (np.arange(particles) + rng.random()) / particles
+    parents = np.minimum(np.searchsorted(np.cumsum(share / share.sum()), places), particles - 1)
+    fresh = np.sqrt(0.3) * spread * rng.normal(size=particles) + 0.3 * spread**2
+    return forward, own[parents] + fresh - 0.5 * spread**2, (np.arange(particles), parents)
+
+
+@pytest.mark.parametrize("spread", [0.3, 0.6, 1.0, 1.5])
+def test_cautious_errors_of_both_ways_hold_as_often_as_they_say(spread: float) -> None:
+    """Of 1,500 runs; without caution 91% at the largest spread, nearly all that miss being too low."""
+    rng = np.random.default_rng(0)
+    found = [both_ways(*annealed(rng, spread), cautious=True) for _ in range(1500)]
+    held = np.mean([abs(one.log_evidence) < 1.96 * one.standard_error for one in found])
+    assert 0.94 < held < 0.985
+
+
+def test_plain_errors_of_skewed_weights_are_too_small() -> None:
+    rng = np.random.default_rng(0)
+    found = [both_ways(*annealed(rng, 1.5)) for _ in range(1500)]
+    z = np.array([one.log_evidence / one.standard_error for one in found])
+    assert np.mean(np.abs(z) < 1.96) < 0.92
+    assert np.mean(z < -1.96) > 2 * np.mean(z > 1.96)

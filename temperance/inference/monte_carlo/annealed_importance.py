@@ -153,7 +153,7 @@ class AIS(Method):
         log_weights = finite(np.asarray(run.states.log_weight), self.name, "up")
         start = float(self.path.log_start)
         particles = effective_draws(log_weights)
-        estimate = few(upwards(start + log_weights), int(particles))
+        estimate = few(upwards(start + log_weights, cautious=True), int(particles))
         blocks = jax.tree.map(lambda leaf: np.asarray(leaf)[None], run.states.state.draws)
         trusted = particles >= max(FEWEST, CERTAIN * self.particles)
         notes = [] if trusted else [_few(particles, self.particles)]
@@ -206,8 +206,9 @@ class AIS(Method):
         backward = details["log_start"] + finite(np.asarray(done.states.log_weight), self.name, "down")
         families = np.arange(len(forward)), parents  # particles that go back from one that came up depend on it
         pieces = int(details["effective_draws"])
-        below, above = few(upwards(forward), pieces), few(downwards(backward, parents), pieces)
-        best = few(both_ways(forward, backward, families), pieces)
+        below = few(upwards(forward, cautious=True), pieces)
+        above = few(downwards(backward, parents, cautious=True), pieces)
+        best = few(both_ways(forward, backward, families, cautious=True), pieces)
         notes = list(result.notes)
         if approximate:
             why = (
@@ -237,7 +238,8 @@ class AIS(Method):
         assert result.log_evidence is not None
         estimate = Estimate(result.log_evidence, result.details["standard_error"])
         forward = result.details["log_weights"]
-        ends = outwards([few(upwards(forward), int(result.details["effective_draws"]))], above)
+        below = few(upwards(forward, cautious=True), int(result.details["effective_draws"]))
+        ends = outwards([below], above)
         doubts = [*contradictions(estimate, halves(forward), lower_bounds(model, data), CLOSER), *crossed(ends)]
         return result._replace(
             converged=not doubts,
