@@ -13,6 +13,7 @@ from .models._answers import Clustering, Profiling, require
 if TYPE_CHECKING:
     from .diagnostics.three_step import Effects
     from .models.mixture.columns import Profiles
+    from .report.co_membership import CoMembership
 
 
 class Members:
@@ -30,6 +31,14 @@ class Members:
         from .report.membership import membership
 
         return membership(self, x_new)
+
+    def co_membership(self: Any, most: int = 300) -> CoMembership:
+        """How probably two of the rows that were fitted belong together, however the components are numbered:
+        `probability` for each two of at most `most` of the rows (`rows`, in the order of their components), and
+        `between`, the mean over a row of one component and another row of another (or the same) one."""
+        from .report.co_membership import co_membership
+
+        return co_membership(self, most)
 
     def profiles(self: Any, level: float = 0.95) -> Profiles:
         """What distinguishes the components (or groups): the share of each, and for every column its mean, rate or

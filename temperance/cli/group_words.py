@@ -92,7 +92,7 @@ def _word(column: Column, values: np.ndarray, share: np.ndarray, weights: np.nda
         most = int(np.argmax(here - there))
         spread = np.sqrt(all_rows[most] * (1 - all_rows[most]))
         enough = (_TELLING / 4 if column.kind == "binary" else 0.15) / spread
-        text = f"{column.name} {column.levels[most]} ({here[most]:.0%})"
+        text = _most_frequent(column, values, share, others)
         return Word(float(here[most] - there[most]) / spread, enough, text, text)
     numbers = _level_numbers(column)
     measured = values if numbers is None else numbers[values.astype(int)]
@@ -101,15 +101,19 @@ def _word(column: Column, values: np.ndarray, share: np.ndarray, weights: np.nda
     spread = max(float(np.sqrt(weights @ np.square(turned - centre) / weights.sum())), 1e-300)
     name, unit = _with_unit(column)
     shown = f"median {_number(np.exp(here))}{unit}" if column.kind == "positive" else f"mean {_number(here)}{unit}"
-    if column.kind == "ordered" and not _is_numeric(column):
-        shown = f"median {column.levels[_median(values.astype(int), share)]}"
+    if column.kind == "ordered" and not _is_numeric(column):  # 3rd class is no "high" class
+        text = _most_frequent(column, values, share, others)
+        return Word(abs(here - there) / spread, _TELLING, text, text)
     plain = f"{name} ({shown})"
     return Word(abs(here - there) / spread, _TELLING, f"{'high' if here > there else 'low'} {plain}", plain)
 
 
-def _median(places: np.ndarray, share: np.ndarray) -> int:
-    """The level below and above which at most half of the group is."""
-    return int(np.searchsorted(np.bincount(places, share).cumsum(), share.sum() / 2))
+def _most_frequent(column: Column, values: np.ndarray, share: np.ndarray, others: np.ndarray) -> str:
+    """The level that is most more frequent in the group than in the others, and how frequent it is."""
+    places = values[:, None] == np.arange(len(column.levels))
+    here, there = share @ places / share.sum(), others @ places / others.sum()
+    most = int(np.argmax(here - there))
+    return f"{column.name} {column.levels[most]} ({here[most]:.0%})"
 
 
 def _is_numeric(column: Column) -> bool:

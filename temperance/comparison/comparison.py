@@ -27,6 +27,7 @@ from .names import Label, size_of
 
 if TYPE_CHECKING:
     from ..diagnostics.loo import LOO
+    from ..report.co_membership import CoMembership
     from .publication import Publication
     from .sensitivity import PriorSensitivity
 
@@ -268,6 +269,13 @@ class Comparison(Card):
         from .publication import publication
 
         return publication(self, restarts)
+
+    def co_membership(self, most: int = 300) -> CoMembership:
+        """How probably two of the rows belong together, averaged over the models by their probabilities: see
+        `Fit.co_membership`. The groups are those of `best_fit`; `most` is the largest number of rows."""
+        from ..report.co_membership import co_membership
+
+        return co_membership(self, most)
 
     def plot(self, axes: Any = None) -> Any:
         """The Ockham hill, on these Matplotlib `axes` or in a new figure; returns the axes."""

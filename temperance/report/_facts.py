@@ -38,10 +38,15 @@ def data_of(fit: Fit) -> np.ndarray | None:
 
 def shares_of(fit: Fit) -> np.ndarray:
     """The probability of each part that holds data, the largest first, for every row that was fitted."""
+    return all_shares(fit)[:, fit.order]
+
+
+def all_shares(fit: Fit) -> np.ndarray:
+    """The probability of each part for every row that was fitted, in the order of the posterior."""
     model, size = require(fit.model, Clustering), fit.data.size
     # The program that gave the membership of the same rows.
     rows = fit.data.values[:size] if isinstance(fit.data.values, np.ndarray | jax.Array) else fit.data.values
-    return np.asarray(responsibilities_of(model, fit._with_labels(), rows))[:size][:, fit.order]
+    return np.asarray(responsibilities_of(model, fit._with_labels(), rows))[:size]
 
 
 def is_gaussian(fit: Fit) -> bool:

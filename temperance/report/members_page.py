@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..comparison.comparison import Comparison
 from ..fit import Fit
 from ..models._answers import Profiling
 from ..models.mixture.columns import Profiles
 from . import plots
 from ._facts import is_gaussian, shares_of
-from ._pieces import escaped, figure, html_table, section
-from .words import near_border
+from ._pieces import escaped, figure, grid, html_table, section
+from .co_membership import CoMembership
+from .words import near_border, percent
+
+_SURE, _WIDEST = 0.95, 12  # groups in a table of pairs
 
 
 def profiles_of(fit: Fit) -> Profiles | None:
@@ -23,7 +27,7 @@ def profiles_of(fit: Fit) -> Profiles | None:
     return fit.model.profiles(fit._families(), fit.data, 0.95, names)
 
 
-def members_sections(fit: Fit, found: Profiles) -> list[str]:
+def members_sections(fit: Fit, found: Profiles, comparison: Comparison | None = None) -> list[str]:
     """Who they are (a picture and a table with intervals), and how sure the membership of the rows is."""
     part = found.part
     caption = (
@@ -33,7 +37,7 @@ def members_sections(fit: Fit, found: Profiles) -> list[str]:
     )
     words = f"Dots with intervals for {len(found.labels)} {fit.model.words.parts}; the numbers are in the table."
     drawn = figure("Profiles", lambda: plots.profiles(fit), caption, words)
-    return [section("Who they are", [drawn, profile_table(found)]), *_certainty(fit, found)]
+    return [section("Who they are", [drawn, profile_table(found)]), *_certainty(fit, found, comparison)]
 
 
 def profile_table(found: Profiles) -> str:
@@ -49,7 +53,7 @@ def profile_table(found: Profiles) -> str:
     return html_table(head, rows, f"What is expected within each {found.part}, with intervals of {found.level:.0%}")
 
 
-def _certainty(fit: Fit, found: Profiles) -> list[str]:
+def _certainty(fit: Fit, found: Profiles, comparison: Comparison | None) -> list[str]:
     if len(found.labels) < 2:
         return []
     shares = shares_of(fit)
@@ -61,7 +65,32 @@ def _certainty(fit: Fit, found: Profiles) -> list[str]:
                      if (which == k).any())  # fmt: skip
     caption = f"The probability of each {found.part} for every row. Bright blocks are rows that clearly belong to one."
     drawn = figure("Membership", lambda: plots.responsibilities(fit), caption, f"Heat map; mean certainty {each}.")
-    return [section("How sure", [f"<p>{escaped(text)}</p>", drawn])]
+    pairs = (comparison or fit).co_membership()
+    text += (
+        f" {pairs.settled:.0%} of all pairs of rows are together or apart with a probability of at least {_SURE:.0%}."
+    )
+    shown = [f"<p>{escaped(text)}</p>", grid([drawn, _together(pairs, comparison or fit, comparison is not None)])]
+    return [section("How sure", [*shown, *_between_groups(pairs, found.part)])]
+
+
+def _together(pairs: CoMembership, results: Fit | Comparison, several: bool) -> str:
+    averaged = ", averaged over the numbers that were compared" if several else ""
+    caption = (
+        f"The probability that two rows belong together{averaged}: each row against each other, in the same order. A "
+        "bright square holds together; grey off the diagonal are rows that could change sides."
+    )
+    words = f"Heat map of {len(pairs.rows)} rows against themselves; the means are in the table."
+    return figure("Together", lambda: plots.together(results), caption, words)
+
+
+def _between_groups(pairs: CoMembership, part: str) -> list[str]:
+    """How probably a row of one group belongs together with another row of each."""
+    if len(pairs.labels) > _WIDEST:
+        return []
+    rows = [[("", f"{part} {label}"), *(("", "–" if np.isnan(value) else percent(value)) for value in each)]
+            for label, each in zip(pairs.labels, pairs.between, strict=True)]  # fmt: skip
+    head = ["", *(f"{part} {label}" for label in pairs.labels)]
+    return [html_table(head, rows, f"The mean probability that a row of one {part} and another row belong together")]
 
 
 def _between(value: float, low: float, high: float, share: bool) -> str:

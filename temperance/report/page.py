@@ -110,7 +110,7 @@ def _comparison(comparison: Comparison, names: Sequence[str] | None, lead: list[
             )
         )
     why = [section("How many" if comparison.size_name.endswith("s") else "Which model", [grid(figures)])]
-    found = _found(best, names, density=False)
+    found = _found(best, names, density=False, comparison=comparison)
     if profiles_of(best) is not None:  # who they are comes before why there are so many
         return [*parts, *found[:2], *why, _evidence_table(comparison), *found[2:]]
     return [*parts, *why, _evidence_table(comparison), *found]
@@ -222,13 +222,15 @@ def _effects_answer(fit: Fit) -> tuple[str, str] | None:
     return count, shown if sure else "no weight has a 95% interval that leaves 0 out"
 
 
-def _found(fit: Fit, names: Sequence[str] | None, density: bool = True) -> list[str]:
+def _found(
+    fit: Fit, names: Sequence[str] | None, density: bool = True, comparison: Comparison | None = None
+) -> list[str]:
     """The parts of one fit: figures, then the table."""
     table, profiles = fit.columns(), profiles_of(fit)
     said = [] if density else [DENSITY]
     said += [] if profiles is None else ["Weights"]  # which stand beside the profiles
     figures = [figure(*entry) for entry in _fit_figures(fit, names) if entry[0] not in said]
-    parts = [] if profiles is None else members_sections(fit, profiles)
+    parts = [] if profiles is None else members_sections(fit, profiles, comparison)
     parts += [section("The model", [_graph(fit.model)])] if isinstance(fit.model, Drawable) else []
     parts += [map_section(fit)] if isinstance(fit.model, Topical) else []
     parts += [section(f"The fit by {fit.method.name}", [grid(figures)])] if figures else []

@@ -8,7 +8,7 @@ of words of each topic. `level` is the probability that an interval holds. `xlab
 Colours are those everyone can tell apart; where they carry meaning, markers and lines do too.
 """
 
-from .plots_data import density, ellipses, overview, pairs, responsibilities
+from .plots_data import density, ellipses, overview, pairs, responsibilities, together
 from .plots_evidence import hill, trace
 from .plots_linear import coefficients, forecast, loadings, predicted
 from .plots_parts import factors, topics, weights
@@ -35,6 +35,7 @@ __all__ = [
     "states",
     "swaps",
     "thermodynamic",
+    "together",
     "topic_map",
     "topic_sizes",
     "topics",

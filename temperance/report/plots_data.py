@@ -11,6 +11,7 @@ from ..errors import InvalidParameter
 from ..fit import Fit
 from ._facts import data_of, gaussians, shares_of
 from ._style import GREY, LIGHT, LINES, axes_or_new, colour, column_names, grid_of_axes, plain, thin
+from .co_membership import co_membership
 
 _MOST_DIMENSIONS = 6
 
@@ -122,6 +123,27 @@ def responsibilities(fit: Fit, x: Any = None, axes: Any = None) -> Any:
     axes.set(xlabel=f"{len(shares):,} rows, by {words.part} and certainty", ylabel=words.part)
     bar = axes.figure.colorbar(picture, ax=axes, label="probability", shrink=0.9)
     bar.solids.set_rasterized(True)  # as the picture is: a page in the dark treats both alike
+    return axes
+
+
+def together(results: Any, axes: Any = None, *, most: int = 300) -> Any:
+    """The probability that two rows belong together, for at most `most` rows of a fit or of a comparison (averaged
+    over its models), in the order of their groups: bright squares along the diagonal are groups that hold together."""
+    found = co_membership(results, most)
+    words = (results.best_fit if isinstance(results, Comparison) else results).model.words
+    axes = axes_or_new(axes, 4.6, 3.9)
+    picture = axes.imshow(found.probability, cmap="cividis", vmin=0.0, vmax=1.0, interpolation="nearest")
+    ends = np.cumsum(np.bincount(found.groups, minlength=len(found.labels)))
+    for end in ends[:-1]:
+        axes.axhline(end - 0.5, color="white", linewidth=0.7)
+        axes.axvline(end - 0.5, color="white", linewidth=0.7)
+    middle = ends - np.diff(ends, prepend=0) / 2 - 0.5
+    axes.set_xticks(middle, found.labels)
+    axes.set_yticks(middle, found.labels)
+    axes.tick_params(length=0)
+    axes.set(xlabel=f"{len(found.rows):,} rows, by {words.part} and certainty")
+    bar = axes.figure.colorbar(picture, ax=axes, label="probability of belonging together", shrink=0.9)
+    bar.solids.set_rasterized(True)
     return axes
 
 
