@@ -24,7 +24,7 @@ section { background: var(--paper); border: 1px solid var(--line); border-radius
 figure { margin: 0 0 1.5rem; }
 figure:last-child { margin-bottom: 0; }
 .paper { background: #ffffff; border-radius: .5rem; padding: .5rem; border: 1px solid var(--line); }
-.paper svg, .paper img { display: block; width: 100%; height: auto; margin: 0 auto; }
+.paper svg, .paper img { display: block; width: 100%; height: auto; margin: 0 auto; overflow: visible; }
 @media (prefers-color-scheme: dark) { .paper { background: #1f1f1f; }
   .paper svg, .paper img, .paper svg image { filter: invert(.88) hue-rotate(180deg); } }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 1.5rem; }

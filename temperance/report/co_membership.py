@@ -52,7 +52,8 @@ def co_membership(results: Fit | Comparison, most: int = 300) -> CoMembership:
     """The pairs of at most `most` of the rows that were fitted. A comparison averages over its models by their
     probabilities."""
     best = results.best_fit if isinstance(results, Comparison) else results
-    if not require(best.model, Clustering).independent_rows:
+    require(best.model, Clustering)
+    if not best.model.independent_rows:
         raise UnsupportedMethod(
             f"steps of {type(best.model).__name__} depend on each other, so the probabilities of single steps do not "
             "say how probably two of them share a state"
@@ -66,8 +67,8 @@ def co_membership(results: Fit | Comparison, most: int = 300) -> CoMembership:
     order = thin(np.lexsort((-shares.max(axis=1), groups)), most)
     member = (groups[:, None] == np.arange(shares.shape[1])).astype(float)
     found = [_of(fit, known, order, member) for _, fit in parts]
-    together, sums = (sum(weight * each[place] for (weight, _), each in zip(parts, found, strict=True))
-                      for place in (0, 1))  # fmt: skip
+    weights = np.array([weight for weight, _ in parts])
+    together, sums = (np.tensordot(weights, np.stack(each), 1) for each in zip(*found, strict=True))
     counts = member.sum(axis=0)
     pairs = np.outer(counts, counts) - np.diag(counts)
     np.fill_diagonal(together, 1.0)
@@ -100,7 +101,8 @@ def _of(fit: Fit, known: np.ndarray, chosen: np.ndarray, member: np.ndarray) -> 
         together, sums = both(all_shares(fit)[known])
         return np.array(together), np.array(sums)
     values, draws = np.asarray(fit.data.values)[known], fit.state.equally_weighted().thinned(_DRAWS)
-    flat = draws.average(lambda draw: jnp.concatenate([each.ravel() for each in both(fit.model.traits(draw, values))]))
+    model: Any = fit.model  # which is Alignable, as mixtures are
+    flat = draws.average(lambda draw: jnp.concatenate([each.ravel() for each in both(model.traits(draw, values))]))
     size = len(chosen)
     together, sums = np.split(np.array(flat), [size * size])
     return together.reshape((size, size)), sums.reshape((member.shape[1], -1))

@@ -12,7 +12,7 @@ from . import plots
 from ._facts import is_gaussian, shares_of
 from ._pieces import escaped, figure, grid, html_table, section
 from .co_membership import CoMembership
-from .words import near_border, percent
+from .words import near_border
 
 _SURE, _WIDEST = 0.95, 12  # groups in a table of pairs
 
@@ -87,10 +87,11 @@ def _between_groups(pairs: CoMembership, part: str) -> list[str]:
     """How probably a row of one group belongs together with another row of each."""
     if len(pairs.labels) > _WIDEST:
         return []
-    rows = [[("", f"{part} {label}"), *(("", "–" if np.isnan(value) else percent(value)) for value in each)]
+    rows = [[("", f"{part} {label}"), *(("", "–" if np.isnan(value) else f"{value:.0%}") for value in each)]
             for label, each in zip(pairs.labels, pairs.between, strict=True)]  # fmt: skip
     head = ["", *(f"{part} {label}" for label in pairs.labels)]
-    return [html_table(head, rows, f"The mean probability that a row of one {part} and another row belong together")]
+    said = f"How probably a row of one {part} and another row, of the same or another {part}, belong together"
+    return [f"<p>{escaped(said)}, on average:</p>", html_table(head, rows, said)]
 
 
 def _between(value: float, low: float, high: float, share: bool) -> str:
