@@ -279,6 +279,7 @@ def test_models_and_methods_link_to_their_equations_and_do_not_repeat_themselves
     groups = [group for group in reference.groups() if group.file in ("models", "methods")]
     entries = [(group, name) for group in groups for name in group.names]
     assert len(entries) > 35 and all(reference.equations(group, name) for group, name in entries)
+    assert reference.noun("`draws` is the number of draws.", ["`draws`"]) == "The number of draws."
     for group, name in entries:
         text = (getattr(tp, name).__doc__ or "").split("\n\n")[0]
         first = parameters.ENDS.split(" ".join(text.split()))[0]

@@ -7,12 +7,15 @@ const reachable = () => {
 };
 addEventListener("load", () => setTimeout(reachable, 500)); // after the theme's own script
 
-// Pages opened from disk cannot load the search index: browsers forbid it. Say so instead of finding nothing.
+// Pages opened from disk cannot load the search index: browsers forbid it, and the theme hides the field. Say so there.
 if (location.protocol === "file:") {
-  const field = document.querySelector("[data-md-component=search-query]");
-  if (field) {
-    field.placeholder = "Search needs a server: python -m http.server";
+  const explain = () => {
+    const field = document.querySelector("[data-md-component=search-query]");
+    if (!field) return;
+    field.closest("[data-md-component=search]").hidden = false;
+    field.placeholder = "Search needs a server";
     field.title = "Run `python -m http.server` in this folder and open http://localhost:8000 to search.";
     field.disabled = true;
-  }
+  };
+  addEventListener("load", () => setTimeout(explain, 500)); // after the theme's own script
 }

@@ -120,8 +120,14 @@ def arguments(group: Group, value: Any) -> list[str]:
             if said.by
             else ""
         )
-        lines += [", ".join(names), f":   {linked(said.text, group)}{by}", ""]
+        lines += [", ".join(names), f":   {linked(noun(said.text, names), group)}{by}", ""]
     return lines
+
+
+def noun(text: str, names: list[str]) -> str:
+    """Below its own name, "`draws` is the number of …" begins with "The number of …"."""
+    found = re.match(rf"{names[0]} (?:is|are) (\w)", text) if len(names) == 1 else None
+    return f"{found.group(1).upper()}{text[found.end() :]}" if found else text
 
 
 def described(group: Group, value: Any) -> dict[str, parameters.Said]:
