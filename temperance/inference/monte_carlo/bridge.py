@@ -20,7 +20,7 @@ from ..._arguments import Checks, whole
 from ...errors import UnsupportedMethod
 from ...evidence.bracket import WIDTH
 from ...evidence.tempered import Estimate, few, spread_of
-from ...evidence.weights import both_ways, downwards, effective_draws, upwards
+from ...evidence.weights import both_ways, downwards, effective_draws, one_draw, upwards
 from ...evidence.witnesses import FAR, ROOM, contradictions
 from ...kernels import RunEngine, small_tempered
 from ...kernels.small_conditionals import MOST, conditionals
@@ -39,13 +39,12 @@ from .witness import search
 
 STARTS = 24  # restarts of VB from whose optima chains begin
 SETTLING, VISITED, APART = 40, 4, 8  # sweeps before labels are kept, how often they are, and sweeps between
-GROUPS = 4  # of chains
+GROUPS = 4  # of chains; eight of 16 chains are too few to be resampled well
 WEIGHED = 4  # draws of each conditional by which a group is resampled
 ROUNDS, WORTH = 4, 50.0  # of resampling at most, and the effective draws with which it ends
 DEFENSIVE = 0.05  # share of the prior in a proposal
 FEWEST = 20.0  # effective draws of the proposal, or families of chains, below which an error says nothing
 LARGEST = 0.3  # nats: a larger error is not of first order
-LEAST = 5e-4  # nats in every error: where nearly all weights are equal, the rare ones make stated errors too small
 
 
 class Chain(NamedTuple):
@@ -167,13 +166,15 @@ def _judged(
 ) -> Result:
     """The estimate, and a bracket if nothing speaks against it.
 
-    Chains that descend from one draw are one piece, and the error is at least that of the jackknife over groups.
+    Chains that descend from one draw are one piece, and the error is at least that of the jackknife over groups, and
+    that of one draw more: where nearly all weights are alike, rare ones that were not drawn make a spread too small.
     """
     forward, backward = both.weights()
     families, effective = len(np.unique(ancestors)), effective_draws(forward)
     own, alone = np.broadcast_to(ancestors, backward.shape), -1 - np.arange(len(forward))
     pooled = few(both_ways(forward, backward.ravel(), (alone, own.ravel()), both.pairs), families)
-    best = pooled._replace(standard_error=float(np.hypot(LEAST, max(pooled.standard_error, both.jackknife()))))
+    spread = max(pooled.standard_error, both.jackknife())
+    best = pooled._replace(standard_error=float(np.hypot(one_draw(forward), spread)))
     up, down = upwards(forward), few(downwards(both.alone.ravel(), own.ravel()), families)
     halves = [both_ways(forward[i::2], backward[:, i::2].ravel(), (alone[i::2], own[:, i::2].ravel())) for i in (0, 1)]
     doubts = _disagreements(best, up, down)
