@@ -15,7 +15,10 @@ if (location.protocol === "file:") {
     field.closest("[data-md-component=search]").hidden = false;
     field.placeholder = "Search needs a server";
     field.title = "Run `python -m http.server` in this folder and open http://localhost:8000 to search.";
+    field.style.fontSize = ".65rem";
     field.disabled = true;
+    const result = document.querySelector(".md-search-result__meta");
+    if (result) result.textContent = field.title;
   };
   addEventListener("load", () => setTimeout(explain, 500)); // after the theme's own script
 }
