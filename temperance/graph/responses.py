@@ -42,11 +42,11 @@ class Responses(Chains):
     """The methods of the language for these variables. `a` is a Normal number or a linear function of some."""
 
     def logistic(self, name: str, a: Node, *, plates: Plates = (), observed: bool = False) -> Node:
-        """1 with probability 1/(1 + exp(−a)), else 0."""
+        """A variable that is 1 with probability 1/(1 + exp(−`a`)), else 0."""
         return self._response(name, "logistic", "category", a, plates, observed, size=2)
 
     def probit(self, name: str, a: Node, *, plates: Plates = (), observed: bool = False) -> Node:
-        """1 with probability Φ(a), the normal distribution function, else 0."""
+        """A variable that is 1 with probability Φ(`a`), the normal distribution function, else 0."""
         return self._response(name, "probit", "category", a, plates, observed, size=2)
 
     def log_poisson(self, name: str, a: Node, *, plates: Plates = (), observed: bool = False) -> Node:
@@ -74,7 +74,7 @@ class Responses(Chains):
         self, name: str, a: Node, precision: Any, lower: Any = -np.inf, upper: Any = np.inf, *,
         plates: Plates = (), observed: bool = False,
     ) -> Node:  # fmt: skip
-        """A Normal number of mean `a` and known `precision`, given that it lies between the limits."""
+        """A Normal number of mean `a` and known `precision`, given that it lies between `lower` and `upper`."""
         known = self._limits(name, precision, lower, upper, plates)
         return self._response(name, "truncated", "real", a, plates, observed, scalar=True, known=known)
 

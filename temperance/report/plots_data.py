@@ -127,8 +127,9 @@ def responsibilities(fit: Fit, x: Any = None, axes: Any = None) -> Any:
 
 
 def together(results: Any, axes: Any = None, *, most: int = 300) -> Any:
-    """The probability that two rows belong together, for at most `most` rows of a fit or of a comparison (averaged
-    over its models), in the order of their groups: bright squares along the diagonal are groups that hold together."""
+    """The probability that two rows belong together, in the order of their groups: bright squares along the diagonal
+    are groups that hold together. `results` is a fit or a comparison, over whose models it is averaged. At most `most`
+    rows are shown."""
     found = co_membership(results, most)
     words = (results.best_fit if isinstance(results, Comparison) else results).model.words
     axes = axes_or_new(axes, 4.6, 3.9)
