@@ -133,9 +133,9 @@ def _components(cavity: Array, x: list[Array]) -> _Components:
     location = [part / count for part in first]
     scatter = [[cavity[d + 1 + i * d + j] - first[i] * location[j] for j in range(d)] for i in range(d)]
     away = [part - place for part, place in zip(x, location, strict=True)]
-    square, determinant, proper = _eliminated(scatter, away)
+    square, log_det, proper = _eliminated(scatter, away)
     proper = proper & (count > 0.0) & (dof > -1.0)
-    dof, log_det = dof + d, jnp.log(jnp.where(proper, determinant, jnp.nan))
+    dof, log_det = dof + d, jnp.where(proper, log_det, jnp.nan)
     distance = count / (count + 1.0) * square
     gained = 0.5 * (d * _LOG_2 - log_det) - 0.5 * (dof + 1.0) * jnp.log1p(distance)
     gained = gained + _gamma_growth(dof, d) - 0.5 * d * jnp.log1p(1.0 / count)
@@ -144,19 +144,19 @@ def _components(cavity: Array, x: list[Array]) -> _Components:
 
 
 def _eliminated(scatter: list[list[Array]], away: list[Array]) -> tuple[Array, Array, Bool[Array, " k"]]:
-    """uᵀS⁻¹u, |S|, and whether S is positive definite, by elimination."""
+    """uᵀS⁻¹u, log|S| (|S| can be beyond the range of floats), and whether S is positive definite, by elimination."""
     d, rows, rest = len(away), [list(row) for row in scatter], list(away)
-    square, determinant, proper = jnp.zeros(()), jnp.ones(()), jnp.asarray(True)
+    square, log_det, proper = jnp.zeros(()), jnp.zeros(()), jnp.asarray(True)
     for i in range(d):
         pivot = rows[i][i]
-        proper, determinant = proper & (pivot > 0.0), determinant * pivot
+        proper, log_det = proper & (pivot > 0.0), log_det + jnp.log(pivot)
         square = square + rest[i] * rest[i] / pivot
         for j in range(i + 1, d):
             share = rows[j][i] / pivot
             rest[j] = rest[j] - share * rest[i]
             for k in range(i + 1, d):
                 rows[j][k] = rows[j][k] - share * rows[i][k]
-    return square, determinant, proper
+    return square, log_det, proper
 
 
 def _gap_of(before: _Components, r: Array) -> Array:

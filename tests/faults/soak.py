@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import itertools
 import json
 import math
 import os
@@ -18,7 +19,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -43,42 +44,66 @@ def _memory() -> float:
 
 
 def soak_fits(count: int, seed: int, pairs: int, until: float) -> dict[str, Any]:
-    """Fits of pairs drawn anew after every tenth of all, each asked everything, and its answer held to its first."""
+    """Fits of pairs drawn anew after every tenth of all, each asked everything, and its answer held to its first.
+
+    Pairs of which the method is not for the model are left out.
+    """
     rng, first, found = np.random.default_rng(seed), {}, Counter[str]()
     memory, chosen = [], []
     for number in range(count):
         if time.monotonic() > until:
             break
         if number % max(1, count // 10) == 0:
-            chosen = [PAIRS[place] for place in rng.choice(len(PAIRS), size=min(pairs, KEPT), replace=False)]
             jax.clear_caches()
+            drawn = ((model, by, _once(model, by)) for model, by in rng.permutation(np.asarray(PAIRS)).tolist())
+            chosen = list(itertools.islice((one for one in drawn if one[2] != "unsupported"), min(pairs, KEPT)))
+            first = {}  # with other programs in the process's memory, another engine may be at hand
             memory.append(round(_memory()))
-        model, by = chosen[number % len(chosen)]
+        model, by, _ = chosen[number % len(chosen)]
         try:
             outcome = attempt(CASES[model], method(by), fed(CASES[model]))
         except Exception as error:
             outcome = f"{type(error).__name__}: {error}"
-        # With other programs in the process's memory, another engine may be at hand.
-        key = (model, by, len(memory))
         kind = outcome if isinstance(outcome, str) else outcome.outcome
-        found["changed" if first.setdefault(key, outcome) != outcome else kind] += 1
+        found["changed" if first.setdefault((model, by), outcome) != outcome else kind] += 1
     return {"fits": found.total(), "outcomes": dict(found), "MB": memory}
 
 
-def soak_kills(count: int, seed: int, jobs: int, until: float) -> dict[str, Any]:
-    """Lives cut short at random, of all methods and of the command line, in `jobs` processes side by side."""
+def _once(model: str, by: str) -> str:
+    try:
+        return attempt(CASES[model], method(by), fed(CASES[model])).outcome
+    except Exception as error:
+        return str(error)
+
+
+def soak_kills(
+    count: int, seed: int, jobs: int, until: float, tell: Callable[[dict[str, Any]], None]
+) -> dict[str, Any]:
+    """Lives cut short at random, of all methods and of the command line, in `jobs` processes side by side.
+
+    `tell` hears what was found after each case.
+    """
     rng = np.random.default_rng(seed)
     names = [*PROBLEMS, *(COMMANDS if importlib.util.find_spec("typer") else ())]
-    lives = [(name, seed + number) for number, name in enumerate(rng.permutation(names))]
+    names = rng.permutation(names).tolist()
+    done: list[tuple[int, int, str]] = []
+
+    def found() -> dict[str, Any]:
+        return {
+            "kills": sum(kills for kills, _, _ in done),
+            "cases": len(done),
+            "after a result": sum(results for _, results, _ in done),
+            "lost": [lost for _, _, lost in done if lost],
+        }
+
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
         shares = [count // len(names) + (place < count % len(names)) for place in range(len(names))]
-        each = list(pool.map(lambda one, kills: _lives(Path(folder), *one, kills, until), lives, shares))
-    return {
-        "kills": sum(kills for kills, _, _ in each),
-        "cases": len(names),
-        "after a result": sum(results for _, results, _ in each),
-        "lost": [lost for _, _, lost in each if lost],
-    }
+        lives = [(name, seed + place, share) for place, (name, share) in enumerate(zip(names, shares, strict=True))]
+        started = [pool.submit(_lives, Path(folder), *life, until) for life in lives if life[2]]
+        for each in as_completed(started):
+            done.append(each.result())
+            tell(found())
+    return found()
 
 
 def _lives(folder: Path, name: str, seed: int, kills: int, until: float) -> tuple[int, int, str]:
@@ -127,21 +152,25 @@ def main() -> None:
     parser.add_argument("--log", default="faults.jsonl", help="faults in this file are not made again")
     given = parser.parse_args()
     until = time.monotonic() + 60.0 * given.minutes
+    bad, all_found = 0, {}
+
+    def write(name: str, found: dict[str, Any]) -> None:
+        all_found[name] = found
+        if given.out:
+            Path(given.out).write_text(json.dumps(all_found, indent=1))
+
     parts: dict[str, Callable[[], dict[str, Any]]] = {
         "fits": lambda: soak_fits(given.fits, given.seed, given.pairs, until),
-        "kills": lambda: soak_kills(given.kills, given.seed, given.jobs, until),
+        "kills": lambda: soak_kills(given.kills, given.seed, given.jobs, until, lambda found: write("kills", found)),
         "faults": lambda: soak_cluster(given.faults, given.seed, until, Path(given.log)),
     }
-    bad, all_found = 0, {}
     for name, part in parts.items():
         if not getattr(given, name):
             continue
         began = time.perf_counter()
-        all_found[name] = part()
-        all_found[name]["s"] = round(time.perf_counter() - began)
+        found = part()
+        write(name, found | {"s": round(time.perf_counter() - began)})
         print(json.dumps(all_found[name]), flush=True)
-        if given.out:
-            Path(given.out).write_text(json.dumps(all_found, indent=1))
         outcomes = all_found[name].get("outcomes", {})
         bad += len(all_found[name].get("lost", ())) + sum(n for kind, n in outcomes.items() if kind not in GOOD)
     sys.exit(bad > 0)

@@ -53,6 +53,8 @@ FIRST = [
     ("relevance", "ParallelTempering"),
     ("relevance", "AIS"),
     ("state space", "VB"),  # whose leaps were longer or shorter in other units
+    ("full", "EP"),  # whose determinants left the range of floats
+    ("regression", "EP"),
 ]
 
 

@@ -165,7 +165,8 @@ class ScalarPassing(Method):
         x, weights = model.sites(data.values), blocks[model.sited]
         covariance = explicit_inverse(cholesky(weights.natural.precision))
         centre, variance = x.features @ weights.mode(), jnp.sum((x.features @ covariance) * x.features, axis=1)
-        variance = jnp.maximum(variance, 1e-20)
+        # Of a row of zeros it is 0: relative to the others, whatever the unit of the target.
+        variance = jnp.maximum(variance, 1e-20 * jnp.max(variance) + jnp.finfo(float).tiny)
         noise = blocks["noise"].natural if model.noisy else None
         scales = self._project(model, centre, variance, sites, x.offset, x.target, noise).log_scale
         m = means(blocks)
