@@ -29,6 +29,7 @@ from .work import write_result
 
 _WORDS = 30  # of a topic in topics.csv
 _LEVELS = 12  # categories of a column that is shown without being asked for
+_PASSAGE, _LETTERS = 45, 360  # words that are shown of a document, and letters
 _ROOM = 2**29  # bytes of responsibilities; with more, minibatches, which keep none
 _TABLES = 4  # columns that are shown without being asked for
 _YEAR = re.compile("year|date|month|time")
@@ -149,16 +150,37 @@ def _groups(name: str, cells: Sequence[Any]) -> bool:
 
 
 def typical(fit: tp.Fit, source: str, reading: Reading) -> list[Typical]:
-    """How the documents with the largest share of each topic begin, if they are texts."""
+    """The documents with the largest share of each topic, if they are texts: the passage with most of its words."""
     with documents_of(source, reading.text) as path:
         if path is None:
             return []
         rows = [fit.typical(k, min(3, fit.data.size)) for k in range(len(fit.topics(1)))]
         wanted = {row for topic in rows for row, _ in topic}
         texts = {row: text for row, text in enumerate(open_texts(path, reading.text).texts) if row in wanted}
-    begin = {row: textwrap.shorten(str(text), 280, placeholder=" …") for row, text in texts.items()}
-    words = [" ".join(str(word) for word, _ in topic) for topic in fit.topics(6, NAMING)]
-    return [Typical([[(row + 1, share, begin[row]) for row, share in topic] for topic in rows], words)]
+    named = [[str(word) for word, _ in topic] for topic in fit.topics(_WORDS, NAMING)]
+    shown = [
+        [(row + 1, share, passage(str(texts[row]), words)) for row, share in topic]
+        for topic, words in zip(rows, named, strict=True)
+    ]
+    return [Typical(shown, [" ".join(words[:6]) for words in named])]
+
+
+def passage(text: str, words: Sequence[str]) -> str:
+    """The part of a text in which most of these words occur, the first of several."""
+    every, known = text.split(), set(words)
+    if len(every) <= _PASSAGE:
+        return _shortened(text)
+    here = np.cumsum([0, *(re.sub(r"\W+", "", word.lower()) in known for word in every)])
+    first = int(np.argmax(here[_PASSAGE:] - here[:-_PASSAGE]))
+    found = _shortened(" ".join(every[first : first + _PASSAGE]))
+    more = first + _PASSAGE < len(every) and not found.endswith("…")
+    return ("… " if first else "") + found + (" …" if more else "")
+
+
+def _shortened(text: str) -> str:
+    """At most so many letters, up to the end of a word where there are spaces."""
+    found = textwrap.shorten(text, _LETTERS, placeholder=" …")
+    return found if found.strip(" …") or not text.strip() else text.strip()[:_LETTERS] + " …"
 
 
 def write_topics(path: Path, fit: tp.Fit) -> None:

@@ -6,6 +6,7 @@ ends early is an error wherever its format says how much there should be (LDA-C 
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import itertools
 import zipfile
@@ -31,25 +32,42 @@ def read_corpus(path: str | Path, vocabulary: str | Path | Sequence[str] | None 
     """A corpus from a file in one of the formats above (also .gz), told apart by their contents, or from a
     folder that `store_corpus` wrote.
 
-    `vocabulary` is a list of words or a file with one word a line; for a UCI file docword.NAME.txt it is
-    taken from vocab.NAME.txt beside it, if there.
+    `vocabulary` is a list of words or a file with one word a line; unless given it is taken from a file beside the
+    corpus, if there is one: vocab.NAME.txt for a UCI file docword.NAME.txt, NAME.vocab.txt for all others (also .gz).
+    The `report` of the corpus says so.
     """
     path = Path(path)
     if path.is_dir():
         from .corpus_store import open_corpus
 
         return open_corpus(path)
-    words = vocabulary_of(path, vocabulary)
-    return as_corpus(join_corpora(list(corpus_pieces(path))), vocabulary=words, fractional=True)
+    words, beside = vocabulary_of(path, vocabulary), vocabulary_beside(path)
+    corpus = as_corpus(join_corpora(list(corpus_pieces(path))), vocabulary=words, fractional=True)
+    if vocabulary is not None:
+        return corpus
+    said = f"{path.name} has numbers for words: a file {_words_of(path)} beside it, a word a line, would name them"
+    return dataclasses.replace(corpus, report=(said if beside is None else f"words are those of {beside.name}",))
 
 
 def vocabulary_of(path: Path, given: str | Path | Sequence[str] | None) -> Sequence[str] | None:
     if isinstance(given, str | Path):
         return read_vocabulary(given)
-    if given is None and path.name.startswith("docword."):
-        beside = path.with_name(path.name.replace("docword.", "vocab.").removesuffix(".gz"))
-        return read_vocabulary(beside) if beside.is_file() else None
-    return given
+    beside = vocabulary_beside(path) if given is None else None
+    return given if beside is None else read_vocabulary(beside)
+
+
+def vocabulary_beside(path: Path) -> Path | None:
+    """The file of words that belongs to the file of a corpus."""
+    if not path.name:
+        return None
+    found = (path.with_name(_words_of(path) + end) for end in ("", ".gz"))
+    return next((file for file in found if file.is_file()), None)
+
+
+def _words_of(path: Path) -> str:
+    if path.name.startswith("docword."):
+        return path.name.replace("docword.", "vocab.").removesuffix(".gz")
+    return f"{path.name.split('.')[0]}.vocab.txt"
 
 
 def read_vocabulary(path: str | Path) -> list[str]:

@@ -26,6 +26,7 @@ NO_ANSWER = frozenset({
 DELIMITERS = ("\t", ";", "|", ",")  # a comma last: it may be a decimal point
 LOOK = 20  # lines that are looked at to find the delimiter
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f]")
+_STRAY, _SOME = 1e-3, 100_000  # their share in texts, at most; characters that are looked at
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)", re.IGNORECASE | re.ASCII)
 _MONEY = r"(?:[$€£¥₹]|EUR|USD|GBP|CHF)"
 _MARKED = re.compile(rf"([+-]?)\s?{_MONEY}?\s?([+-]?[\d.,'\u2019\u00a0\u202f ]*\d\.?)\s?(?:{_MONEY}|%)?", re.ASCII)
@@ -90,7 +91,8 @@ def without_unit(cells: Sequence[str]) -> tuple[list[str], str] | None:
 
 
 def decode(content: bytes, name: str) -> str:
-    """The text of a file: UTF-8, UTF-16 or, failing these, the Latin alphabet of Windows, of a Western language."""
+    """The text of a file: UTF-8, UTF-16 or, failing these, the Latin alphabet of Windows, of a Western language. Stray
+    control characters of prose become spaces."""
     encoding = find_encoding(content)
     tried = (encoding,) if encoding != "utf-8-sig" else (encoding, "cp1252", "latin-1")
     for encoding in tried:
@@ -103,7 +105,9 @@ def decode(content: bytes, name: str) -> str:
         raise InvalidData(f"{name} is neither text nor a known kind of file (byte {failure.start} is no {encoding})")
     if not text.strip('\ufeff" \t\r\n\f\v'):
         raise InvalidData(f"{name} is empty")
-    if odd := _CONTROLS.search(text):
+    if (odd := _CONTROLS.search(text)) and _is_prose(text):
+        text = _CONTROLS.sub(" ", text)
+    elif odd:
         line = text.count("\n", 0, odd.start()) + 1
         raise InvalidData(
             f"{name} is neither text nor a known kind of file (line {line} holds the character {ord(odd[0])})"
@@ -111,6 +115,13 @@ def decode(content: bytes, name: str) -> str:
     if encoding in ("cp1252", "latin-1") and not _is_western(content):
         raise InvalidData(f"the encoding of {name} is neither UTF-8 nor that of a Western language: save it as UTF-8")
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _is_prose(text: str) -> bool:
+    """Whether characters that nobody types are strays among letters: texts that were copied have a few."""
+    some = text[:_SOME]
+    odd = len(_CONTROLS.findall(text))
+    return "\0" not in text and odd <= _STRAY * len(text) and 2 * sum(map(str.isalpha, some)) > len(some)
 
 
 def _is_western(content: bytes) -> bool:

@@ -39,7 +39,7 @@ class Words(NamedTuple):
 
 COMPONENT = Words("component", "components")
 GROUP = Words("group", "groups", lettered=True)
-TOPIC = Words("topic", "topics")
+TOPIC = Words("topic", "topics", used="are used")
 STATE = Words("state", "states", used="are used")
 FACTOR = Words("factor", "factors", used="are used")
 DEGREE = Words("degree")  # has no plural: a model has one

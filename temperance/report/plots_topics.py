@@ -17,7 +17,7 @@ from ..models._answers import Topical, require
 from ..models.topics.report import NAMING, TopicsBy
 from ._style import COLOURS, GREY, LIGHT, MARKERS, axes_or_new, colour, grid_of_axes, plain
 
-_TITLE = 24  # letters of a line above a panel: more would run into the next one
+_TITLE = 22  # letters of a line above a panel: more would run into the next one
 
 
 def topic_map(fit: Fit, axes: Any = None, n_words: int = 3) -> Any:
@@ -75,7 +75,8 @@ def topics_by(found: TopicsBy, topics: Sequence[int] | None = None) -> Any:
             here.plot(places, share, color=colour(0), marker="o", markersize=3)
         here.set_ylim(0.0, None)
         words = " ".join(plain(word, 20) for word in found.words[k].split())
-        here.set_title("\n".join(textwrap.wrap(f"{k + 1}: {words}", _TITLE)[:2]), fontsize=7.5, loc="left")
+        lines = textwrap.wrap(f"{k + 1}: {words}", _TITLE, max_lines=2, placeholder=" …")
+        here.set_title("\n".join(lines), fontsize=7.5, loc="left")
         here.tick_params(labelsize=7)
         here.locator_params(axis="y", nbins=4)
     for here in axes.ravel()[len(shown) :]:

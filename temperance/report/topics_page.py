@@ -23,8 +23,8 @@ _WIDTH, _HEIGHT, _EDGE = 560, 440, 60  # of the map
 
 
 class Typical(NamedTuple):
-    """The documents with the largest share of each topic: for each topic (number of the document, share, how it
-    begins)."""
+    """The documents with the largest share of each topic: for each topic (number of the document, share, a passage
+    of it)."""
 
     topics: list[list[tuple[int, float, str]]]
     words: list[str]
@@ -69,8 +69,7 @@ def _sizes(found: TopicSizes) -> str:
 
 
 def _by(found: TopicsBy) -> str:
-    over = found.positions is not None
-    title = f"Topics over {found.name}" if over else f"Topics by {found.name}"
+    title = f"Topics by {found.name}"
     shown = found.share.argmax(axis=1)
     words = "; ".join(f"{label}: mostly topic {k + 1}" for label, k in zip(found.labels, shown, strict=True))
     caption = (
@@ -86,7 +85,7 @@ def _typical(found: Typical) -> str:
     for k, (documents, words) in enumerate(zip(found.topics, found.words, strict=True), 1):
         parts.append(f"<h3>{escaped(f'{k}: {words}')}</h3>")
         for number, share, text in documents:
-            parts.append(f"<blockquote>{escaped(text)}<br>document {number}, {share:.0%} of it</blockquote>")
+            parts.append(f"<blockquote>{escaped(text)}<br>document {number}: {share:.0%} of its words</blockquote>")
     return section("Typical documents", parts)
 
 

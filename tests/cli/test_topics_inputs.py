@@ -13,6 +13,9 @@ from typer.testing import CliRunner
 import temperance as tp
 from temperance.cli import main
 from temperance.cli.app import app
+from temperance.cli.topics import passage
+from temperance.data.text import decode
+from temperance.errors import InvalidData
 
 CATS = ["Katze", "Maus", "Pfote", "Größe", "Fell"]
 STARS = ["Stern", "Mond", "Komet", "Nähe", "Licht"]
@@ -111,3 +114,20 @@ def test_texts_on_standard_input(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"height,weight\n1,2\n3,4\n")))
     code, _, err = command(capsys, "topics", "-")
     assert code == 2 and "no column of text, only numbers" in err
+
+
+def test_a_passage_is_where_the_words_of_the_topic_are():
+    text = " ".join(["fellow citizens of the house"] * 40 + ["Silver, gold and the banks."] + ["thank you all"] * 40)
+    found = passage(text, ["silver", "gold", "banks"])
+    assert found.startswith("… ") and found.endswith(" …") and "Silver, gold and the banks." in found
+    assert len(found.split()) <= 47
+    assert passage("Gold and silver.", ["gold"]) == "Gold and silver."
+    assert passage("銀と金" * 400, ["銀"]) == ("銀と金" * 120) + " …"  # no spaces
+
+
+def test_stray_characters_of_prose_are_spaces_and_those_of_numbers_damage():
+    prose = "The vessels of Spain\x02 and of France. " + "They were taken by the enemy in the year before. " * 40
+    assert decode(prose.encode(), "a.csv") == prose.replace("\x02", " ")
+    for damaged in ("1.5,2.5\n" * 500 + "1.\x025,3\n", "words \x00 of a file " * 100, "a\x01b\x02c\x03" * 100):
+        with pytest.raises(InvalidData, match="neither text nor a known kind"):
+            decode(damaged.encode(), "a.csv")
