@@ -245,7 +245,8 @@ def _of_draws(what: Any, model: Any, draws: dict[str, Any], log_weights: Float[A
         draw, log_weight = part
         mean, variance = one(draw)
         share = jnp.exp(log_weight)
-        return (total[0] + share * mean, total[1] + share * (variance + jnp.square(mean))), None
+        parts = (jnp.where(share > 0.0, share * part, 0.0) for part in (mean, variance + jnp.square(mean)))
+        return tuple(jnp.add(*pair) for pair in zip(total, parts, strict=True)), None  # type: ignore[return-value]
 
     shapes = jax.eval_shape(one, jax.tree.map(lambda leaf: leaf[0], draws))
     zero = jax.tree.map(lambda shape: jnp.zeros(shape.shape), shapes)

@@ -218,11 +218,13 @@ def _moments(model: GeneralisedRegression, q: Any, x: Cases) -> tuple[Array, Arr
     if isinstance(q, Posterior):
         return model.target_moments(*model.site_marginals(q.blocks["weights"], x))
     draws, log_weights = q.flat()
-    a = x.features @ draws["weights"].T + x.offset[:, None]
-    mean, variance = jax.vmap(lambda a: model.target_moments(a, jnp.zeros_like(a)), 1, 1)(a)
     share = jnp.exp(log_weights)
+    a = x.features @ draws["weights"].T + x.offset[:, None]
+    a = jnp.where(share[None] > 0.0, a, 0.0)  # a draw so far away that it has no weight may have an infinite mean
+    mean, variance = jax.vmap(lambda a: model.target_moments(a, jnp.zeros_like(a)), 1, 1)(a)
     centre = mean @ share
-    return centre, variance @ share + jnp.square(mean - centre[:, None]) @ share
+    spread = jnp.square(mean - centre[:, None]) @ share
+    return centre, variance @ share + jnp.where(jnp.isinf(centre), jnp.inf, spread)
 
 
 class _YesOrNo(GeneralisedRegression):

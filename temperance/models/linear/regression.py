@@ -454,4 +454,5 @@ def _moments(model: LinearRegression, q: Any, features: Any) -> tuple[Float[Arra
     each = features @ draws["weights"].T
     mean = each @ share
     beta = draws["noise"] if "noise" in draws else jnp.broadcast_to(model._known_noise().value, share.shape)
+    beta = jnp.where(share > 0.0, beta, 1.0)
     return mean, jnp.square(each - mean[:, None]) @ share + share @ (1.0 / beta)
