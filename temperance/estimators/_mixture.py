@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
+import equinox as eqx
+import jax
 import numpy as np
 from sklearn.base import DensityMixin
 from sklearn.utils import check_random_state
@@ -140,8 +142,10 @@ class MixtureEstimator(DensityMixin, TakesGaps, ABC):
         self.n_iter_ = max(1, steps_of(done))
         state, model = done._families(), done.model
         assert isinstance(model, Enumerable)
-        weights = np.exp(np.asarray(model.mean_log_weights(state)))
-        self._show(done, model.to_user(state.blocks)["components"], weights)
+        weights = np.exp(np.asarray(_mean_log_weights(model, state)))
+        # As NumPy arrays, of which attributes are worked out without compiling anything.
+        blocks = model.to_user(jax.tree.map(np.asarray, state.blocks))
+        self._show(done, blocks["components"], weights)
         for name, value in vars(self).items():  # what came in single precision goes out so
             if name.endswith("_") and isinstance(value, np.ndarray) and value.dtype == np.float64:
                 setattr(self, name, value.astype(self._given))
@@ -161,6 +165,11 @@ class BatchedMixture(MixtureEstimator):
         model = self._model(x, weights, before.responsibilities(x)).with_prior(blocks)
         self._keep(self._run(model, x, weights), self.log_evidence_)
         return self
+
+
+@eqx.filter_jit
+def _mean_log_weights(model: Any, state: Any) -> Any:
+    return model.mean_log_weights(state)
 
 
 def _gained_little(after: float | None, before: float | None, tol: float) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 import temperance as tp
@@ -136,7 +137,7 @@ class BayesianGaussianMixture(BatchedMixture):
             self.precisions_ = 1.0 / self.covariances_
             self.precisions_cholesky_ = np.sqrt(self.precisions_)
         self.weights_ = weights
-        blocks: dict[str, Any] = fit._families().blocks
+        blocks: dict[str, Any] = jax.tree.map(np.asarray, fit._families().blocks)
         self.weight_concentration_: Any = (
             self._sticks(blocks["sticks"], fit) if "sticks" in blocks else np.asarray(blocks["weights"].concentration)
         )

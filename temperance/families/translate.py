@@ -13,7 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..numerics.place import on_device
 from ._family import Family, along_last
+from ._parameters import is_traced
 from .matrix_normal_wishart import WeightsAndPrecision
 from .normal_wishart import BeforeRounding, MeanAndPrecision
 from .product import REAL as REAL
@@ -22,12 +24,14 @@ Shift = Float[Array, " d"]
 F = TypeVar("F", bound=Family)
 
 
-def translate(family: F, shift: Shift) -> F:
-    """The family of θ + shift when `family` is that of θ."""
-    moved: Any = shift
-    if isinstance(jax.tree.leaves(family.natural)[0], np.ndarray):  # then nothing is compiled
-        moved = np.asarray(shift)
-    return family.with_natural(family.natural.moved(moved))
+def translate(family: F, shift: Shift | np.ndarray) -> F:
+    """The family of θ + shift when `family` is that of θ; where both are known numbers, nothing is compiled."""
+    leaves = jax.tree.leaves(family.natural)
+    if any(is_traced(leaf) for leaf in (*leaves, shift)):
+        return family.with_natural(family.natural.moved(shift))
+    with np.errstate(all="ignore"):
+        moved = jax.tree.map(np.asarray, family.natural).moved(np.asarray(shift))
+    return family.with_natural(moved if isinstance(leaves[0], np.ndarray) else jax.tree.map(on_device, moved))
 
 
 def translate_draw(draw: Any, shift: Shift) -> Any:

@@ -285,7 +285,7 @@ class Mixture(Profiling, Predicting, Restarting, Enumerable):
             pair = pair.shifted(shift)
             # A default prior is made where the data are centred: far from the origin v m mᵀ swallows the scatter.
             components = (
-                translate(components, -shift)
+                translate(components, -np.asarray(shift))
                 if given is not None
                 else self._default_prior(pair, np.where(moved, np.stack([-deviation, deviation]), summary))
             )

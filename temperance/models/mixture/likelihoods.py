@@ -39,7 +39,7 @@ from ...families import (
     SphericalGaussian,
     SphericalWithMissing,
 )
-from ...families._parameters import parameters, require_concentration
+from ...families._parameters import is_traced, parameters, require_concentration
 from ...numerics.host import log_gamma, logsumexp
 from ...numerics.latents import sum_out
 from ...numerics.linalg import cholesky, log_det
@@ -144,8 +144,14 @@ def _family_name(vector: Any) -> str:
 
 
 def _repeat(prior: Family, size: int) -> Family:
-    copies = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (size, *leaf.shape)), prior.natural)
-    return prior.with_natural(copies)
+    """Copies of one family; of known numbers they are made by NumPy, so that nothing is compiled."""
+
+    def copied(leaf: Any) -> Any:
+        if is_traced(leaf):
+            return jnp.broadcast_to(leaf, (size, *leaf.shape))
+        return on_device(np.repeat(np.asarray(leaf)[None], size, axis=0))
+
+    return prior.with_natural(jax.tree.map(copied, prior.natural))
 
 
 def axes_of(pair: Pair) -> tuple[str, ...]:

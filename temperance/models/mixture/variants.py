@@ -32,7 +32,7 @@ from ...families import (
     Point,
 )
 from ...families._family import LOG_2PI, Family, as_float
-from ...families._parameters import require_concentration
+from ...families._parameters import is_traced, require_concentration
 from ...families.matrix_normal_wishart import MatrixNormalWishartVector
 from ...families.normal_wishart import NormalWishartVector
 from ...families.translate import translate
@@ -109,7 +109,8 @@ class DirichletProcessMixture(Mixture):
         require_concentration(concentration=alpha)
         if alpha.ndim > 0:
             raise InvalidParameter(f"concentration must be one number or a Gamma, got shape {alpha.shape}")
-        return {"sticks": Beta(jnp.ones(count), jnp.full(count, alpha))}
+        second = jnp.full(count, alpha) if is_traced(alpha) else np.full(count, alpha)
+        return {"sticks": Beta(np.ones(count), second)}
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -300,7 +301,7 @@ class TiedMixture(Mixture):
             components = _spread(usual, self.n_components)
         else:
             self._match_width(given, x)
-            components = translate(given, -shift)
+            components = translate(given, -np.asarray(shift))
         start = match_start(self.start, x)
         return eqx.tree_at(
             lambda model: (model.prior, model.shift, model.start),
