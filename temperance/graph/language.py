@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ..cards import Card, card
 from ..errors import InvalidParameter
 from ..families import Beta, Dirichlet, Gamma, NormalGamma, NormalWishart, Wishart
 from ..families._family import Family
@@ -39,7 +40,7 @@ FAMILIES = {
 }
 
 
-class Graph(Responses):
+class Graph(Responses, Card):
     """A conjugate model under construction.
 
     Each method adds a variable, given its `name`, its parents, and the `plates` on which it is repeated besides those
@@ -260,8 +261,10 @@ class Graph(Responses):
     def __repr__(self) -> str:
         return f"<Graph of {told(self.quantities.values()) or 'nothing yet'}>"
 
-    def _repr_svg_(self) -> str:
-        return str(self.draw())
+    def _card(self) -> str:
+        title = f"Graph of {told(self.quantities.values()) or 'nothing yet'}"
+        steps = ("model = graph.model()", "fit = tp.fit(model, data)") if self.quantities else ()
+        return card(title, picture=str(self.draw()) if self.quantities else "", next_steps=steps)
 
     def _seen(self, name: str, observed: bool, node: Node) -> Node:
         if not observed:

@@ -63,6 +63,9 @@ def test_models_graphs_and_posteriors_have_cards() -> None:
     graph = tp.Graph()
     mu = graph.normal("mu", 0.0, 1.0)
     graph.normal("<x>", mu, 1.0, plates="n", observed=True)
+    page = Reader(graph._repr_html_())
+    assert page.text.startswith("Graph of mu, <x> [n] observed") and {"svg", "circle", "code"} <= set(page.tags)
+    assert Reader(tp.Graph()._repr_html_()).text == "Graph of nothing yet"
     page = Reader(graph.model()._repr_html_())
     assert page.text.startswith("GraphModel") and {"svg", "circle"} <= set(page.tags) and "<x>" in page.text
     assert "currentColor" in page.text and "#" not in page.text + page.styles  # its picture sets no colours either
