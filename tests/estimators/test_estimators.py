@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, ParameterGrid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_array
 from sklearn.utils.estimator_checks import check_estimator
 
 import temperance as tp
@@ -228,7 +229,6 @@ def test_a_grid_compiles_for_each_shape_and_not_for_each_fit(engine: str, monkey
 
     jax.monitoring.register_event_duration_secs_listener(listen)
     found = [programs([2], [0.1]), programs([2], [1.0, 10.0]), programs([3], [0.1])]
-    jax.monitoring.unregister_event_duration_listener(listen)
     # The start, the steps, the weights, and scores of each size of fold; one more for the first of a process.
     assert found[1] == 0 and max(found) <= 6
 
@@ -319,7 +319,16 @@ class APoissonHMM(Counting, estimators.PoissonHMM): ...
 
 class AMultinomialHMM(Counting, estimators.MultinomialHMM):
     def _counts(self, X: np.ndarray) -> np.ndarray:
-        return np.where(np.isnan(X).any(axis=1, keepdims=True), np.nan, super()._counts(X))  # whole steps are missing
+        gaps = np.isnan(X).any(axis=-1, keepdims=True)  # whole steps are missing, or none
+        return np.where(gaps, np.nan, super()._counts(X))
+
+
+class ACategoricalHMM(Alone, estimators.CategoricalHMM):
+    """It takes one column of codes, of which the checks have none: whether their first column is positive."""
+
+    def _steps(self, X: Any, lengths: Any, fitted: bool = False) -> Any:
+        X = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan")
+        return super()._steps(np.where(np.isnan(X), np.nan, X > 0)[:, :1], lengths, fitted)
 
 
 SEQUENCES = {
@@ -327,13 +336,14 @@ SEQUENCES = {
     "check_methods_subset_invariance": "rows are steps, and each is judged with its neighbours",
 }
 HMMS = SEQUENCES | {"check_dont_overwrite_parameters": "n_features is an attribute of hmmlearn's"}
-# CategoricalHMM takes one column of codes, of which the checks have none: see test_hmmlearn_own.py.
+CODES = HMMS | dict.fromkeys(("check_n_features_in", "check_n_features_in_after_fitting"), "one column stands for all")
 OWN = ("StateSpace", "TopicModel")
 ALL = [
     *((getattr(estimators, name)(), {}) for name in estimators.__all__ if name[-3:] != "HMM" and name not in OWN),
     (estimators.StateSpace(), SEQUENCES),
     (estimators.TopicModel(), {"check_transformer_data_not_an_array": "a list of lists has the words of documents"}),
     *((kind(), HMMS) for kind in (AGaussianHMM, APoissonHMM, AMultinomialHMM)),
+    (ACategoricalHMM(n_features=2), CODES),
 ]
 
 
