@@ -93,8 +93,8 @@ def metropolis(
 
         there = proposal(draw)
         fresh = there.sample(key_propose)
-        gain = likelihood(fresh) - likelihood(draw) + prior.log_prob(fresh) - prior.log_prob(draw)
-        gain = gain + proposal(fresh).log_prob(draw) - there.log_prob(fresh)
+        gain = prior.log_prob(fresh) - prior.log_prob(draw) + proposal(fresh).log_prob(draw) - there.log_prob(fresh)
+        gain = likelihood(fresh) - likelihood(draw) + jnp.sum(gain)  # of all members together
         return jnp.where(jnp.log(jax.random.uniform(key_accept)) < gain, fresh, draw)
 
     def ellipse(key: Key[Array, ""], draw: Any) -> Any:

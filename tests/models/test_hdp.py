@@ -1,5 +1,7 @@
 """The hierarchical Dirichlet process: sticks against quadrature, simulated topics found."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -65,6 +67,18 @@ def test_simulated_topics_are_found_and_the_rest_left_empty(tmp_path):
     fit.save(tmp_path / "fit.tp")
     np.testing.assert_allclose(tp.load(tmp_path / "fit.tp").transform(counts[:5]), fit.transform(counts[:5]), rtol=1e-6)
     assert tp.document_completion(fit, counts).log_predictive > -np.log(50)
+
+
+@pytest.mark.slow
+def test_short_documents_have_no_more_than_one_together():
+    """`log_predictive` is a lower bound on the density of a document: all of one word, and all of two, sum to less
+    than one (of one word to 0.55 here); the expected words of each document sum to one."""
+    fit = tp.fit(tp.HDP(3), [[0, 0, 1], [1, 2, 2], [0, 2], [2, 2, 1]], tp.VB(), seed=0, progress=False)
+    for length, least in ((1, 0.5), (2, 0.3)):
+        every = [list(document) for document in itertools.product(range(3), repeat=length)]
+        assert least < np.exp(fit.log_predictive(every)).sum() < 1.0 + 1e-9
+    shares = fit.transform([[0, 1], [2]])
+    np.testing.assert_allclose((shares @ fit.model.distributions(fit.state)).sum(axis=1), 1.0, atol=1e-9)
 
 
 def test_mistakes_are_one_sentence():

@@ -69,8 +69,10 @@ def test_sums_to_one(pair: Pair) -> None:
     assert checked == 5
 
 
-def test_integrates_to_one_in_the_plane() -> None:
-    fit = tp.fit(mixture(), X, VB)
+@pytest.mark.parametrize("covariance", ["full", "tied"])
+def test_integrates_to_one_in_the_plane(covariance: str) -> None:
+    model = mixture() if covariance == "full" else tp.GaussianMixture(2, covariance="tied")
+    fit = tp.fit(model, X, VB)
     values = np.arange(-60.0, 60.0, 0.3)
     grid = np.stack(np.meshgrid(values, values), axis=-1).reshape(-1, 2)
     assert np.exp(fit.log_predictive(grid)).sum() * 0.3**2 == pytest.approx(1.0, abs=1e-4)

@@ -134,6 +134,35 @@ def test_coefficients_are_in_the_units_of_the_columns(fitted):
     np.testing.assert_allclose(theirs[:, :2], ours[:, :2], rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
+def test_the_largest_density_is_one_in_the_units_of_the_columns():
+    """In units ten times as small a coefficient is a tenth, and its density ten times as high, for each topic."""
+    counts, columns, _, _ = simulated(0, documents=60, length=40)
+    small = columns | {"x": [10.0 * value for value in columns["x"]]}
+    usual, tenth = (
+        tp.fit(tp.StructuralTopics(3, "~ party + x"), (counts, each), tp.EM(tol=1e-10, max_iter=500), seed=0,
+               progress=False)
+        for each in (columns, small)
+    )  # fmt: skip
+    here, there = (np.asarray(fit.posterior["coefficients"].mode()) for fit in (usual, tenth))
+    np.testing.assert_allclose(there[:, 2], here[:, 2] / 10.0, rtol=1e-4)
+    np.testing.assert_allclose(there[:, :2], here[:, :2], rtol=1e-4)
+    assert tenth.log_evidence - usual.log_evidence == pytest.approx(3 * np.log(10.0), abs=1e-4)
+
+
+@pytest.mark.slow
+def test_short_documents_have_no_more_than_one_together():
+    """`log_predictive` is a lower bound on the density of a document: all of one word, and all of two, sum to less
+    than one, and of one word to nearly one."""
+    fit = tp.fit(tp.StructuralTopics(2, "~ 0 + x", topic_prior=0.6), (TOKENS, {"x": [0.5, -1.0, 2.0]}), progress=False)
+    for length, least in ((1, 0.8), (2, 0.7)):
+        every = [list(document) for document in itertools.product(range(3), repeat=length)]
+        total = np.exp(fit.log_predictive((every, {"x": [0.3] * len(every)}))).sum()
+        assert least < total < 1.0 + 1e-9
+    shares = fit.transform((TOKENS, {"x": [0.5, -1.0, 2.0]}))
+    np.testing.assert_allclose((shares @ fit.model.distributions(fit.state)).sum(axis=1), 1.0, atol=1e-9)
+
+
 def test_mistakes_are_one_sentence():
     counts, columns, _, _ = simulated(2, documents=10)
     model = tp.StructuralTopics(2, "~ party")

@@ -43,6 +43,7 @@ from ...families._family import Family
 from ...families.concentration import ConcentrationVector
 from ...families.dirichlet import Dirichlet, DirichletVector
 from ...families.normal import Normal, NormalVector
+from ...families.point import Point
 from ...families.sticks import Sticks
 from ...numerics.special import digamma, log_gamma
 from .._about import Symmetry, one_set
@@ -191,9 +192,15 @@ class StructuralTopics(LDA, Explaining):
     def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
         """Coefficients of the columns as they were given."""
         q, to_user = blocks["coefficients"], jnp.asarray(self._coding().to_user)
-        if not isinstance(q, Normal):
+        inner = q.inner if isinstance(q, Point) else q
+        if not isinstance(inner, Normal):
             return blocks
-        return blocks | {"coefficients": Normal(q.location @ to_user.T, to_user @ q.covariance @ to_user.T)}
+        moved = Normal(inner.location @ to_user.T, to_user @ inner.covariance @ to_user.T)
+        return blocks | {"coefficients": Point(moved) if isinstance(q, Point) else moved}
+
+    @property
+    def log_stretch(self) -> float:
+        return self.n_topics * float(np.linalg.slogdet(self._coding().to_user)[1])
 
     def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
         return draws | {"coefficients": draws["coefficients"] @ jnp.asarray(self._coding().to_user).T}
