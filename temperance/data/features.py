@@ -92,7 +92,7 @@ def condition_at_most(rows: np.ndarray) -> float:
     """
     few = rows[: 8 * rows.shape[1]]
     smallest = np.linalg.eigvalsh(few.T @ few)[0]
-    total = float(np.einsum("ij,ij->", rows, rows))
+    total = float(np.vdot(rows, rows))
     return float(np.sqrt(total / smallest)) if smallest > 1e-12 * total else np.inf
 
 
@@ -316,7 +316,7 @@ def _centre_and_width(
     def mean(of: Callable[[Any], Any]) -> Float[np.ndarray, " p"]:
         rows = max(64, _PIECE // max(1, columns[:1].nbytes))
         pieces = [slice(start, start + rows) for start in range(0, len(columns), rows)]
-        return sum(np.einsum("n,nj->j", share[piece], of(columns[piece])) for piece in pieces)
+        return sum(share[piece] @ of(columns[piece]) for piece in pieces)
 
     centre = np.zeros(columns.shape[1])
     if centred:

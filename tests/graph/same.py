@@ -63,7 +63,39 @@ def topics() -> tp.Graph:
     return g
 
 
+INPUTS = np.linspace(-2.0, 2.0, 12)
+ANSWERS = (INPUTS + RNG.normal(size=12) > 0.3).astype(float)
+COUNTED = RNG.poisson(np.exp(0.4 * INPUTS)).astype(float)
+
+
+def line(kind: str, **known: float) -> Callable[[], tp.Graph]:
+    """A line behind targets that are not Normal."""
+
+    def build() -> tp.Graph:
+        g = tp.Graph()
+        w = g.normal("w", 0.0, 0.5, dim=2)
+        getattr(g, kind)("y", g.dot(w, g.input("phi", 2, plates="n")), **known, observed=True)
+        return g
+
+    return build
+
+
+def responses(ready: Callable[[], Any], y: np.ndarray, kind: str, **known: float) -> Pair:
+    phi = np.column_stack([np.ones(12), INPUTS])
+    return Pair(ready, (INPUTS[:, None], y), line(kind, **known), {"phi": phi, "y": y})
+
+
 PAIRS = {
+    "logistic": responses(lambda: tp.LogisticRegression(prior=0.5), ANSWERS, "logistic"),
+    "probit": responses(lambda: tp.ProbitRegression(prior=0.5), ANSWERS, "probit"),
+    "log rate": responses(lambda: tp.PoissonRegression(prior=0.5), COUNTED, "log_poisson"),
+    "censored": responses(
+        lambda: tp.CensoredRegression(lower=0.0, noise=2.0, prior=0.5),
+        np.maximum(INPUTS, 0.0),
+        "censored",
+        precision=2.0,
+        lower=0.0,
+    ),
     "mixture": Pair(
         lambda: tp.GaussianMixture(2, prior=tp.NormalWishart(*WISHART), concentration=1.0),
         APART,
