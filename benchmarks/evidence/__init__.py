@@ -63,10 +63,14 @@ def main(arguments: Sequence[str] = ()) -> None:
     pool = ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn"), max_tasks_per_child=1)
     try:
         for done in as_completed([pool.submit(measure, unit, ends) for unit in work], ends + GRACE - time.time()):
+            if done.exception() is not None:
+                print("a unit of work failed:", done.exception())
+                continue
             runs += done.result()
             if path:
                 keep(path, runs)
     except TimeoutError:
+        pool.shutdown(wait=False, cancel_futures=True)  # first, or processes that end are replaced
         for process in active_children():
             process.kill()
     pool.shutdown(wait=False, cancel_futures=True)

@@ -117,8 +117,12 @@ def _ours(method: str, problem: Problem) -> Callable[[int], Said]:
     def run(seed: int) -> Said:
         try:
             fit = tp.fit(problem.model(), problem.data, OURS[method](), seed=seed, progress=False)
+        except Late:
+            raise
         except TemperanceError as failure:
             return None, None, None, False, (str(failure),), "", {}
+        except Exception as failure:  # a fault of ours, which counts as a run without a result
+            return None, None, None, False, (f"{type(failure).__name__}: {failure}"[:200],), "", {}
         ends = fit.bracket and tuple(end if math.isfinite(end) else None for end in fit.bracket)
         beside = {name: (float(one[0]), float(one[1])) for name, one in fit.details.get("estimates", {}).items()}
         by = next((note for note in fit.notes if "this is" in note), "")

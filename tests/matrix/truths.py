@@ -53,7 +53,7 @@ def gaussian(x: np.ndarray) -> float:
     return marginals.gaussian(x, **PRIOR)
 
 
-SLOPES = np.array([-1.0, -0.4, -0.7, 1.1, 0.3, 0.8])
+SECOND = np.array([-1.0, -0.4, -0.7, 1.1, 0.3, 0.8])
 PAIRS = {"mean": [0.0, 0.0], "pseudo_count": 0.1, "dof": 4.0, "scatter": [[0.5, 0.0], [0.0, 0.5]]}
 
 
@@ -310,9 +310,9 @@ PROBLEMS: dict[str, Problem] = {
         lambda: tp.ClassMixture(2, prior=columns_prior()), TABLE, table_evidence, 2.5, MORE_TABLE, NEW_TABLE,
     ),
     "MixtureOfExperts": Problem(
-        lambda: tp.MixtureOfExperts(2, prior=tp.NormalWishart(**PAIRS)), (LINE, SLOPES),
+        lambda: tp.MixtureOfExperts(2, prior=tp.NormalWishart(**PAIRS)), (LINE, SECOND),
         lambda data: enumeration.log_evidence(np.column_stack(data), in_pairs, np.ones(2)), 2.0,
-        (MORE_LINE, np.append(SLOPES, 0.2)), (MORE_LINE[-1:], np.array([0.2])),
+        (MORE_LINE, np.append(SECOND, 0.2)), (MORE_LINE[-1:], np.array([0.2])),
     ),
     "DirichletProcessMixture": Problem(
         lambda: tp.DirichletProcessMixture(3, prior=tp.NormalWishart(**PRIOR), concentration=1.5), LINE,
