@@ -71,7 +71,7 @@ def fit(
     problem: Problem,
     budget: Budget,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Keep the state here; the same command goes on from it.")
+        Path | None, typer.Option(help="Keep the state here; the same command continues from it.")
     ] = None,
     output: Output,
     reading: Reading,

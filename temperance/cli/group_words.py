@@ -1,4 +1,4 @@
-"""What `temperance groups` says of the groups: how many, who they are, and how sure that is."""
+"""What `temperance groups` says of the groups: how many, who they are, and how certain that is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOGETHER, _ROWS = 0.5, 30  # a correlation within groups that is worth a word, 
 
 
 def describe(hill: tp.Comparison, table: tp.Table, shares: np.ndarray, full: bool = False) -> list[str]:
-    """How many groups there are and how sure that is; who they are; how many rows are near a border. With `full`
+    """How many groups there are and how certain that is; who they are; how many rows are near a border. With `full`
     numbers vary together within a group."""
     count, by_number = shares.shape[1], _by_number(hill)
     lines = [f"{_groups(count)} (probability {percent(by_number[count])} among 1 to {hill.models[-1]})."]

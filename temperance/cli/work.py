@@ -45,7 +45,7 @@ def fit_one(
         typer.echo(as_json(_fit_record(result, problem, size, by, [*data.notes, *notes])))
     if result.interrupted:
         if checkpoint is not None:
-            typer.echo(f"temperance: interrupted; the same command goes on from {checkpoint}", err=True)
+            typer.echo(f"temperance: interrupted; the same command continues from {checkpoint}", err=True)
             raise typer.Exit(1)
         _interrupted(output.out, "the fit as far as it went")
 

@@ -102,8 +102,8 @@ def connected(client: Any) -> Iterator[None]:
 
 def lost(client: Any) -> ClusterLost:
     return ClusterLost(
-        f"the Dask scheduler was lost (the client is {client.status!r}): the same call on another cluster goes on from "
-        "its last state if it was given a checkpoint"
+        f"the Dask scheduler was lost (the client is {client.status!r}): the same call on another cluster continues "
+        "from its last state if it was given a checkpoint"
     )
 
 

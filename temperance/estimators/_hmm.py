@@ -83,7 +83,7 @@ class HiddenMarkov(TakesGaps, Estimator):
         whole(1)("n_components", self.n_components)
         X, lengths = self._steps(X, lengths)
         if set(self.params) != set(self._all):
-            raise InvalidParameter(f"params must be {self._all!r}: every parameter is learnt, got {self.params!r}")
+            raise InvalidParameter(f"params must be {self._all!r}: every parameter is learned, got {self.params!r}")
         self.n_features = self.n_features_in_ = X.shape[1]
         rng = check_random_state(self.random_state)
         even = np.full(self.n_components, 1.0 / self.n_components)

@@ -88,7 +88,7 @@ class Chains(Parents):
         learnt = move.quantity.kind != "constant"
         if learnt and not scalar and noise.quantity.value == "matrix":
             raise NotConjugate(
-                f"{name!r} (at {users_line()}): rows of the dynamics {move.name!r} that are learnt meet in a full "
+                f"{name!r} (at {users_line()}): rows of the dynamics {move.name!r} that are learned meet in a full "
                 f"precision matrix {noise.name!r}; g.diagonal of Gamma variables, a Gamma variable or a number keep "
                 "them apart"
             )

@@ -65,7 +65,7 @@ def run(
     """Run all restarts (or only `which`) side by side until each has converged or the budget is spent.
 
     Every step on a stream sees another piece of it. `start` holds the states to begin from, one for each restart,
-    if they are not the method's own. With a `checkpoint` the run goes on from what an earlier one kept there.
+    if they are not the method's own. With a `checkpoint` the run continues from what an earlier one kept there.
     """
     from ..kernels import run_engine, walk_engine
 

@@ -99,7 +99,7 @@ def is_proper(blocks: Blocks) -> bool:
 
 
 class Prior(NamedTuple):
-    """The prior of all blocks; `loaded` has precisions (relevance, others) / scale², if its relevance is learnt."""
+    """The prior of all blocks; `loaded` has precisions (relevance, others) / scale², if its relevance is learned."""
 
     fixed: Blocks  # natural parameters
     normaliser: float  # Σ A(η⁰)
@@ -155,7 +155,7 @@ def is_known(prior: Mapping[str, Any]) -> bool:
 
 
 class Rows(NamedTuple):
-    """A matrix, learnt or known: E[w] and E[w wᵀ] of its rows, and (E log τ, E τ) of their noise."""
+    """A matrix, learned or known: E[w] and E[w wᵀ] of its rows, and (E log τ, E τ) of their noise."""
 
     first: np.ndarray
     second: np.ndarray

@@ -100,7 +100,7 @@ class Steps(NamedTuple):
 
     @property
     def values(self) -> np.ndarray:
-        """x, with NaN for what was not seen."""
+        """x, with NaN for missing values."""
         return np.where(self.kinds[:, : self.columns] > 0.0, self.features[:, : self.columns], np.nan)
 
 
@@ -236,7 +236,7 @@ class Problem(NamedTuple):
     model: Any
     steps: Steps
     prior: Prior
-    known: dict[str, Leaves]  # statistics of what is not learnt
+    known: dict[str, Leaves]  # statistics of what is not learned
     initial: np.ndarray  # variance of the first state
 
     def sweep(self, q: Blocks) -> tuple[Blocks, float]:

@@ -19,7 +19,7 @@ _SURE, _CLEAR = 0.99, 0.9
 
 
 def conclusion(comparison: Comparison) -> list[str]:
-    """Three sentences: what is best and how sure that is, whether the methods agree, and what comes next."""
+    """Three sentences: what is best and how certain that is, whether the methods agree, and what comes next."""
     if comparison.criterion == "loo":
         return [*_by_prediction(comparison), _agreement(comparison)]
     return [_choice(comparison), _agreement(comparison), _second(comparison)]

@@ -106,7 +106,7 @@ def test_variational_bayes_has_evidence_for_two_states(name: str, X: np.ndarray)
 def test_mistakes_are_named() -> None:
     with pytest.raises(ValueError, match="lengths must be positive and add up to the 100 rows"):
         estimators.GaussianHMM(2).fit(NUMBERS, [10, 20])
-    with pytest.raises(ValueError, match="params must be 'stmc': every parameter is learnt, got 'st'"):
+    with pytest.raises(ValueError, match="params must be 'stmc': every parameter is learned, got 'st'"):
         estimators.GaussianHMM(2, params="st").fit(NUMBERS)
     with pytest.raises(ValueError, match="X must be one column of whole numbers"):
         estimators.CategoricalHMM(2).fit(NUMBERS)

@@ -73,7 +73,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=300)
     assert process.returncode == 1
-    assert "interrupted; the same command goes on from" in said and "Traceback" not in said
+    assert "interrupted; the same command continues from" in said and "Traceback" not in said
     assert tp.load(out).interrupted
     subprocess.run(resumable, check=True, env=environment, **arguments)
     subprocess.run([*command, "--out", str(whole)], check=True, env=environment, **arguments)

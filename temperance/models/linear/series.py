@@ -1,6 +1,6 @@
 """Series of a state space: arrays, chains of Gaussian potentials, what they say about the states, and starts.
 
-Whatever is learnt or missing, a series becomes
+Whatever is learned or missing, a series becomes
 
     exp{E log p(x, z | θ)} = exp{constant + Σ_t (h_tᵀz_t − ½ z_tᵀP_t z_t + z_tᵀC z_(t−1))}
 

@@ -2,8 +2,8 @@
 
     z_1 ~ N(0, start),   z_t = A z_{t−1} + B u_t + N(0, 1/λ),   x_t = C z_t + D u_t + μ + N(0, 1/τ)
 
-Either the matrices are learnt, with λ = 1 and a precision for each state's loadings (rows of (A, B) and of (C, D, μ)
-are blocks), or they are known and the variances are learnt (local level, local trend). The states are integrated out
+Either the matrices are learned, with λ = 1 and a precision for each state's loadings (rows of (A, B) and of (C, D, μ)
+are blocks), or they are known and the variances are learned (local level, local trend). The states are integrated out
 exactly, whatever is missing.
 """
 
@@ -49,7 +49,7 @@ from .series import (
 
 
 class Known(NamedTuple):
-    """Matrices that are not learnt, and the scales of the variances' priors relative to the data's variance."""
+    """Matrices that are not learned, and the scales of the variances' priors relative to the data's variance."""
 
     dynamics: Float[Array, "k k"]
     observation: Float[Array, "d k"]
@@ -172,11 +172,11 @@ class StateSpace(Loaded, Creeping, Decomposing, Sequential):
         return potentials(x, seen, move, self.start, powers)
 
     def _rows(self, m: Means, name: str, noise: str) -> LinearMap:
-        """A matrix, learnt or known, with the noise that belongs to it."""
+        """A matrix, learned or known, with the noise that belongs to it."""
         return LinearMap(*self._matrix(m, name), self._precisions(m, noise))
 
     def _matrix(self, m: Means, name: str) -> tuple[Float[Array, "r c"], Float[Array, "r c c"]]:
-        """E[w] and E[w wᵀ] of the rows of a matrix, learnt or known."""
+        """E[w] and E[w wᵀ] of the rows of a matrix, learned or known."""
         if name in self.prior:
             return m[name].linear, -2.0 * symmetrise(m[name].precision)
         assert self.known is not None
