@@ -113,7 +113,8 @@ def _most_frequent(column: Column, values: np.ndarray, share: np.ndarray, others
     places = values[:, None] == np.arange(len(column.levels))
     here, there = share @ places / share.sum(), others @ places / others.sum()
     most = int(np.argmax(here - there))
-    return f"{column.name} {column.levels[most]} ({here[most]:.0%})"
+    between = " = " if " " in column.name else " "
+    return f"{column.name}{between}{column.levels[most]} ({here[most]:.0%})"
 
 
 def _is_numeric(column: Column) -> bool:
@@ -132,7 +133,7 @@ def _level_numbers(column: Column) -> np.ndarray | None:
 
 def _with_unit(column: Column) -> tuple[str, str]:
     """The name of a column, and the unit that it has in brackets (a range such as 0-100 is none)."""
-    unit = "" if any(letter.isdigit() for letter in column.unit) else column.unit
+    unit = "" if any(letter.isdecimal() for letter in column.unit) else column.unit
     if not unit or column.kind not in ("real", "positive"):
         return column.name, ""
     return column.name[: -len(unit) - 2].rstrip(), unit if unit == "%" else f" {unit}"

@@ -301,7 +301,9 @@ def _of_texts(raw: Raw) -> tuple[str, str, str]:
     if len(distinct) == 2:
         return "binary", "two values", ""
     if len(distinct) > min(_MOST_LEVELS, max(10, len(seen) / 5)) or len(distinct) == len(seen):
-        return "text", f"{len(distinct)} different texts in {len(seen)} rows", ""
+        often = len(distinct) <= min(_MOST_LEVELS, len(seen) / 2)
+        hint = f"; if they are categories, say {_kind(raw.name, 'category')}" if often else ""
+        return "text", f"{len(distinct)} different texts in {len(seen)} rows{hint}", ""
     levels, ordered = ordered_levels(distinct)
     if ordered:
         return "ordered", f"{len(levels)} values in order", ""
