@@ -17,6 +17,8 @@ FEW = 5  # XLA programs: the start, the steps, the result and the like
         pytest.param("em", FEW, True, marks=pytest.mark.slow),
         ("svi", FEW, True),
         ("cvb0", FEW, True),
+        ("graph", FEW, True),
+        pytest.param("ep", FEW, True, marks=pytest.mark.slow),
         pytest.param("compare", 12, False, marks=pytest.mark.slow),
     ],
 )

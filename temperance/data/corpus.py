@@ -219,7 +219,7 @@ def as_corpus(
     else:
         from .arrays import as_matrix
 
-        corpus = _from_sparse(_dense_rows(as_matrix(data)), fractional)
+        corpus = _from_dense(as_matrix(data), fractional)
         words = _headings(data) if words is None else words
     if isinstance(corpus, Corpus):  # shards on disk are checked as they are read
         check_corpus(corpus.starts, corpus.words, corpus.counts, corpus.n_words)
@@ -291,26 +291,34 @@ def _from_sparse(data: Any, fractional: bool) -> Corpus:
     return _from_csr(matrix)
 
 
+def _from_dense(array: np.ndarray, fractional: bool) -> Corpus:
+    """Without SciPy, whose sparse matrices take longer to import than a small fit."""
+    check_vocabulary_size(array.shape[1])
+    rows, words = np.nonzero(array)
+    counts = check_counts(array[rows, words], fractional)
+    starts = np.searchsorted(rows, np.arange(len(array) + 1))
+    return _compact(starts, words, counts, array.shape[1])
+
+
 def _from_csr(matrix: Any, **fields: Any) -> Corpus:
     if not matrix.has_canonical_format or (matrix.data == 0).any():
         matrix = matrix.copy()
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
-    whole = matrix.data.dtype.kind != "f" or not (matrix.data % 1).any()
-    exact = whole and (matrix.nnz == 0 or matrix.data.max() < 2**24)
+    return _compact(matrix.indptr, matrix.indices, matrix.data, matrix.shape[1], **fields)
+
+
+def _compact(starts: np.ndarray, words: np.ndarray, counts: np.ndarray, n_words: int, **fields: Any) -> Corpus:
+    """A corpus whose counts take four bytes each where those are exact."""
+    whole = counts.dtype.kind != "f" or not (counts % 1).any()
+    exact = whole and (len(counts) == 0 or counts.max() < 2**24)
     return Corpus(
-        starts=matrix.indptr.astype(np.int64),
-        words=matrix.indices.astype(np.int32),
-        counts=matrix.data.astype(np.float32 if exact else np.float64),
-        n_words=matrix.shape[1],
+        starts=starts.astype(np.int64),
+        words=words.astype(np.int32),
+        counts=counts.astype(np.float32 if exact else np.float64),
+        n_words=n_words,
         **fields,
     )
-
-
-def _dense_rows(array: np.ndarray) -> Any:
-    from scipy import sparse
-
-    return sparse.csr_matrix(array)
 
 
 def _from_lists(data: Sequence[Any], vocabulary: tuple[str, ...] | None, n_words: int | None) -> Corpus:

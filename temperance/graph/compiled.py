@@ -101,7 +101,8 @@ class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Movable, F
             if q.kind == "fixed":
                 priors[q.name] = broadcast(self.constants[q.name], scope.shape(q))
             elif not parents:
-                priors[q.name] = scope.family(q.name, scope.natural(q.name))
+                natural = scope.known_natural(q.name)
+                priors[q.name] = scope.family(q.name, scope.natural(q.name) if natural is None else natural)
             else:
                 priors[q.name] = Factorised(
                     constants=self.constants, spec=self.spec, name=q.name, rows=1, parents=parents

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from ..errors import InvalidParameter
+from ..numerics.place import on_device
 from .book import Book
 from .errors import NotConjugate, PlateMismatch, drawn, users_line
 from .nodes import WORDS, Node, numbers
@@ -57,7 +57,7 @@ class Parents(Book):
             self.fix_size(plate, size, name)
         size = array.shape[-1] if event else 1
         node = self._register(self._free(name), "constant", kind, {}, on, size, scalar)
-        self.constants[node.name] = jnp.asarray(array[..., None] if kind == "real" and scalar else array)
+        self.constants[node.name] = on_device(array[..., None] if kind == "real" and scalar else array)
         return node
 
     def _mean(self, child: str, mean: Any, size: int, scalar: bool, plates: Plates) -> Node:

@@ -7,13 +7,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from ..families import CategoricalDistribution, CategoricalVector, Gamma, GammaVector, Gaussian, Normal, NormalVector
 from ..families._family import Family, Packed
+from ..numerics.place import on_device
 from . import factors, responses, values
 from .spec import RESPONSES, Quantity, Spec
-from .tables import Axes, Table, weigh
+from .tables import Axes, Table, spread, weigh
 from .values import Value
 
 Constants = Mapping[str, Any]  # arrays, and the families of variables whose parameters are all known
@@ -183,6 +185,26 @@ class Scope:
             table = self.averaged(self.factor(name, values.of_statistics(q.value, own, self.axes(q))))
         return jnp.broadcast_to(_full(table, self.axes(q)), self.shape(q))
 
+    def known_natural(self, name: str) -> Any:
+        """The natural parameter of a Normal or a Gamma whose parents are numbers, compiling nothing; None of others."""
+        q = self.spec[name]
+        parents = {argument: self.spec[parent] for argument, parent in q.parents}
+        arrays = [self.constants.get(parent.name) for parent in parents.values()]
+        if q.kind not in ("normal", "gamma") or any(a is None or isinstance(a, jax.core.Tracer) for a in arrays):
+            return None
+        given = {
+            argument: spread(np.asarray(array, dtype=np.float64), self.axes(parent), self.axes(q))
+            for (argument, parent), array in zip(parents.items(), arrays, strict=True)
+        }
+        shape = self.shape(q)
+        if q.kind == "gamma":
+            return GammaVector(*(_on(shape, part) for part in (given["shape"] - 1.0, -given["rate"])))
+        precision = given["precision"]
+        if parents["precision"].value == "positive":
+            precision = precision[..., None, None] * np.eye(q.size)
+        linear = (precision @ given["mean"][..., None])[..., 0]
+        return NormalVector(_on((*shape, q.size), linear), _on((*shape, q.size, q.size), precision))
+
     def natural(self, name: str) -> Any:
         """The natural parameter of p(name | parents): the gradient of its factor."""
         return jax.grad(lambda own: jnp.sum(self.affine(name, own)))(self.zero(name))
@@ -197,6 +219,10 @@ class Scope:
         if q.discrete:
             return CategoricalDistribution.from_natural(natural)
         return (Gamma if q.kind == "gamma" else Normal).from_natural(natural)
+
+
+def _on(shape: tuple[int, ...], array: np.ndarray) -> Array:
+    return on_device(np.broadcast_to(array, shape))
 
 
 def _full(table: Table, axes: Axes) -> Array:

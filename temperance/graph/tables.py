@@ -7,7 +7,7 @@ discrete variables. The axes of one event come last and have no names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike
@@ -27,7 +27,7 @@ def union(many: Iterable[Axes]) -> Axes:
     return tuple(sorted(set().union(*many)))
 
 
-def spread(array: Array, axes: Axes, target: Axes) -> Array:
+def spread(array: Any, axes: Axes, target: Axes) -> Any:
     """The array with an axis of size one for each axis of `target` that it lacks; trailing event axes stay."""
     index = tuple(slice(None) if axis in axes else None for axis in target)
     return array[index]

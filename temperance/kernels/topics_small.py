@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from .topics_entries import GROUPS, STAGES, Ascent, Counts, Entries, Rows
 from .topics_priors import document_prior, topic_prior
@@ -54,6 +53,8 @@ def _within(sizes: np.ndarray) -> np.ndarray:
 
 def blocks(x: Entries, n_words: int) -> list[Block]:
     """A block for each group of words that occurs."""
+    from scipy import sparse  # slow to import, and other models of topics do without
+
     owner = owners(x)
     found = []
     for group in range(GROUPS):

@@ -142,8 +142,8 @@ class CVB0(Method):
         if x.rows is not None:
             rows = rows_of_corpus(*find_rows(np.asarray(x.rows)[:n]), *3 * [np.ones(n)])
         else:
-            words, counts = x.padded()
-            rows = padded_rows(np.asarray(words)[:n], np.asarray(counts)[:n], *3 * [np.ones(n)])
+            counts = np.asarray(x.counts, dtype=np.float64)
+            rows = padded_rows(np.asarray(x.words)[:n], counts[:n], *3 * [np.ones(n)])
         place, bounds = deal(rows.starts, rows.ends, rows.words)
         plan = self._plan(model, rows.counts[place])
         kind = jnp.float32 if model.single else jnp.float64

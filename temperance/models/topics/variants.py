@@ -32,7 +32,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
-from scipy.special import psi
 
 from ..._arguments import check_count, number
 from ...data import Corpus
@@ -336,6 +335,8 @@ class HDP(LDA, Mergeable):
 
     def merged(self, q: Posterior, data: Data, share: float) -> Posterior | None:
         """Topics with the most similar words, each with one other."""
+        from scipy.special import psi
+
         topics: Any = q.blocks["topics"]
         lam, gamma = np.array(topics.concentration), np.array(q.locals["proportions"].concentration)  # type: ignore[attr-defined]
         eta = np.broadcast_to(np.asarray(self.eta), lam.shape)
