@@ -25,6 +25,7 @@ import numpy as np
 import temperance as tp
 from temperance.data import Corpus, open_corpus, store_corpus
 from temperance.data.documents import given_documents
+from temperance.data.stream import ahead
 from temperance.models.topics.walk import device_local_step
 
 from .topics_gpu import simulate
@@ -173,8 +174,9 @@ def inference(scale: float) -> dict[str, Any]:
         sizes, began = np.zeros(topics, dtype=np.int64), time.perf_counter()
         for done in range(times):
             print(f"{done * some:,} documents in {time.perf_counter() - began:.1f} s", flush=True)
-            for start in range(0, some, PIECE):
-                shares = fit.transform(stored.take(slice(start, min(start + PIECE, some))))
+            parts = (slice(start, min(start + PIECE, some)) for start in range(0, some, PIECE))
+            for piece in ahead((partial(stored.take, part) for part in parts), 1):  # read by a thread
+                shares = fit.transform(piece)
                 sizes += np.bincount(shares.argmax(axis=1), minlength=topics)
         taken = time.perf_counter() - began
     row = {"documents": int(sizes.sum()), "topics": topics, "seconds": taken}

@@ -322,8 +322,9 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
             # Padded documents are answered for before the kernels would have been compiled. Few widths, few programs.
             model, width = model._with(engine="device"), -(-bucket(width) // 8) * 8
         documents = model.documents(corpus, model.on_host, width)
-        if model.on_host:  # the kernel holds nothing of words × topics, what is made of its results is rows × topics
-            block = max(_ROWS_ON_HOST, 2**23 // (self.n_topics * 8))
+        if model.on_host:  # what is made of the kernel's results is rows × topics, and it sorts the entries of the rows
+            entries = max(1, int(corpus.entries.sum()) // len(corpus))
+            block = max(_ROWS_ON_HOST, min(2**23 // (self.n_topics * 8), 2**21 // entries))
         else:  # what stays in a processor's cache; an accelerator wants one large block
             room = 2**26 if jax.default_backend() == "cpu" else 2**33
             block = max(16, room // (width * self.n_topics * 8))

@@ -262,7 +262,6 @@ def _rows(documents: Sequence[Array | np.ndarray], *each: np.ndarray) -> Rows:
 def walk_documents(model: LDA, m: Means, data: Data, way: Way, local: dict[str, Any] | None) -> Walked:
     """`Model.walk`. With `way.heat` documents find powers of their own, which the messages have."""
     engine = "host" if model.on_host else "device"
-    local = local or model.initial_local(m, data.values)
     powers, heat = way.powers, None
     if way.heat is not None:
         assert way.heat.costs is not None
@@ -270,6 +269,8 @@ def walk_documents(model: LDA, m: Means, data: Data, way: Way, local: dict[str, 
 
     def block(part: Any, _: Array) -> tuple[Any, Any]:
         x, weights, own, gamma = part
+        if gamma is None:  # nothing of documents × topics is made for all documents at once
+            gamma = model.initial_local(m, x)["proportions"].concentration
         found = local_step(
             m["topics"].log, x, weights, model.concentration(m, x), gamma, join_powers(powers, own), way.local_steps,
             model.local_tol, engine, model.single, heat,
@@ -278,7 +279,8 @@ def walk_documents(model: LDA, m: Means, data: Data, way: Way, local: dict[str, 
         sums = jnp.sum(weights * value), {"topics": DirichletVector(found.messages)} | messages
         return sums, (found.gamma, None if heat is None else (found.observed, found.powers))
 
-    rows = (data.values, data.weights, power_rows(powers), local["proportions"].concentration)
+    start = None if not local else local["proportions"].concentration
+    rows = (data.values, data.weights, power_rows(powers), start)
     sums, (gamma, own) = over_blocks(block, rows, *data.cuts)
     value, found = sums
     messages = jax.tree.map(jnp.zeros_like, m) | found
