@@ -186,20 +186,17 @@ class Scope:
         return jnp.broadcast_to(_full(table, self.axes(q)), self.shape(q))
 
     def known_natural(self, name: str) -> Any:
-        """The natural parameter of a Normal or a Gamma whose parents are numbers, compiling nothing; None of others."""
+        """The natural parameter of a Normal whose parents are numbers, compiling nothing; None of others."""
         q = self.spec[name]
         parents = {argument: self.spec[parent] for argument, parent in q.parents}
         arrays = [self.constants.get(parent.name) for parent in parents.values()]
-        if q.kind not in ("normal", "gamma") or any(a is None or isinstance(a, jax.core.Tracer) for a in arrays):
+        if q.kind != "normal" or any(a is None or isinstance(a, jax.core.Tracer) for a in arrays):
             return None
         given = {
             argument: spread(np.asarray(array, dtype=np.float64), self.axes(parent), self.axes(q))
             for (argument, parent), array in zip(parents.items(), arrays, strict=True)
         }
-        shape = self.shape(q)
-        if q.kind == "gamma":
-            return GammaVector(*(_on(shape, part) for part in (given["shape"] - 1.0, -given["rate"])))
-        precision = given["precision"]
+        shape, precision = self.shape(q), given["precision"]
         if parents["precision"].value == "positive":
             precision = precision[..., None, None] * np.eye(q.size)
         linear = (precision @ given["mean"][..., None])[..., 0]
