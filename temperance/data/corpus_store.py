@@ -19,6 +19,7 @@ from ..errors import DamagedFile, InvalidData, InvalidParameter
 from .corpus import Corpus, as_corpus, join_corpora
 from .corpus_files import corpus_pieces, vocabulary_of
 from .gate import check_places, check_starts
+from .npy import map_npy
 
 _PARTS = ("starts", "words", "counts")
 _VERSION = 1
@@ -159,7 +160,7 @@ def _opened(folder: Path) -> Iterator[dict[str, Any]]:
         yield about
     except FileNotFoundError as error:
         raise InvalidData(f"{str(folder)!r} is not a stored corpus: it has no {Path(error.filename).name}") from error
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError) as error:
         raise DamagedFile(f"{folder.name} is damaged: corpus.json cannot be read ({error})") from error
 
 
@@ -168,14 +169,15 @@ def _vocabulary(about: dict[str, Any]) -> tuple[str, ...] | None:
 
 
 def _open_shard(folder: Path, number: int, about: dict[str, Any], vocabulary: tuple[str, ...] | None) -> Corpus:
-    arrays, sizes = {}, about["shards"][number]
+    arrays: dict[str, Any] = {}
+    sizes = about["shards"][number]
     for part in _PARTS:
         path = folder / f"{number:05d}.{part}.npy"
         expected = sizes["documents"] + 1 if part == "starts" else sizes["entries"]
         try:
             # An empty file cannot be mapped.
-            arrays[part] = np.load(path, mmap_mode="r" if expected else None)
-        except (ValueError, EOFError) as error:
+            arrays[part] = map_npy(path, mapped=bool(expected))
+        except ValueError as error:
             raise DamagedFile(f"{path.name} of {folder.name} is damaged or cut short: {error}") from error
         if arrays[part].shape != (expected,):
             raise DamagedFile(f"{path.name} of {folder.name} should have {expected} entries, has {arrays[part].shape}")

@@ -9,7 +9,10 @@ import zipfile
 from datetime import datetime, time
 from typing import Any
 
-from ..errors import DamagedFile, InvalidData
+from ..errors import DamagedFile, InvalidData, TemperanceError
+from .memory import require_memory
+
+_GROWTH = 10  # bytes that a byte of a sheet's XML takes as cells
 
 
 def is_excel(content: bytes) -> bool:
@@ -26,11 +29,16 @@ def csv_of_excel(content: bytes, name: str) -> tuple[bytes, str]:
             f"{name} is an Excel file, which needs one more package (pip install openpyxl); or save it as csv"
         ) from error
     try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+        require_memory(_GROWTH * size, f"the cells of {name}")
         with warnings.catch_warnings(action="ignore"):  # of styles that it does not know
             book = load_workbook(io.BytesIO(content), read_only=True, data_only=True)
             read = {sheet.title: [[_cell(value) for value in row] for row in sheet.values] for sheet in book.worksheets}
-    except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
-        raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
+    except TemperanceError:
+        raise
+    except Exception as error:  # openpyxl checks little of what it reads
+        raise DamagedFile(f"{name} is damaged or cut short: {' '.join(str(error).split())[:300]}") from error
     sheets = {title: [row for row in sheet if any(row)] for title, sheet in read.items()}
     sheets = {title: rows for title, rows in sheets.items() if rows}
     if not sheets:

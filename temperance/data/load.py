@@ -25,6 +25,7 @@ from .gate import check_sparse
 from .memory import require_memory
 from .npy import parse_npy
 from .npz import BROKEN_ARCHIVE, is_sparse, parse_npz, sparse_matrix
+from .parquet import parquet_errors, read_parquet, require_pyarrow
 from .recognise import Raw, from_cells, numbers_of, recognise, words_for
 from .text import DELIMITERS, LOOK, Dialect, decode, find_decimal, find_delimiter, rows, split_line
 from .text_sources import looks_like_texts, open_texts
@@ -319,15 +320,8 @@ def _dense(found: Any, name: str, array: str | None) -> Table:
 
 
 def _parquet(content: bytes, name: str) -> Table:
-    try:
-        import pyarrow as arrow
-        import pyarrow.parquet as parquet
-    except ImportError as error:
-        raise InvalidData(f"{name} is a parquet file, which needs one more package: pip install pyarrow") from error
-    try:
-        table = parquet.read_table(io.BytesIO(content))
-    except (arrow.ArrowException, OSError) as error:
-        raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
+    arrow = require_pyarrow(name)
+    table = read_parquet(io.BytesIO(content), name)
     kinds = arrow.types
     numeric: list[str] = []
     text: list[str] = []
@@ -336,8 +330,9 @@ def _parquet(content: bytes, name: str) -> Table:
         (numeric if number else text).append(field.name)
     if not numeric:
         raise InvalidData(f"no column of {name} holds numbers")
-    columns = [table[column].cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False) for column in numeric]
-    words = [[None if cell is None else str(cell) for cell in table[column].to_pylist()] for column in text]
+    with parquet_errors(name):
+        columns = [table[each].cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False) for each in numeric]
+        words = [[None if cell is None else str(cell) for cell in table[each].to_pylist()] for each in text]
     raws = tuple(Raw(column, cells=cells) for column, cells in zip(text, words, strict=True))
     return Table(np.stack(columns, axis=1), tuple(numeric), tuple(text), name, raws, written=True)
 

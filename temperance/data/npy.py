@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import tokenize
 import warnings
 
@@ -35,3 +36,16 @@ def parse_npy(content: bytes) -> np.ndarray:
         raise ValueError(f"it announces an array of shape {shape}, {announced} bytes, and has {held} bytes")
     flat = np.frombuffer(content, dtype, count=math.prod(shape), offset=file.tell())
     return flat.reshape(shape, order="F" if fortran else "C").copy(order="K")
+
+
+def map_npy(path: str | os.PathLike[str], mapped: bool = True) -> np.ndarray:
+    """The array of a .npy file, mapped into memory or read; a ValueError says what is wrong with the file."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            found = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except (SyntaxError, TypeError, KeyError, EOFError, OverflowError, tokenize.TokenError) as error:
+        raise ValueError(f"it cannot be read ({' '.join(str(error).split())[:200]})") from error
+    if not isinstance(found, np.ndarray):
+        found.close()
+        raise ValueError("it is an archive, not one array")
+    return found

@@ -19,6 +19,7 @@ import numpy as np
 from ..errors import InvalidData, InvalidParameter
 from .corpus import Corpus
 from .gate import check_corpus
+from .npy import map_npy
 
 Range = tuple[int, int]  # rows from one number to before another
 T = TypeVar("T")
@@ -162,10 +163,10 @@ def _open(source: Any) -> list[Any]:
 def _open_one(source: Any) -> Any:
     if isinstance(source, str | Path):
         try:
-            source = np.load(source, mmap_mode="r", allow_pickle=False)
+            source = map_npy(source)
         except FileNotFoundError:
             raise InvalidData(f"source {str(source)!r} of the stream does not exist") from None
-        except (OSError, ValueError, EOFError) as error:
+        except (OSError, ValueError) as error:
             raise InvalidData(f"source {str(source)!r} of the stream is not a .npy file ({error})") from error
     if isinstance(source, Corpus):
         check_corpus(source.starts, source.words, source.counts, source.n_words)

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DamagedFile, InvalidData, InvalidParameter
+from ..errors import InvalidData, InvalidParameter
 from .codes import may_be_coded, plain, said_of, shared_codes
 from .levels import code
+from .parquet import read_parquet
 from .recognise import Raw, from_cells, parts_of_a_date, recognise, without_gaps
 from .schema import LEFT_OUT, Column, Schema, nothing_used, shortened
 from .text import LOOK, MISSING, NO_ANSWER, Dialect, decode, find_decimal, find_delimiter, rows, titles
@@ -248,7 +249,7 @@ def _read_file(source: str | Path, words: frozenset[str], delimiter: str | None)
 
     content, name = _content(source)
     if content[:4] == b"PAR1":
-        return _from_frame(_parquet(content, name), words), [], name
+        return _from_frame(read_parquet(io.BytesIO(content), name), words), [], name
     if content[:4] == b"PK\x03\x04" or content.startswith((b"\x93NUMPY", b"\xd0\xcf\x11\xe0")):
         raise InvalidData(f"{name} is not a text file: save a spreadsheet as csv; arrays are read with numpy.load")
     text = decode(content, name)
@@ -347,18 +348,6 @@ def _with_second_line(first: Sequence[str], second: Sequence[str]) -> tuple[list
         return list(first), f"left out the line below the names, which has no numbers: {shortened(tuple(second), 3)}"
     units = [f"{name} ({unit})" if unit else name for name, unit in zip(first, second, strict=True)]
     return units, "the line below the names holds units"
-
-
-def _parquet(content: bytes, name: str) -> Any:
-    try:
-        import pyarrow as arrow
-        import pyarrow.parquet as parquet
-    except ImportError as error:
-        raise InvalidData(f"{name} is a parquet file, which needs one more package: pip install pyarrow") from error
-    try:
-        return parquet.read_table(io.BytesIO(content))
-    except arrow.ArrowException as error:
-        raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
 
 
 # ---- frames ---------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from ..errors import DamagedFile, InvalidData, InvalidParameter
+from .parquet import parquet_errors, require_pyarrow
 from .text import DELIMITERS, Dialect, decode, find_encoding, split_line
 from .tokenise import is_missing, split_words
 
@@ -315,23 +316,14 @@ def _flat(record: Any) -> Any:
 
 
 def _parquet(path: Path) -> Columns:
-    try:
-        import pyarrow as arrow
-        import pyarrow.parquet as parquet
-    except ImportError as error:
-        raise InvalidData(
-            f"{path.name} is a parquet file, which needs one more package: pip install pyarrow"
-        ) from error
-    try:
-        file = parquet.ParquetFile(path)
-    except (arrow.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno:
-            raise
-        raise DamagedFile(f"{path.name} is damaged or cut short: {error}") from error
+    with parquet_errors(path.name):
+        file = require_pyarrow(path.name).parquet.ParquetFile(path)
 
     def cells(column: str) -> Iterator[Any]:
-        for batch in file.iter_batches(batch_size=1024, columns=[column]):
-            yield from batch.column(0).to_pylist()
+        with parquet_errors(path.name):
+            for batch in file.iter_batches(batch_size=1024, columns=[column]):
+                batch.validate(full=True)
+                yield from batch.column(0).to_pylist()
 
     names = file.schema_arrow.names
     return Columns(path.name, {name: list(itertools.islice(cells(name), _LOOK)) for name in names}, cells)

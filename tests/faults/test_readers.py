@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
+import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 from scipy import io as scipy_io
 from scipy import sparse
 
-from temperance.data import read_corpus, read_table
+from temperance.data import as_corpus, open_corpus, read_corpus, read_table, read_texts, store_corpus
 from temperance.data.load import load_corpus, load_table
 from temperance.errors import TemperanceError
 
@@ -29,6 +31,30 @@ def saved(write: Callable[[Any], None]) -> bytes:
     return buffer.getvalue()
 
 
+def a_parquet() -> bytes:
+    import pyarrow
+    from pyarrow import parquet
+
+    columns = {"text": ["a cat and a dog", "bonds and shares rose", "the dog ate a bond"], "year": [1, 2, None]}
+    return saved(lambda file: parquet.write_table(pyarrow.table(columns), file, compression="none"))
+
+
+def a_workbook() -> bytes:
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    for row in (["a", "b"], [1.5, "x"], [2.0, "y"], [None, "x"]):
+        book.active.append(row)
+    return saved(book.save)
+
+
+def shards() -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        store_corpus(as_corpus(COUNTS), Path(folder) / "shards")
+        return {f"shards/{file.name}": file.read_bytes() for file in (Path(folder) / "shards").iterdir()}
+
+
+LINES = b"the cat sat on the mat\nbonds and shares rose again\nthe dog ate the share\n"
 TEXT = b'id;name;x;when\n1;"M, a";1,5;2024-01-02\n2;b;NA;2024-02-03\n3;"c ""d""";-7,25;2024-03-04\n'
 GOOD: dict[str, bytes] = {
     "a.csv": b"a,b\n1.5,-2\n3,4e3\n0.25,7\n",
@@ -44,15 +70,29 @@ GOOD: dict[str, bytes] = {
     "k.mtx": saved(lambda file: scipy_io.mmwrite(file, COUNTS.astype(float))),
     "docword.l.txt": b"2\n3\n3\n1 1 2\n1 3 1\n2 2 3\n",
     "m.ldac": b"2 0:2 2:1\n1 1:3\n",
+    "n.parquet": a_parquet(),
+    "o.xlsx": a_workbook(),
+    "p.jsonl": b"".join(json.dumps({"text": line, "n": 1}).encode() + b"\n" for line in LINES.decode().split("\n")[:3]),
+    "q.json": json.dumps([{"text": line, "n": 1.5} for line in LINES.decode().split("\n")[:3]]).encode(),
+    "r.txt": LINES,
+    "s.csv": b'id,text\n1,"the cat, the mat and I"\n2,bonds and shares rose again\n3,the dog ate the share\n',
+    "folder/t.txt": LINES,
+    "folder/u.html": b"<p>The cat sat &amp; <b>ate</b> a bond.</p>",
+    **shards(),
 }
+SHARDS = [name for name in GOOD if name.startswith("shards/")]
 ODD = [b"\0", b'"', b"\n", b",", b";", b" ", b"-", b"9999999999", b"1e999", b"nan", b"\xff\xfe", b"\xc3", "²".encode(),
        b"-1", b"0", b"%", b":", b"x" * 200_000]  # fmt: skip
 CORPORA = ["h.npz", "i.npz", "j.mtx", "docword.l.txt", "m.ldac"]
+TABLES = [name for name in sorted(GOOD) if "/" not in name]
 READERS: dict[str, tuple[Callable[[Path], Any], list[str]]] = {
-    "load_table": (load_table, sorted(GOOD)),
+    "load_table": (load_table, TABLES),
+    "read_texts": (read_texts, ["n.parquet", "p.jsonl", "q.json", "r.txt", "s.csv"]),
+    "a folder of texts": (lambda path: read_texts(path.parent), ["folder/t.txt", "folder/u.html"]),
+    "a corpus of shards": (lambda path: open_corpus(path.parent).take([0, 2]), SHARDS),
     "load_corpus": (load_corpus, ["a.csv", *CORPORA]),
     "read_corpus": (read_corpus, CORPORA),
-    "read_table": (read_table, ["a.csv", "b.csv", "c.txt", "d.csv", "e.csv.gz", "m.ldac"]),
+    "read_table": (read_table, ["a.csv", "b.csv", "c.txt", "d.csv", "e.csv.gz", "m.ldac", "n.parquet", "o.xlsx"]),
 }
 
 
@@ -83,6 +123,10 @@ def test_changed_files_are_values_or_sentences(
     reader: str, examples: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder: Path = tmp_path_factory.mktemp("files")
+    (folder / "folder").mkdir()
+    (folder / "shards").mkdir()
+    for name in SHARDS:
+        (folder / name).write_bytes(GOOD[name])
     outcomes = {"read": 0, "refused": 0}
     read, names = READERS[reader]
 
@@ -102,6 +146,8 @@ def test_changed_files_are_values_or_sentences(
             outcomes["read"] += 1
         finally:
             path.unlink()
+            if file[0] in SHARDS:
+                path.write_bytes(GOOD[file[0]])
 
     attempt()
     assert min(outcomes.values()) > 0.02 * examples, outcomes
