@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parents[1] / "temperance"
 
 # What everybody may use comes first; modules of one layer may import each other.
 LAYERS = (
-    ("errors", "_configure", "_lazy", "_module", "_arguments", "_uncollected", "cards", "programs"),
+    ("errors", "_configure", "_lazy", "_module", "_arguments", "_heap", "_uncollected", "cards", "programs"),
     ("numerics",),
     ("families",),
     ("data", "datasets", "_saved", "storage"),

@@ -191,7 +191,7 @@ def _text_column(columns: Columns) -> str:
         return found[0]
     listed = ", ".join(map(str, found or names))
     what = f"{len(found)} columns of {columns.name} look" if found else f"no column of {columns.name} looks"
-    raise InvalidData(f"{what} like text: name the one to be read with --text (in Python, column=…), one of: {listed}")
+    raise InvalidData(f"{what} like text: name the one to be read with --text (in Python, column=…), one of {listed}")
 
 
 def _is_text(cells: Sequence[Any]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._heap import give_back
 from ..errors import InvalidData, InvalidParameter
 from .cleaning import Cleaner
 from .corpus import Corpus, as_corpus, make_corpus
@@ -17,6 +18,7 @@ from .text_sources import open_texts
 from .tokenise import LETTER, NUMBER, STOP, Dictionary, Sequences, Tokeniser, number_tokens
 
 _FEW = 20  # below this many documents no word is rare or frequent
+_FREED = 2**23  # entries of pieces that are used up, after which their memory is given back
 _PHRASE = 10  # occurrences of a phrase
 _SURE, _LEAST_STOPPED = 100, 0.1  # tokens from which, and share of stop words up to which, the language is doubted
 _COPIES = 0.01  # share of copies from which they are told
@@ -242,12 +244,17 @@ def _joined(pieces: list[Corpus], order: np.ndarray, **fields: Any) -> Corpus:
         pieces[place] = _renumbered(piece, number, len(order))
     sizes = [len(piece.words) for piece in pieces]
     words, counts = np.empty(sum(sizes), np.int32), np.empty(sum(sizes), np.float32)
-    starts, done = [np.zeros(1, np.int64)], 0
+    starts, done, freed = [np.zeros(1, np.int64)], 0, 0
     for size in sizes:
         piece = pieces.pop(0)
         words[done : done + size], counts[done : done + size] = piece.words, piece.counts
         starts.append(piece.starts[1:] + done)
-        done += size
+        done, freed = done + size, freed + size
+        if freed >= _FREED:
+            del piece
+            give_back()
+            freed = 0
+    give_back()
     return Corpus(np.concatenate(starts), words, counts, len(order), **fields)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copyreg
-import ctypes
 import dataclasses
 import logging
 import math
@@ -20,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._heap import give_back
 from .._uncollected import uncollected
 from . import emitters
 from .one_call import NAME
@@ -155,7 +155,7 @@ def build(
         _announce(traced.jaxpr.out_avals, results[-1])  # now this thread leaves Python to others
         with emitters.older(bool(options)):
             compiled = _compile(lowered, options)
-    _give_back()
+    give_back()  # what the compiler has freed: 60 MB after the programs of a small fit
     return Executable(compiled, results[-1], targets, "JAX" if watch.hit else "compiled")
 
 
@@ -166,12 +166,6 @@ def _announce(avals: Sequence[Any], result: Any) -> None:
         if all(leaf.generator is None for leaf in leaves if isinstance(leaf, Traced)):
             filled = [Promised(next(values)) if isinstance(leaf, Traced) else leaf for leaf in leaves]
             call(jax.tree.unflatten(tree, filled))
-
-
-def _give_back() -> None:
-    """What the compiler has freed goes back to the system (glibc keeps it: 60 MB after the programs of a small fit)."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def options_for(jaxpr: Any, cheap: bool | None) -> Mapping[str, Any]:
