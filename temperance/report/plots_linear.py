@@ -67,8 +67,12 @@ def loadings(fit: Fit, names: Sequence[str] | None = None, axes: Any = None) -> 
     d, k = shown.shape
     axes = axes_or_new(axes, min(0.8 * k + 2.6, 8.0), min(0.26 * d + 1.3, 12.0))
     limit = float(np.abs(found).max()) or 1.0
-    axes.imshow(shown, cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
-    if d * k <= _WRITTEN:
+    options: Any = {"cmap": "PuOr", "vmin": -limit, "vmax": limit}
+    if d * k > _WRITTEN:
+        axes.imshow(shown, aspect="auto", **options)
+    else:  # squares that a page in the dark inverts together with the numbers in them, as it does not with an image
+        axes.pcolormesh(np.arange(k), np.arange(d), shown, edgecolors="face", linewidth=0.4, **options)
+        axes.invert_yaxis()
         for row, column in np.ndindex(d, k):
             dark = abs(shown[row, column]) > 0.6 * limit
             axes.text(column, row, f"{shown[row, column]:.2f}".replace("-", "−"), ha="center", va="center", fontsize=7,

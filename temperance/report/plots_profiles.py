@@ -11,7 +11,7 @@ from ..fit import Fit
 from ..models.mixture.columns import Item, Profiles
 from ._style import GREY, LIGHT, MARKERS, colour, grid_of_axes, plain
 
-_MOST = 24  # lines of a picture
+_MOST, _LETTERS = 24, 30  # lines of a picture, and letters of their labels
 _TYPE = 9.5  # points: a phone shows a picture at three quarters of its size
 
 
@@ -47,6 +47,14 @@ def _differ(item: Item, found: Profiles) -> float:
     return float(np.ptp(item.estimate) / np.sqrt(max(mean * (1.0 - mean), 1e-4)))
 
 
+def _label(item: Item) -> str:
+    """The name of a line; where it is long, the column gives way to the level, which tells the lines apart."""
+    column, equals, level = item.name.partition(" = ")
+    if not equals or len(item.name) <= _LETTERS:
+        return plain(item.name, _LETTERS)
+    return f"{plain(column, max(_LETTERS - len(level) - 3, 8))} = {plain(level, _LETTERS - 11)}"
+
+
 def _panel(here: Any, numbers: bool, items: list[Item], found: Profiles) -> None:
     size = len(found.labels)
     offsets = np.linspace(-0.3, 0.3, size) if size > 1 else np.zeros(1)
@@ -58,7 +66,7 @@ def _panel(here: Any, numbers: bool, items: list[Item], found: Profiles) -> None
         value, low, high = (np.array([each[part][k] for each in drawn]) for part in range(3))
         here.errorbar(value, places - offsets[k], xerr=[value - low, high - value], fmt=MARKERS[k % len(MARKERS)],
                       color=colour(k), markersize=4, linewidth=1.2, label=f"{label}, {found.share[k]:.0%}")  # fmt: skip
-    here.set_yticks(places, [plain(item.name, 30) for item in items], fontsize=_TYPE)
+    here.set_yticks(places, [_label(item) for item in items], fontsize=_TYPE)
     here.set_ylim(-0.7, len(items) - 0.3)
     here.tick_params(axis="y", length=0)
     if numbers:

@@ -42,6 +42,15 @@ def test_profiles_are_drawn_where_the_posterior_has_them():
     np.testing.assert_allclose(np.sort(heat.images[0].get_array().sum(axis=1))[::-1], [40, 20], atol=1.0)
 
 
+def test_long_names_of_lines_leave_room_for_the_levels():
+    long = "how much do you trust the parliament"
+    words = ["strongly disagree", "strongly agree"] * 20
+    fit = tp.fit(tp.ClassMixture(2), {long: [*words, "neutral"], "x": np.arange(41.0)}, tp.VB(max_iter=3))
+    labels = [tick.get_text() for axes in tp.plot.profiles(fit).axes for tick in axes.get_yticklabels()]
+    assert len(set(labels)) == len(labels) == 4 and max(map(len, labels)) <= 31
+    assert any(label.endswith("… = strongly disagree") for label in labels)
+
+
 @pytest.fixture(scope="module")
 def plane():
     rng = np.random.default_rng(0)

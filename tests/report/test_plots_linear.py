@@ -12,7 +12,7 @@ from tests.models import test_factor_analysis, test_state_space
 def test_loadings_are_drawn_in_units_of_their_columns_strongest_first() -> None:
     fit = test_factor_analysis.fitted()[0]
     axes = tp.plot.loadings(fit, names="abcdef")
-    shown = np.asarray(axes.images[0].get_array()).T
+    shown = np.asarray(axes.collections[0].get_array().reshape(6, -1)).T
     order = np.asarray(fit.table()["factor"]) - 1
     np.testing.assert_allclose(shown, fit.components[order] / np.asarray(fit.model.scale))
     assert np.abs(shown).max() < 1.2 and np.square(shown[0]).sum() > 10 * np.square(shown[-1]).sum()
