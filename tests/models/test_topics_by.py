@@ -103,6 +103,7 @@ def test_groups_of_a_document_or_two_are_not_sure():
         found = shares_by(model, q, model.new_corpus(counts), group_values(values, 4))
         assert found.share[0, 0] > 0.9 and found.share[-1, 0] < 0.1
         assert (found.high - found.low > 0.3).all()
+        assert ((found.low <= found.share) & (found.share <= found.high)).all() and found.low.min() >= 0
 
 
 def test_intervals_of_small_groups_cover():

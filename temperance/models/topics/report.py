@@ -203,6 +203,7 @@ def shares_by(model: LDA, q: Posterior, corpus: Any, groups: Grouping, level: fl
     sizes = np.array([int((codes == g).sum()) for g in kept])
     mean, spread, open_ = (np.stack(part) for part in zip(*found, strict=True))
     low, high = _intervals(mean, spread, open_, sizes, level)
+    mean = np.clip(mean, low, high)  # a share of −1e-16 is below an interval from 0
     names = tuple(" ".join(str(word) for word, _ in topic) for topic in top_words(model, q, 4, NAMING))
     positions = None if groups.positions is None else groups.positions[kept]
     labels = tuple(groups.labels[g] for g in kept)
