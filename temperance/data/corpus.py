@@ -17,6 +17,8 @@ from ..errors import InvalidData, InvalidParameter
 from .gate import check_corpus, check_sparse, check_vocabulary_size
 from .tokenise import Tokeniser
 
+_TOGETHER = 2**16  # documents whose tokens are counted at a time
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Corpus:
@@ -47,8 +49,13 @@ class Corpus:
     @property
     def lengths(self) -> np.ndarray:
         """The number of tokens of each document."""
-        total = np.concatenate([[0.0], np.cumsum(self.counts, dtype=np.float64)])
-        return total[self.starts[1:]] - total[self.starts[:-1]]
+        found = np.empty(len(self))
+        for first in range(0, len(self), _TOGETHER):  # sums of all entries would take twice their memory
+            starts = np.asarray(self.starts[first : first + _TOGETHER + 1])
+            total = np.zeros(starts[-1] - starts[0] + 1)
+            np.cumsum(self.counts[starts[0] : starts[-1]], dtype=np.float64, out=total[1:])
+            found[first : first + _TOGETHER] = np.diff(total[starts - starts[0]])
+        return found
 
     @property
     def n_empty(self) -> int:
