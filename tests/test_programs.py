@@ -409,6 +409,16 @@ def test_results_of_kept_executables_are_arrays_like_any_other(kept, folder):
     assert len(built) == 2 and len(memory._EXECUTABLES) == 1
 
 
+def test_what_a_kept_executable_returns_is_known_before_it_is_loaded(kept, folder):
+    function, _ = kept
+    told = []
+    function(ROWS, 1.0), forget()
+    with awaiting(told.append):
+        found = function(ROWS, 1.0)
+    assert [result["factor"].aval for result in told] == [found["factor"].aval]
+    assert told[0]["shift"] == 1.0
+
+
 def damage(path):
     content = bytearray(path.read_bytes())
     content[-100] ^= 1

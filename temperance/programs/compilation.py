@@ -76,8 +76,9 @@ def awaiting(call: Callable[[Any], None] | None) -> Iterator[None]:
 class Executable:
     """A compiled function of the arrays among its arguments."""
 
-    def __init__(self, compiled: Any, result: Any, targets: frozenset[str], origin: str):
+    def __init__(self, compiled: Any, avals: Sequence[Any], result: Any, targets: frozenset[str], origin: str):
         self.compiled = compiled
+        self.avals = avals  # of the arrays that it returns
         self.result = result  # the returned tree, `Traced` in place of arrays
         self.targets = targets  # names of the functions outside XLA that it calls
         self.origin = origin  # "compiled", "JAX" (from its cache) or "disk" (from ours, and not yet run)
@@ -156,7 +157,7 @@ def build(
         with emitters.older(bool(options)):
             compiled = _compile(lowered, options)
     give_back()  # what the compiler has freed: 60 MB after the programs of a small fit
-    return Executable(compiled, results[-1], targets, "JAX" if watch.hit else "compiled")
+    return Executable(compiled, traced.jaxpr.out_avals, results[-1], targets, "JAX" if watch.hit else "compiled")
 
 
 def _announce(avals: Sequence[Any], result: Any) -> None:
@@ -268,7 +269,8 @@ def pack(executable: Executable) -> bytes | None:
         return None
     if (leaves, tree) != (executable.leaves, executable.tree):  # a static part that is equal only to itself
         return None
-    return pickle.dumps((payload, structure.num_leaves, result, executable.targets))
+    avals = [(aval.shape, str(aval.dtype), aval.weak_type) for aval in executable.avals]
+    return pickle.dumps((payload, structure.num_leaves, avals, result, executable.targets))
 
 
 @contextlib.contextmanager
@@ -299,17 +301,18 @@ def unpack(content: bytes) -> Executable:
     """The executable from bytes that `pack` wrote on a machine of the same kind."""
     from jax.experimental.serialize_executable import deserialize_and_load
 
-    payload, count, result, targets = pickle.loads(content)
+    payload, count, shapes, result, targets = pickle.loads(content)
+    avals = [jax.core.ShapedArray(shape, np.dtype(kind), weak) for shape, kind, weak in shapes]
+    returned = pickle.loads(result)
+    _announce(avals, returned)  # what follows can be loaded beside this
     if targets:
         from jaxlib import lapack
 
         lapack.prepare_lapack_call("potrf_ffi", np.dtype("float64"))  # else its functions would be null pointers
-    returned = pickle.loads(result)
-    outputs = sum(isinstance(leaf, Traced) for leaf in jax.tree.leaves(returned))
     compiled = deserialize_and_load(
         payload,
         jax.tree.structure((tuple(range(count)), {})),
-        jax.tree.structure(list(range(outputs))),
+        jax.tree.structure(list(range(len(avals)))),
         execution_devices=jax.local_devices()[:1],
     )
-    return Executable(compiled, returned, targets, "disk")
+    return Executable(compiled, avals, returned, targets, "disk")
