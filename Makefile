@@ -54,7 +54,7 @@ package:
 # A bill of materials of what requirements.lock lists, from an environment that holds just that.
 sbom:
 	$(PYTHON) -m venv --clear build/locked
-	build/locked/bin/python -m pip --disable-pip-version-check install --quiet '.[parquet,texts,dask]' --constraint requirements.lock
+	build/locked/bin/python -m pip --disable-pip-version-check install --quiet '.[parquet,excel,texts,dask]' --constraint requirements.lock
 	build/locked/bin/python tests/lock.py --sbom > build/sbom.json
 	@echo build/sbom.json
 

@@ -53,7 +53,10 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Read what `save` wrote; a damaged or foreign file is an error and is left as it is."""
-    with check_path("path", path).open("rb") as file:
+    found = check_path("path", path)
+    if found.exists() and not (found.is_file() or found.is_dir()):  # it may never end, or never begin
+        raise DamagedFile(f"{path} is a device, a pipe or a socket, not a file of Temperance")
+    with found.open("rb") as file:
         return _read(file, path)
 
 

@@ -275,8 +275,9 @@ def _json(path: Path) -> Columns:
                 for number, line in enumerate(itertools.chain([first, second], file), 1):  # noqa: B007
                     if line.strip():
                         yield _flat(json.loads(line))
-            except json.JSONDecodeError as error:
-                raise DamagedFile(f"record {number} of {path.name} is damaged or no JSON: {error.msg}") from error
+            except (json.JSONDecodeError, RecursionError) as error:
+                why = error.msg if isinstance(error, json.JSONDecodeError) else "its lists are nested too deeply"
+                raise DamagedFile(f"record {number} of {path.name} is damaged or no JSON: {why}") from error
 
     sample = list(itertools.islice(records(), _LOOK))
     if not sample:
@@ -299,7 +300,7 @@ def _records_of(value: Any) -> list[Any]:
 def _is_json(line: str) -> bool:
     try:
         json.loads(line)
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         return False
     return True
 
