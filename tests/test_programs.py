@@ -263,40 +263,6 @@ def test_an_option_that_jax_does_not_know_is_left_out(monkeypatch):
     assert sorted(compilation._REJECTED) == ["xla_no_such_option"]
 
 
-def test_the_message_for_older_emitters_says_what_the_flag_of_xla_says():
-    from jaxlib import xla_client
-
-    from temperance.programs import emitters
-
-    script = "from jaxlib import xla_client; print(xla_client.CompileOptions().SerializeAsString().hex())"
-    flag = "--xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters"
-    told, usual = (
-        bytes.fromhex(
-            subprocess.check_output([sys.executable, "-c", script], env=os.environ | {"XLA_FLAGS": flags}).decode()
-        )
-        for flags in (flag, "")
-    )
-    assert told != usual
-    merged = xla_client.CompileOptions.ParseFromString(usual + emitters.MESSAGE)
-    assert merged.SerializeAsString() == told
-
-
-def test_older_emitters_are_asked_for_inside_and_not_outside(monkeypatch):
-    from jax._src import compiler
-
-    from temperance.programs import emitters
-
-    monkeypatch.setattr(emitters, "BY_MESSAGE", True)
-    monkeypatch.setattr(compiler, "get_compile_options", compiler.get_compile_options)  # put back at the end
-    emitters._can_ask.cache_clear()
-    asked = []
-    for wanted in (False, True):
-        with emitters.older(wanted):
-            asked.append(b"new_fusion" in compiler.get_compile_options(1, 1).SerializeAsString())
-    emitters._can_ask.cache_clear()
-    assert asked == [False, True]
-
-
 # --- few in memory
 
 

@@ -21,20 +21,19 @@ import numpy as np
 
 from .._heap import give_back
 from .._uncollected import uncollected
-from . import emitters
-from .one_call import NAME
+from .one_call import NAME, VERSION
 
+# Later versions than JAX 0.10 have only emitters of code that take four times as long for a small program.
+_OLDER_EMITTERS: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False} if VERSION < (0, 11) else {}
 # Fewer passes of the compiler: several times faster to compile, up to six times slower to run.
 CHEAP: Mapping[str, Any] = {
-    **emitters.OPTION,
+    **_OLDER_EMITTERS,
     "xla_backend_optimization_level": 0,
     "xla_cpu_opt_preset": "CPU_OPT_PRESET_FAST_COMPILE",
     "xla_cpu_parallel_codegen_split_count": 1,  # 32 unless told, and each part costs as much as a small program
 }
 # A little slower to compile than that, and of small arrays as fast as what is optimised wholly.
 MIDDLING: Mapping[str, Any] = {**CHEAP, "xla_backend_optimization_level": 1}
-# For `one_call` in JAX 0.11, whose older emitters leave it six times slower without a little optimisation.
-ONE_PIECE: Mapping[str, Any] = {"xla_backend_optimization_level": 1, "xla_cpu_parallel_codegen_split_count": 1}
 # Numbers read and written in one call from which the next step of optimisation pays even in the first run.
 LONG, VERY_LONG = 2**27, 2**34
 FEW = 128  # numbers: an operation on fewer of them takes as long however it is compiled
@@ -154,8 +153,7 @@ def build(
         lowered = traced.lower()
         targets = frozenset(first or second for first, second in _CALLS.findall(lowered.as_text()))
         _announce(traced.jaxpr.out_avals, results[-1])  # now this thread leaves Python to others
-        with emitters.older(bool(options)):
-            compiled = _compile(lowered, options)
+        compiled = _compile(lowered, options)
     give_back()  # what the compiler has freed: 60 MB after the programs of a small fit
     return Executable(compiled, traced.jaxpr.out_avals, results[-1], targets, "JAX" if watch.hit else "compiled")
 
@@ -174,18 +172,7 @@ def options_for(jaxpr: Any, cheap: bool | None) -> Mapping[str, Any]:
     amount = work(jaxpr) if cheap is None else 0 if cheap else VERY_LONG
     if amount >= VERY_LONG:
         return {}
-    if emitters.BY_MESSAGE and _in_one_piece(jaxpr):
-        return ONE_PIECE
     return CHEAP if amount < LONG else MIDDLING
-
-
-def _in_one_piece(jaxpr: Any) -> bool:
-    """Whether `one_call` is somewhere inside."""
-    for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
-        inner = [part for value in equation.params.values() for part in _functions(value)]
-        if equation.params.get("name") == NAME or any(map(_in_one_piece, inner)):
-            return True
-    return False
 
 
 def work(jaxpr: Any, passes: int = PASSES, few: int = FEW) -> int:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+from jaxlib import version
 
-from .emitters import VERSION
-
+VERSION = tuple(int(part) for part in version.__version__.split(".")[:2])
 NAME = "one_call"  # of the function in a jaxpr; `compilation.work` counts every number inside
 _TRIED = {(0, 10), (0, 11)}  # versions of XLA that the mark below was tried with; 0.12 is as fast without it
 
