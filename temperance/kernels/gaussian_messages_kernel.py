@@ -166,7 +166,7 @@ def _factor(d: int, row: np.ndarray, work: np.ndarray) -> float:
             elif rest > 0.0:
                 work[lower + i * d + i] = math.sqrt(rest)
                 determinant *= rest
-                if i % 4 == 3:  # products of four neither overflow nor underflow
+                if i % 4 == 3 or not 1e-80 < determinant < 1e80:  # few logarithms, and nothing overflows
                     log_det += math.log(determinant)
                     determinant = 1.0
             else:
