@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -28,7 +29,7 @@ from ._pieces import escaped, figure, grid, html_table, section
 from ._style import column_names
 from .members_page import members_sections, profiles_of
 from .topics_page import also_parts, map_section
-from .words import about_labels, conclusion, fit_sentences, in_words, percent, shown, warnings
+from .words import about_labels, conclusion, fit_sentences, in_words, percent, shown, topic_sentences, warnings
 
 _HEADINGS = {
     "method": "method",
@@ -184,8 +185,9 @@ def _bracket(low: float | None, high: float | None) -> str | None:
 
 def _fit(fit: Fit, names: Sequence[str] | None, lead: list[str]) -> list[str]:
     notes = [note[:1].upper() + note[1:].removesuffix("…") + ("…" if note.endswith("…") else ".") for note in fit.notes]
+    said = lead[1:] or [*topic_sentences(fit), *fit_sentences(fit)]
     return [
-        _summary(lead[1:] or fit_sentences(fit), [*notes, *_questions(fit)], _lead_answer(lead) or _fit_answer(fit)),
+        _summary(said, [*notes, *_questions(fit)], _lead_answer(lead) or _fit_answer(fit)),
         *_found(fit, names),
     ]
 
@@ -398,10 +400,10 @@ def _summary(sentences: list[str], notes: list[str], answer: tuple[str, str] | N
 
 
 def _with_head(sentence: str) -> str:
-    """The sentence as HTML; what it says of a group begins with the name in bold."""
-    head, colon, rest = sentence.partition(": ")
-    if not colon or not head.startswith("Group "):
-        return escaped(sentence)
+    """The sentence as HTML; what it says of a group or a topic begins with the name in bold."""
+    head, colon, rest = re.sub(r"(?<!\w)-(?=\d)", "−", sentence).partition(": ")
+    if not colon or not head.startswith(("Group ", "Topic ")):
+        return escaped(head + colon + rest)
     return f"<strong>{escaped(head)}</strong>: {escaped(rest)}"
 
 

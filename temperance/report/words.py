@@ -10,6 +10,7 @@ import numpy as np
 from ..comparison.comparison import NOT_REACHED, Cell, Comparison
 from ..comparison.names import size_of, sized
 from ..models._answers import Decoding, Smoothing, Topical
+from ..models.topics.report import NAMING
 from ..summary import layout
 
 if TYPE_CHECKING:
@@ -215,14 +216,25 @@ def fit_sentences(fit: Fit) -> list[str]:
     data = f"{fit.data.size:,} {several if fit.data.size == 1 else {'datum': 'data'}.get(several, several + 's')}"
     lines = [f"{name}{what} was fitted to {data} by {fit.method.name}."]
     if fit.log_evidence is not None:
-        between = "" if fit.bracket is None else f", between {fit.bracket[0]:.2f} and {fit.bracket[1]:.2f}"
-        lines.append(f"The log evidence is {fit.log_evidence:.2f}{between}.")
+        between = "" if fit.bracket is None else f", between {fit.bracket[0]:,.2f} and {fit.bracket[1]:,.2f}"
+        lines.append(f"The log evidence is {fit.log_evidence:,.2f}{between}.")
     table = fit.columns()
     held = len(table.get(fit.model.words.part, ()))
     if size and 0 < held < size[1]:
         lines.append(f"{held} of the {size[1]} {size[0]} {fit.model.words.used}; the others stayed empty.")
     lines.append("The run converged." if fit.converged else "The run did not converge: do not trust the numbers yet.")
     return lines
+
+
+def topic_sentences(fit: Fit, most: int = 5) -> list[str]:
+    """The largest topics, by their shares and their most telling words."""
+    table = fit.columns()
+    if not isinstance(fit.model, Topical) or "share" not in table:
+        return []
+    words, rows = fit.topics(6, NAMING), list(zip(table["topic"], table["share"], strict=True))
+    lines = [f"Topic {k + 1}, {share:.0%}: {', '.join(str(word) for word, _ in words[k])}" for k, share in rows[:most]]
+    smaller = [f"The other {len(rows) - most} topics are smaller."] if len(rows) > most + 1 else []
+    return lines + smaller
 
 
 BORDER = 0.8  # a row whose group is less probable than this is near a border

@@ -124,7 +124,7 @@ def test_warnings_come_with_the_summary(hill, tmp_path):
 def test_a_page_about_one_fit(hill, tmp_path):
     path = tp.report(hill.fit(3), tmp_path / "fit.html")
     text = path.read_text("utf-8")
-    assert f"The log evidence is {hill.fit(3).log_evidence:.2f}" in text
+    assert f"The log evidence is {hill.fit(3).log_evidence:,.2f}".replace("-", "−") in text
     assert "2 of the 3 components hold data" in text
 
 

@@ -1,5 +1,6 @@
 """The page about topics: a map that works offline, with the fit's own numbers, and further results beside it."""
 
+import html
 import json
 import re
 import shutil
@@ -40,6 +41,16 @@ def test_the_map_holds_the_topics(made):
     assert "<comet>" not in page and not re.search(r'(src|href)="(?!#|data:)', page)
     for heading in ("A map of the topics", "How many topics?", "Topics by value"):
         assert heading in page
+
+
+def test_the_page_begins_with_the_topics_in_words(made):
+    fit, path = made
+    page = path.read_text("utf-8")
+    shares = fit.transform([["cat"] * 9, ["star"] * 9])
+    for subject, share in zip(SUBJECTS, shares, strict=True):
+        (words,) = re.findall(rf"<p><strong>Topic {share.argmax() + 1}, 50%</strong>: ([^<]*)</p>", page)
+        assert {html.unescape(word) for word in words.split(", ")} >= set(subject)
+    assert page.index("<strong>Topic 1") < page.index("An LDA with 2 topics") < page.index("A map of the topics")
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no browser")
