@@ -22,13 +22,11 @@ if TYPE_CHECKING:
 
 
 class Words(NamedTuple):
-    """The word for a part and for several; what parts do that count; the article before the model's name; and whether
-    parts have letters for numbers."""
+    """The word for a part and for several; what parts do that count; and whether parts have letters for numbers."""
 
     part: str = ""
     parts: str = ""
     used: str = "hold data"
-    article: str = "a"
     lettered: bool = False
 
     def label(self, place: int) -> int | str:

@@ -207,7 +207,7 @@ def fit_sentences(fit: Fit) -> list[str]:
     """What was fitted, how well, and what to think of it."""
     size = size_of(fit.model)
     what = f" with {sized(size[1], size[0])}" if size else ""
-    name = f"{_capital(fit.model.words.article)} {type(fit.model).__name__}"
+    name = with_article(type(fit.model).__name__)
     several = "row" if fit.schema is not None else "datum"
     if isinstance(fit.model, Smoothing):
         several = "step" if isinstance(fit.model, Decoding) else "sequence"
@@ -278,6 +278,12 @@ def _range(comparison: Comparison) -> str:
 
 def _number(label: Any) -> float:
     return label if isinstance(label, int) else 0.0
+
+
+def with_article(name: str) -> str:
+    """A Mixture, an HMM: the article goes with the sound, and the first letter of an abbreviation is spoken alone."""
+    vowels = "AEFHILMNORSX" if name[:2].isupper() else "AEIOU"
+    return f"{'An' if name[0] in vowels else 'A'} {name}"
 
 
 def _capital(text: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 import temperance as tp
 from temperance.comparison.comparison import Comparison
 from temperance.errors import InvalidParameter
-from temperance.report.words import conclusion
+from temperance.report.words import conclusion, with_article
 
 ROWS = np.random.default_rng(0).normal(size=(12, 1))
 
@@ -141,3 +141,10 @@ def test_leave_one_out_decides_where_it_is_asked_to() -> None:
     assert "each datum best from all others" in conclusion(found)[0]
     with pytest.raises(InvalidParameter, match="criterion must be 'evidence' or 'loo'"):
         tp.compare([tp.GaussianMixture(1)], ROWS, criterion="waic")
+
+
+def test_the_article_goes_with_the_sound():
+    names = (
+        "HMM HDP LDA OrderedRegression FactorAnalysis SwitchingStateSpace StructuralTopics GaussianMixture GraphModel"
+    )
+    assert [with_article(name).split()[0] for name in names.split()] == ["An"] * 4 + ["A"] * 5

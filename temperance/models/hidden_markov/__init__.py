@@ -82,7 +82,7 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
     engine: str = eqx.field(static=True)
     begin: dict[str, Any] | None = None  # a draw of all blocks to start at, in the user's coordinates
     independent_rows: ClassVar[bool] = False
-    words: ClassVar[Words] = STATE._replace(article="an")
+    words: ClassVar[Words] = STATE
     chained: ClassVar[bool] = True
     stochastic: ClassVar[Stochastic] = Stochastic(batch_size=16)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -93,6 +93,7 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
     length: int = eqx.field(static=True)  # tokens of a simulated document
     collapsed: bool = eqx.field(static=True)  # whether documents are inferred by collapsed updates
     seeds: Seeds = eqx.field(static=True, default=())  # in η once there are data
+    words: ClassVar[Words] = TOPIC
 
     def __init__(
         self,
@@ -234,10 +235,6 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
     def starting_priors(self) -> dict[str, Any]:
         """Where blocks that α or η depends on start."""
         return {name: self.prior[name] for name in _LEARNED if name in self.prior}
-
-    @property
-    def words(self) -> Words:
-        return TOPIC._replace(article="an")
 
     @property
     def size(self) -> int:
