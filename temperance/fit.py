@@ -135,11 +135,13 @@ class Fit(Members, Card):
 
     def topics(self, n_words: int = 10, relevance: float = 1.0) -> list[list[tuple[str | int, float]]]:
         """`n_words` words of each topic with their probabilities, for models such as LDA: the most probable ones, or
-        with a `relevance` below 1 (0.6 is usual) those that distinguish it from other topics."""
+        with a `relevance` below 1 (0.6 is usual) those that distinguish it from other topics. Topics are in the order
+        of `posterior`, as are the columns of `transform`; topic 1 of tables, pictures and files is `fit.order[0]`."""
         return require(self.model, Topical).topics(self._families(), n_words, relevance)
 
     def typical(self, topic: int, n: int = 5, documents: Any = None) -> list[tuple[int, float]]:
-        """The `n` documents with the largest share of a `topic` (counted from 0), as (row, share)."""
+        """The `n` documents with the largest share of a `topic` (its place in `topics()`: `fit.order[0]` for topic 1),
+        as (row, share)."""
         model = require(self.model, Topical)
         documents = model.fitted_documents(self.data) if documents is None else documents
         shares = self.transform(documents)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .errors import UnsupportedMethod
 from .models import Posterior
-from .models._answers import Clustering, Profiling, require
+from .models._answers import Numbered, Profiling, require
 
 if TYPE_CHECKING:
     from .diagnostics.three_step import Effects
@@ -21,9 +21,9 @@ class Members:
 
     @property
     def order(self: Any) -> np.ndarray:
-        """The places in `posterior` of the components that hold data, the largest first: component 1 (group A) of
-        tables, pictures and files is `order[0]`."""
-        return require(self.model, Clustering).order(self._families(), self.data)
+        """The places in `posterior` of the components (states, topics, factors) in use, the largest first: component 1
+        (group A, topic 1) of tables, pictures and files is `order[0]`. Topics with seeds come before all others."""
+        return require(self.model, Numbered).order(self._families(), self.data)
 
     def membership(self: Any, x_new: Any) -> dict[str, list[Any]]:
         """For each row its number, its id where the table has ids, its component (or group), and the probabilities of

@@ -43,11 +43,6 @@ def wrapped(lines: Sequence[str], indent: int) -> str:
     return "\n".join(fill(line, width, subsequent_indent=" " * indent) for line in lines)
 
 
-def numbered(table: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """A table for people: topics, which are places of rows in Python, are counted from 1."""
-    return table | ({"topic": [int(topic) + 1 for topic in table["topic"]]} if "topic" in table else {})
-
-
 def show_table(columns: dict[str, list[str]], least: Sequence[str] = ()) -> None:
     """A table as wide as the terminal. Lines break between words only; where that is not enough, columns are left out,
     those in `least` first and then from the right, and named below."""

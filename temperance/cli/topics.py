@@ -19,12 +19,12 @@ from ..data.load import documents_of
 from ..data.text import decode
 from ..data.text_sources import open_texts, values_beside
 from ..errors import InvalidData, InvalidParameter
-from ..models.topics.report import NAMING
+from ..report._facts import topics_of
 from ..report._pieces import slug
 from ..report.topics_page import Typical
 from . import inputs
 from .options import Output, Reading
-from .output import as_json, numbered, person, show_fit_table
+from .output import as_json, person, show_fit_table
 from .work import write_result
 
 _WORDS = 30  # of a topic in topics.csv
@@ -62,7 +62,7 @@ def find_topics(source: str, reading: Reading, asked: Asked, seed: int, out: Pat
         corpus = data.values.with_covariates(beside(source, reading))
         model = tp.StructuralTopics(topics, asked.formula, seeds=seeds or None)
         result = tp.fit(model, corpus, tp.VB(restarts=2), seed=seed)
-    table = numbered(result.columns())
+    table = result.columns()
     effects = None if asked.formula is None else result.effects(seed=seed)
     groups = shares_by(result, source, reading, asked.by)
     if effects is not None:
@@ -154,10 +154,10 @@ def typical(fit: tp.Fit, source: str, reading: Reading) -> list[Typical]:
     with documents_of(source, reading.text) as path:
         if path is None:
             return []
-        rows = [fit.typical(k, min(3, fit.data.size)) for k in range(len(fit.topics(1)))]
+        rows = [fit.typical(k, min(3, fit.data.size)) for k in fit.order]
         wanted = {row for topic in rows for row, _ in topic}
         texts = {row: text for row, text in enumerate(open_texts(path, reading.text).texts) if row in wanted}
-    named = [[str(word) for word, _ in topic] for topic in fit.topics(_WORDS, NAMING)]
+    named = [[word for word, _ in topic] for topic in topics_of(fit, _WORDS)]
     shown = [
         [(row + 1, share, passage(str(texts[row]), words)) for row, share in topic]
         for topic, words in zip(rows, named, strict=True)
@@ -185,18 +185,20 @@ def _shortened(text: str) -> str:
 
 def write_topics(path: Path, fit: tp.Fit) -> None:
     """A row for each topic and word: the most telling words first, with their probabilities."""
-    found = enumerate(fit.topics(_WORDS, NAMING), 1)
+    found = enumerate(topics_of(fit, _WORDS), 1)
     rows = [(k, rank, word, f"{share:.6g}") for k, topic in found for rank, (word, share) in enumerate(topic, 1)]
     write_csv(path, ("topic", "rank", "word", "probability"), rows)
 
 
 def of_documents(shares: np.ndarray, fit: tp.Fit) -> dict[str, list[Any]]:
-    """A value for each document, in order: its main topic with its words, and the share of every topic."""
-    words = [" ".join(str(word) for word, _ in topic) for topic in fit.topics(6, NAMING)]
+    """A value for each document, in order: its main topic with its words, and the share of every topic in use."""
+    words = [" ".join(word for word, _ in topic) for topic in topics_of(fit, 6)]
+    shares = shares[:, fit.order]
+    shares = shares / shares.sum(axis=1, keepdims=True)
     main = shares.argmax(axis=1)
     columns: dict[str, list[Any]] = {"document": list(range(1, len(shares) + 1)), "main topic": (main + 1).tolist()}
     columns["its words"] = [words[k] for k in main]
-    return columns | {f"topic {k + 1}": [float(f"{share:.6g}") for share in each] for k, each in enumerate(shares.T)}
+    return columns | {f"topic {k}": [float(f"{share:.6g}") for share in each] for k, each in enumerate(shares.T, 1)}
 
 
 def shares_of_new(fit: Any, source: str, reading: Reading) -> np.ndarray:

@@ -21,7 +21,7 @@ from ..registry import MethodEntry
 from ..report.words import about_labels, columns, conclusion, fit_sentences, shown, warnings
 from . import inputs
 from .options import Budget, Output, Problem, Reading
-from .output import as_json, numbered, person, show_fit_table, show_table
+from .output import as_json, person, show_fit_table, show_table
 
 
 def fit_one(
@@ -39,7 +39,7 @@ def fit_one(
     notes = list(dict.fromkeys([*result.notes, *write_result(result, output, "fit", title, data)]))
     if person(output.format):
         typer.echo("\n".join(fit_sentences(result)))
-        show_fit_table(numbered(result.columns()))
+        show_fit_table(result.columns())
         typer.echo("\n".join(f"note: {note}" for note in notes))
     else:
         typer.echo(as_json(_fit_record(result, problem, size, by, [*data.notes, *notes])))
@@ -134,7 +134,7 @@ def _fit_record(result: tp.Fit, problem: Problem, size: int, by: MethodEntry, no
         "converged": result.converged,
         "seconds": result.seconds,
         "seed": result.seed,
-        "table": numbered(result.columns()),
+        "table": result.columns(),
         "notes": notes,
     }
 

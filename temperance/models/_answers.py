@@ -100,7 +100,17 @@ class Alignable(Module):
         values of a latent, these are its probabilities for each datum."""
 
 
-class Clustering(Labelled, Alignable):
+class Numbered(Answer):
+    """Parts that people call by numbers (or letters): see `Words.label`."""
+
+    lack = "has no parts with numbers"
+
+    @abstractmethod
+    def order(self, q: Posterior, data: Data) -> np.ndarray:
+        """The places of the parts in use, the largest first: the part of number 1 (or letter A), 2, …"""
+
+
+class Clustering(Labelled, Alignable, Numbered):
     """Every datum (or step) belongs to one of the parts."""
 
     lack = "has no parts to which each datum belongs"
@@ -117,7 +127,6 @@ class Clustering(Labelled, Alignable):
         return (np.asarray(compiled_occupancy(self, q, data)),)
 
     def order(self, q: Posterior, data: Data) -> np.ndarray:
-        """The places of the parts that hold data, the largest first."""
         (counts,) = self.held(q, data)
         order = np.argsort(-counts, kind="stable")
         return order[counts[order] >= 0.5]
@@ -229,14 +238,14 @@ class Imputing(Answer):
         """Every entry, those that are missing as they are expected."""
 
 
-class Topical(Answer):
+class Topical(Numbered):
     """Topics with words."""
 
     lack = "has no topics; see fit.posterior"
 
     @abstractmethod
     def topics(self, q: Posterior, n_words: int = 10, relevance: float = 1.0) -> list[list[tuple[str | int, float]]]:
-        """The most telling words of each topic with their probabilities."""
+        """The most telling words of each topic with their probabilities, in the order of the posterior."""
 
     @abstractmethod
     def distributions(self, q: Posterior) -> np.ndarray:
@@ -279,7 +288,7 @@ class Drawable(Answer):
         """The names of its random variables."""
 
 
-class Loading(Decomposing):
+class Loading(Decomposing, Numbered):
     """Factors with a loading of each column."""
 
     lack = "has no loadings to draw; tp.FactorAnalysis has"

@@ -2,10 +2,9 @@
 
     μ_k ~ N(0, factor_variance),   z_nk ~ Bernoulli(π_k),   x_n = Σ_k z_nk μ_k + ε_n,   ε_n ~ N(0, noise)
 
-The 2ᴷ states of a datum cannot be summed for large K, so z is a local block, updated factor by factor. Given
-z the factors are coupled: their posterior is kept *joint* over all K, exactly, with one K × K precision that
-all pixels share. With unknown noise it is joint with the noise precision too, so that all globals are updated
-together.
+The 2ᴷ states of a datum cannot be summed for large K, so z is a local block, updated factor by factor. Given z the
+factors are coupled: their posterior is kept *joint* over all K, exactly, with one K × K precision that all pixels
+share. With unknown noise it is joint with the noise precision too, so that all globals are updated together.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from ..numerics.latents import sum_out
 from ..numerics.special import LOG_2PI, log_gamma, log_mix, safe_log
 from ..numerics.volumes import gaussian_volumes, infinite, known_switches, learned_switches
 from ._about import FACTOR, Symmetry, Words, one_set
-from ._answers import Decomposing, Labelled, Predicting
+from ._answers import Decomposing, Labelled, Numbered, Predicting
 from ._blocks import Heat, Normaliser, exact, gaussian_heat
 from ._data import Data, count, make_data
 from ._factors import Factored, Factors, LinearTerms, exact_prior, written_out
@@ -85,15 +84,15 @@ class Activation(Conditional):
         return jnp.sum(self.natural(m).dot(m["z"]) - self.log_normaliser(m), axis=1)
 
 
-class FactorialMixture(Labelled, Decomposing, Predicting, Model):
+class FactorialMixture(Labelled, Decomposing, Numbered, Predicting, Model):
     """`n_factors` images (or vectors), each present in a datum with its own probability, in Gaussian noise.
 
     `n_factors` is the number of factors. `noise` is the variance of the noise, or a `Gamma` prior for its precision
     (default: weakly informative).
     `probability` is the probability that a factor is on: a scalar, one value per factor, or a `Beta` prior (default:
-    uniform). `factor_variance` is the prior variance of a factor's entries (default: the data's mean square);
-    with unknown noise the conjugate prior scales it with the noise, and it holds at the noise's prior mean.
-    `init` is "data" (random data divided by the expected number of active factors) or an array of factors.
+    uniform). `factor_variance` is the prior variance of a factor's entries (default: the data's mean square); with
+    unknown noise the conjugate prior scales it with the noise, and it holds at the noise's prior mean. `init` is "data"
+    (random data divided by the expected number of active factors) or an array of factors.
     """
 
     prior: dict[str, Family | Conditional]
@@ -140,9 +139,12 @@ class FactorialMixture(Labelled, Decomposing, Predicting, Model):
 
     def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
         """How often each factor is on."""
-        if "z" not in q.locals:
-            return ()
-        return (np.asarray(data.weights) @ np.asarray(q.locals["z"].mean().indicator),)
+        z = q.locals.get("z")
+        return () if z is None else (np.asarray(data.weights) @ np.asarray(z.mean().indicator),)
+
+    def order(self, q: Posterior, data: Data) -> np.ndarray:
+        """That of the largest entries first."""
+        return np.argsort(-np.linalg.norm(self._split(q.blocks["factors"].mode())[0], axis=1), kind="stable")
 
     # ---- the model ----------------------------------------------------------------------------------------
 
@@ -479,10 +481,8 @@ class SummedFactorialMixture(FactorialMixture, Factored):
         return latent * prior[None] + observation * _observed(w, x, states)
 
     def factors(self, data: Data) -> Factors:
-        def log_terms(m: Means, row: Array) -> Float[Array, " s"]:
-            return self._log_joint(m, row[None])[0]
-
-        return Factors(written_out(log_terms, exact_prior(self), data.values), data.weights > 0, LinearTerms())
+        terms = written_out(lambda m, row: self._log_joint(m, row[None])[0], exact_prior(self), data.values)
+        return Factors(terms, data.weights > 0, LinearTerms())
 
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Any:
         key_z, key_x = jax.random.split(key)

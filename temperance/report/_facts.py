@@ -12,6 +12,7 @@ from ..families import Product
 from ..fit import Fit
 from ..models import Posterior
 from ..models._answers import Clustering, Enumerable, require, responsibilities_of
+from ..models.topics.report import NAMING
 
 
 class Gaussians(NamedTuple):
@@ -47,6 +48,12 @@ def all_shares(fit: Fit) -> np.ndarray:
     # The program that gave the membership of the same rows.
     rows = fit.data.values[:size] if isinstance(fit.data.values, np.ndarray | jax.Array) else fit.data.values
     return np.asarray(responsibilities_of(model, fit._with_labels(), rows))[:size]
+
+
+def topics_of(fit: Fit, n_words: int, relevance: float = NAMING) -> list[list[tuple[str, float]]]:
+    """The most telling words of topics 1, 2, … with their probabilities."""
+    listed = fit.topics(n_words, relevance)
+    return [[(str(word), share) for word, share in listed[k]] for k in fit.order]
 
 
 def is_gaussian(fit: Fit) -> bool:

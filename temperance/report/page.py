@@ -23,7 +23,7 @@ from ..storage import replacing
 from ..summary import _cell, heading
 from . import plots
 from ._again import code_of
-from ._facts import data_of, is_gaussian
+from ._facts import data_of, is_gaussian, topics_of
 from ._page_style import STYLE
 from ._pieces import escaped, figure, grid, html_table, section
 from ._style import column_names
@@ -236,8 +236,6 @@ def _found(
     parts += [section("The model", [_graph(fit.model)])] if isinstance(fit.model, Drawable) else []
     parts += [map_section(fit)] if isinstance(fit.model, Topical) else []
     parts += [section(f"The fit by {fit.method.name}", [grid(figures)])] if figures else []
-    if "topic" in table:
-        table["topic"] = [int(topic) + 1 for topic in table["topic"]]
     if table and profiles is None:
         size = len(next(iter(table.values())))
         rows = [[(name, _cell(values[index])) for name, values in table.items()] for index in range(min(size, 50))]
@@ -283,12 +281,12 @@ def _fit_figures(fit: Fit, names: Sequence[str] | None) -> list[tuple[str, Calla
                 ("Components", lambda: plots.pairs(fit, x, names=names), caption, "Scatter plots of pairs of columns.")
             )
     if isinstance(fit.model, Topical):
-        topics = fit.topics(5, NAMING)
+        topics = topics_of(fit, 5)
         caption = "The probabilities of the most telling words of each topic: those that other topics have less."
         if len(topics) > _TOPICS:
-            caption = caption.replace("each topic", f"the {_TOPICS} largest of {len(topics)} topics")
+            caption = caption.replace("each topic", f"the first {_TOPICS} of {len(topics)} topics")
         found.append(("Topics", lambda: plots.topics(fit, most=_TOPICS, relevance=NAMING), caption,
-                      "; ".join(f"topic {k + 1}: {', '.join(str(word) for word, _ in words)}"
+                      "; ".join(f"topic {k + 1}: {', '.join(word for word, _ in words)}"
                                 for k, words in enumerate(topics))))  # fmt: skip
     found += _linear_figures(fit, names)
     if isinstance(fit.model, Decomposing) and not isinstance(fit.model, Loading | Sequential):

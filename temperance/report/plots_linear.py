@@ -60,10 +60,9 @@ def _share(target: np.ndarray) -> tuple[float, float]:
 def loadings(fit: Fit, names: Sequence[str] | None = None, axes: Any = None) -> Any:
     """The expected loadings, a line for each column, the strongest factor first, in units of the column's spread; each
     is written into its square if there are few. `names` are those of the columns."""
-    found = require(fit.model, Loading).relative_loadings(fit._families())
+    found = require(fit.model, Loading).relative_loadings(fit._families())[fit.order]
     names = None if names is None else column_names(names, found.shape[1])
-    table = fit.columns()
-    shown = found[np.asarray(table["factor"]) - 1].T
+    table, shown = fit.columns(), found.T
     d, k = shown.shape
     axes = axes_or_new(axes, min(0.8 * k + 2.6, 8.0), min(0.26 * d + 1.3, 12.0))
     limit = float(np.abs(found).max()) or 1.0

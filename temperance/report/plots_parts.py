@@ -8,6 +8,8 @@ import numpy as np
 
 from ..errors import UnsupportedMethod
 from ..fit import Fit
+from ..models._answers import Numbered
+from ._facts import topics_of
 from ._style import GREY, LIGHT, axes_or_new, colour, grid_of_axes, plain
 
 
@@ -32,12 +34,9 @@ def weights(fit: Fit, axes: Any = None) -> Any:
 
 
 def topics(fit: Fit, n_words: int = 8, most: int = 9, relevance: float = 1.0) -> Any:
-    """The probabilities of the leading words of the largest topics, as bars; returns the figure. At most `most` topics
+    """The probabilities of the leading words of the first (largest) topics, as bars; returns the figure. At most `most`
     are shown. `relevance` chooses between frequent and distinctive words (see `fit.topics`)."""
-    table, listed = fit.columns(), fit.topics(n_words, relevance)
-    largest = np.asarray(table["topic"], dtype=int)[np.argsort(-np.asarray(table["share"]), kind="stable")[:most]]
-    shown = np.sort(largest)
-    found = [listed[k] for k in shown]
+    found = topics_of(fit, n_words, relevance)[:most]
     columns = min(3, len(found))
     rows = -(-len(found) // columns)
     figure, axes = grid_of_axes(rows, columns, 3.1 * columns, 0.28 * n_words * rows + 0.5 * rows)
@@ -49,15 +48,16 @@ def topics(fit: Fit, n_words: int = 8, most: int = 9, relevance: float = 1.0) ->
         places = np.arange(len(words))[::-1]
         here.barh(places, shares, color=colour(number), alpha=0.8, height=0.7)
         here.set_yticks(places, [plain(word) for word in words], fontsize=7.5)
-        here.set_title(f"topic {shown[number] + 1}", fontsize=9, loc="left")
+        here.set_title(f"topic {number + 1}", fontsize=9, loc="left")
         here.tick_params(axis="x", labelsize=7)
         here.locator_params(axis="x", nbins=2)
     return figure
 
 
 def factors(fit: Fit, most: int = 16) -> Any:
-    """The expected factors as images (or lines, where a datum is not an image); returns the figure."""
-    found = fit.components[:most]
+    """The expected factors as images (or lines, where a datum is not an image), the largest first; returns the
+    figure."""
+    found = (fit.components[fit.order] if isinstance(fit.model, Numbered) else fit.components)[:most]
     columns = min(8, len(found))
     rows = -(-len(found) // columns)
     figure, axes = grid_of_axes(rows, columns, 1.3 * columns, 1.45 * rows)

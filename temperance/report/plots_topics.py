@@ -14,7 +14,8 @@ from ..errors import InvalidParameter
 from ..fit import Fit
 from ..inference.monte_carlo.effects import Effects
 from ..models._answers import Topical, require
-from ..models.topics.report import NAMING, TopicsBy
+from ..models.topics.report import TopicsBy
+from ._facts import topics_of
 from ._style import COLOURS, GREY, LIGHT, MARKERS, axes_or_new, colour, grid_of_axes, plain
 
 _TITLE = 22  # letters of a line above a panel: more would run into the next one
@@ -29,9 +30,9 @@ def topic_map(fit: Fit, axes: Any = None, n_words: int = 3) -> Any:
     axes.axhline(0.0, color=LIGHT, linewidth=0.8, zorder=0)
     axes.axvline(0.0, color=LIGHT, linewidth=0.8, zorder=0)
     axes.scatter(*points.T, s=6000 * shares, color=COLOURS[0], alpha=0.35, edgecolors=COLOURS[0], linewidths=0.8)
-    for k, (topic, (x, y)) in enumerate(zip(fit.topics(n_words, NAMING), points, strict=True)):
+    for number, (topic, (x, y)) in enumerate(zip(topics_of(fit, n_words), points, strict=True), 1):
         words = " ".join(plain(word, 20) for word, _ in topic)
-        label = f"{k + 1}: {words}" if len(points) <= 25 else str(k + 1)
+        label = f"{number}: {words}" if len(points) <= 25 else str(number)
         axes.annotate(label, (x, y), ha="center", va="center", fontsize=7.5)
     low, high = points.min(axis=0) - 0.22 * room, points.max(axis=0) + 0.22 * room
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xticks=[], yticks=[])
@@ -40,20 +41,18 @@ def topic_map(fit: Fit, axes: Any = None, n_words: int = 3) -> Any:
 
 
 def map_of(fit: Fit) -> tuple[np.ndarray, float, np.ndarray]:
-    """Points (topics, 2), the fraction of the distances that they show, and the share of each topic."""
+    """Points (topics, 2), by the numbers of the topics, the fraction of the distances that they show, and the share of
+    each topic."""
     model = require(fit.model, Topical)
-    points, kept = topic_positions(topic_distances(model.distributions(fit._families())))
-    table = fit.columns()
-    shares = np.zeros(len(points))
-    shares[np.asarray(table["topic"], dtype=int)] = table["share"]
-    return points, kept, shares
+    points, kept = topic_positions(topic_distances(model.distributions(fit._families())[fit.order]))
+    return points, kept, np.asarray(fit.columns()["share"])
 
 
 def topics_by(found: TopicsBy, topics: Sequence[int] | None = None) -> Any:
     """Shares of topics in groups of documents, or over time, with intervals; returns the figure.
 
-    `found` is what `fit.topics_by` or `effects.shares` returned. `topics` are the numbers of those to show, from 0; by
-    default they are the nine that differ most between the groups.
+    `found` is what `fit.topics_by` or `effects.shares` returned. `topics` are the places of those to show in
+    `found.share`; by default they are the nine that differ most between the groups.
     """
     if not isinstance(found, TopicsBy):
         raise InvalidParameter(f"found must come from fit.topics_by(values), got {type(found).__name__}")
@@ -62,6 +61,7 @@ def topics_by(found: TopicsBy, topics: Sequence[int] | None = None) -> Any:
     rows = -(-len(shown) // columns)
     figure, axes = grid_of_axes(rows, columns, 3.1 * columns, 2.4 * rows)
     places = np.arange(len(found.labels)) if found.positions is None else found.positions
+    numbers = {k: number for number, k in enumerate(found.order.tolist(), 1)}
     for here, k in zip(axes.ravel(), shown, strict=False):
         share, low, high = found.share[:, k], found.low[:, k], found.high[:, k]
         if found.positions is None:
@@ -75,7 +75,7 @@ def topics_by(found: TopicsBy, topics: Sequence[int] | None = None) -> Any:
             here.plot(places, share, color=colour(0), marker="o", markersize=3)
         here.set_ylim(0.0, None)
         words = " ".join(plain(word, 20) for word in found.words[k].split())
-        lines = textwrap.wrap(f"{k + 1}: {words}", _TITLE, max_lines=2, placeholder=" …")
+        lines = textwrap.wrap(f"{numbers[k]}: {words}", _TITLE, max_lines=2, placeholder=" …")
         here.set_title("\n".join(lines), fontsize=7.5, loc="left")
         here.tick_params(labelsize=7)
         here.locator_params(axis="y", nbins=4)
@@ -99,14 +99,14 @@ def effects(found: Effects, coefficients: Sequence[str] | None = None) -> Any:
         if name not in found.names:
             raise InvalidParameter(f"there is no coefficient {name!r}, only {', '.join(found.names)}")
     shown = shown or list(found.names)
-    places = np.arange(len(found.words))
+    places = np.arange(len(found.order))
     figure, axes = grid_of_axes(1, len(shown), 2.2 + 2.2 * len(shown), 1.2 + 0.22 * len(places))
     for number, (here, name) in enumerate(zip(axes[0], shown, strict=True)):
         j = found.names.index(name)
-        mean, low, high = found.mean[:, j], found.low[:, j], found.high[:, j]
+        mean, low, high = (values[found.order, j] for values in (found.mean, found.low, found.high))
         here.axvline(0.0, color=GREY, linestyle=":", linewidth=1)
         here.errorbar(mean, places, xerr=[mean - low, high - mean], fmt="o", color=colour(0), markersize=3, capsize=2)
-        labels = [f"{k + 1}: {plain(words)}" for k, words in enumerate(found.words)]
+        labels = [f"{number}: {plain(found.words[k])}" for number, k in enumerate(found.order, 1)]
         here.set_yticks(places, labels if number == 0 else [""] * len(places), fontsize=7)
         here.set_ylim(len(places) - 0.5, -0.5)
         here.set_title(plain(name), fontsize=8, loc="left")
@@ -119,7 +119,7 @@ def _most_different(found: TopicsBy) -> list[int]:
     """Topics by how much their shares differ between groups, in units of their intervals."""
     width = np.maximum(found.high - found.low, 1e-12)
     differ = np.std(found.share, axis=0) / np.mean(width, axis=0) * np.sqrt(found.share.mean(axis=0))
-    return [int(k) for k in np.argsort(-differ, kind="stable")]
+    return sorted(found.order.tolist(), key=lambda k: -differ[k])
 
 
 def topic_sizes(found: TopicSizes) -> Any:

@@ -15,6 +15,7 @@ from ..fit import Fit
 from ..models._answers import Topical, require
 from ..models.topics.report import NAMING, TopicsBy
 from . import plots_topics as plots
+from ._facts import topics_of
 from ._pieces import escaped, figure, html_table, section
 from ._topic_script import SCRIPT
 
@@ -70,7 +71,7 @@ def _sizes(found: TopicSizes) -> str:
 
 def _by(found: TopicsBy) -> str:
     title = f"Topics by {found.name}"
-    shown = found.share.argmax(axis=1)
+    shown = found.share[:, found.order].argmax(axis=1)
     words = "; ".join(f"{label}: mostly topic {k + 1}" for label, k in zip(found.labels, shown, strict=True))
     caption = (
         f"The mean share of a topic in the documents of each group, with {found.level:.0%} intervals given the topics: "
@@ -98,7 +99,7 @@ def map_section(fit: Fit) -> str:
     y = _HEIGHT - _EDGE - places[:, 1] * (_HEIGHT - 2 * _EDGE)
     radius = 12 + 45 * np.sqrt(shares / max(float(shares.sum()), 1e-300))
     x, y = _apart(np.stack([x, y], axis=1), radius).T
-    names = [" ".join(str(word) for word, _ in topic) for topic in fit.topics(4, NAMING)]
+    names = [" ".join(word for word, _ in topic) for topic in topics_of(fit, 4)]
     marks = "".join(
         f'<g role="button" tabindex="0" aria-pressed="false" data-topic="{k}" aria-label="{escaped(label)}">'
         f'<circle cx="{x[k]:.0f}" cy="{y[k]:.0f}" r="{radius[k]:.1f}"><title>{escaped(label)}</title></circle>'
@@ -143,7 +144,7 @@ def _apart(points: np.ndarray, radius: np.ndarray) -> np.ndarray:
 
 def _words(fit: Fit, shares: np.ndarray) -> list[dict[str, Any]]:
     """For each topic its share and its words with their probabilities and lifts p(w | k) / p(w)."""
-    beta = require(fit.model, Topical).distributions(fit._families())
+    beta = require(fit.model, Topical).distributions(fit._families())[fit.order]
     overall = shares @ beta
     found = []
     vocabulary = getattr(fit.model, "vocabulary", None)

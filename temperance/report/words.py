@@ -10,8 +10,8 @@ import numpy as np
 from ..comparison.comparison import NOT_REACHED, Cell, Comparison
 from ..comparison.names import size_of, sized
 from ..models._answers import Decoding, Smoothing, Topical
-from ..models.topics.report import NAMING
 from ..summary import layout
+from ._facts import topics_of
 
 if TYPE_CHECKING:
     from ..fit import Fit
@@ -231,8 +231,9 @@ def topic_sentences(fit: Fit, most: int = 5) -> list[str]:
     table = fit.columns()
     if not isinstance(fit.model, Topical) or "share" not in table:
         return []
-    words, rows = fit.topics(6, NAMING), list(zip(table["topic"], table["share"], strict=True))
-    lines = [f"Topic {k + 1}, {share:.0%}: {', '.join(str(word) for word, _ in words[k])}" for k, share in rows[:most]]
+    words, rows = topics_of(fit, 6), list(zip(table["topic"], table["share"], strict=True))
+    largest = sorted(rows, key=lambda row: -row[1])[:most]
+    lines = [f"Topic {k}, {share:.0%}: {', '.join(word for word, _ in words[k - 1])}" for k, share in largest]
     smaller = [f"The other {len(rows) - most} topics are smaller."] if len(rows) > most + 1 else []
     return lines + smaller
 

@@ -86,9 +86,9 @@ def test_texts_to_topics_to_new_texts(tmp_path: Path, capsys: pytest.CaptureFixt
     cats = int(documents[0]["main topic"]) - 1
     assert code == 0 and shares[0][cats] > 0.8 and shares[1][cats] > 0.8
     assert "1 of 3 documents has none of the words of the fit" in err
-    assert np.allclose(
-        shares, tp.load(out / "fit.tp").transform(["katze maus pfote fell", "größe pfote katze fell", ""]), atol=1e-5
-    )
+    fit = tp.load(out / "fit.tp")
+    truth = fit.transform(["katze maus pfote fell", "größe pfote katze fell", ""])[:, fit.order]
+    assert np.allclose(shares, truth, atol=1e-5)
     numbers = tmp_path / "numbers.csv"
     numbers.write_text("height,weight\n1,2\n3,4\n")
     code, _, err = command(capsys, "predict", out / "fit.tp", numbers)

@@ -21,7 +21,7 @@ from ...data.schema import shortened
 from ...errors import InvalidData, InvalidParameter
 from ...models._data import Data
 from ...models._model import Posterior
-from ...models.topics.report import NAMING, TopicsBy, mean_topics, proportions, top_words
+from ...models.topics.report import TopicsBy, mean_topics, names, proportions
 from ...numerics.autocorrelation import effective_size
 
 if TYPE_CHECKING:
@@ -48,15 +48,16 @@ class Effects:
     accepted: float  # share of the proposals
     coding: Design  # of the covariates in columns
     documents: int  # that the sampler used
+    order: np.ndarray  # the places of topics 1, 2, … (see `fit.order`)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row for each topic (numbered from 1) and coefficient, for a table."""
+        """One row for each topic (by their numbers) and coefficient, for a table."""
         return [
             {
-                "topic": k + 1, "words": words, "coefficient": name, "estimate": float(self.mean[k, j]),
+                "topic": number, "words": self.words[k], "coefficient": name, "estimate": float(self.mean[k, j]),
                 "sd": float(self.sd[k, j]), "low": float(self.low[k, j]), "high": float(self.high[k, j]),
             }
-            for k, words in enumerate(self.words)
+            for number, k in enumerate(self.order, 1)
             for j, name in enumerate(self.names)
         ]  # fmt: skip
 
@@ -77,7 +78,7 @@ class Effects:
         labels = tuple(it.levels) if it.levels else tuple(f"{value:g}" for value in values)
         positions = None if it.levels else np.array(values)
         each = np.full(len(values), self.documents)
-        return TopicsBy(of, labels, positions, each, share.mean(axis=0), low, high, self.level, self.words)
+        return TopicsBy(of, labels, positions, each, share.mean(axis=0), low, high, self.level, self.words, self.order)
 
     def __str__(self) -> str:
         rows = [("topic", "coefficient", "estimate", f"{self.level:.0%} interval", "words")]
@@ -127,11 +128,9 @@ def topic_effects(
     from scipy.special import ndtri
 
     half = ndtri(0.5 + level / 2) * sd
-    words = tuple(" ".join(str(word) for word, _ in topic) for topic in top_words(model, q, 4, NAMING))
     effective = min(effective_size(series) for series in found.reshape(len(found), -1).T)
-    return Effects(
-        coding.names, mean, sd, mean - half, mean + half, level, words, found, effective, accepted, coding, len(rows)
-    )
+    return Effects(coding.names, mean, sd, mean - half, mean + half, level, names(model, q, 4), found, effective,
+                   accepted, coding, len(rows), model.order(q, data))  # fmt: skip
 
 
 def _sample(

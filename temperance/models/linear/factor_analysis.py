@@ -320,14 +320,17 @@ class FactorAnalysis(Loaded, Loading, Reconstructing):
 
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
         """A row for each factor, the strongest first: the share of the columns' variance that it explains."""
-        shares = self.explained(q)
-        order = np.argsort(-shares)
-        table: dict[str, list[Any]] = {"factor": (order + 1).tolist(), "explained": shares[order].tolist()}
+        order = self.order(q, data)
+        numbers = [self.words.label(place) for place in range(len(order))]
+        table: dict[str, list[Any]] = {"factor": numbers, "explained": self.explained(q)[order].tolist()}
         if "relevance" in q.blocks:
             table["relevance"] = np.asarray(q.blocks["relevance"].mean().value)[order].tolist()
         loadings = np.asarray(self.components(q)) / np.asarray(self._scale())
         table["largest on column"] = np.argmax(np.abs(loadings), axis=1)[order].tolist()
         return table
+
+    def order(self, q: Posterior, data: Data) -> np.ndarray:
+        return np.argsort(-self.explained(q), kind="stable")
 
     def explained(self, q: Posterior) -> np.ndarray:
         """The share of the columns' variance (each in its own unit) that every factor explains."""

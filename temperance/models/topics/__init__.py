@@ -38,7 +38,7 @@ from .._blocks import Heat, Normaliser
 from .._data import Data, Stochastic, bucket, make_data
 from .._model import Conditional, Means, Posterior, Powers, Walked
 from .heat import topic_heat, topics_normaliser, with_costs
-from .report import LEAST, NAMING, TopicsBy, mean_topics, proportions, shares_by, top_words, topic_weights
+from .report import LEAST, TopicsBy, by_number, mean_topics, names, proportions, shares_by, top_words, topic_weights
 from .walk import Local, document_terms, local_step, mean_energy
 
 _LONG = 10_000  # tokens of a document from which on its counts are drawn, not its tokens
@@ -263,6 +263,14 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         topics = np.asarray(q.blocks["topics"].concentration)  # type: ignore[attr-defined]
         return ((topics - np.asarray(self.eta)).sum(axis=1),)
 
+    def used(self, q: Posterior) -> np.ndarray:
+        """Which topics people hear of."""
+        return np.ones(self.n_topics, bool)
+
+    def order(self, q: Posterior, data: Data) -> np.ndarray:
+        """Those with seeds come first, in the order of these, as a user numbered them."""
+        return by_number(self, q)
+
     # ---- at a temperature -------------------------------------------------------------------------------
 
     def acting_energy(self, blocks: dict[str, Any], walked: Walked, data: Data) -> Float[Array, ""]:
@@ -400,13 +408,12 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         return proportions(self, q, self.new_corpus(documents))
 
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
-        weight = topic_weights(q).sum(axis=1)
-        order = np.argsort(-weight, kind="stable")
-        words = self.topics(q, 6, NAMING)
+        """The topics in use, by their numbers."""
+        weight, order, words = topic_weights(q).sum(axis=1), self.order(q, data), names(self, q, 6)
         return {
-            "topic": list(order),
+            "topic": [self.words.label(place) for place in range(len(order))],
             "share": list(weight[order] / weight.sum()),
-            "words": [" ".join(str(word) for word, _ in words[k]) for k in order],
+            "words": [words[k] for k in order],
         }
 
     def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:

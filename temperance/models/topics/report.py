@@ -62,6 +62,19 @@ def top_words(model: LDA, q: Posterior, n_words: int, relevance: float = 1.0) ->
     return result
 
 
+def names(model: LDA, q: Posterior, n_words: int) -> tuple[str, ...]:
+    """The words that name each topic."""
+    return tuple(" ".join(str(word) for word, _ in topic) for topic in top_words(model, q, n_words, NAMING))
+
+
+def by_number(model: LDA, q: Posterior) -> np.ndarray:
+    """The places of topics 1, 2, …: of those with seeds, in the order of these, and then of the others, the largest
+    first."""
+    largest, seeded = np.argsort(-topic_weights(q).sum(axis=1), kind="stable"), sorted(k for k, _ in model.seeds)
+    order = np.array([*seeded, *(k for k in largest if k not in seeded)], dtype=int)
+    return order[model.used(q)[order]]
+
+
 def topic_weights(q: Posterior) -> Float[np.ndarray, "k v"]:
     """What E[β] is in proportion to: concentrations, or at a point the counts whose shares are its probabilities.
 
@@ -179,16 +192,17 @@ class TopicsBy:
     high: np.ndarray  # end of the interval
     level: float  # of the interval
     words: tuple[str, ...]  # the most telling words of each topic
+    order: np.ndarray  # the places of topics 1, 2, … (see `fit.order`)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row for each group and topic (numbered from 1), for a table."""
+        """One row for each group and topic, by their numbers, for a table."""
         return [
             {
-                self.name: label, "documents": int(self.documents[g]), "topic": k + 1, "words": self.words[k],
+                self.name: label, "documents": int(self.documents[g]), "topic": number, "words": self.words[k],
                 "share": float(self.share[g, k]), "low": float(self.low[g, k]), "high": float(self.high[g, k]),
             }
             for g, label in enumerate(self.labels)
-            for k in range(self.share.shape[1])
+            for number, k in enumerate(self.order, 1)
         ]  # fmt: skip
 
 
@@ -204,10 +218,10 @@ def shares_by(model: LDA, q: Posterior, corpus: Any, groups: Grouping, level: fl
     mean, spread, open_ = (np.stack(part) for part in zip(*found, strict=True))
     low, high = _intervals(mean, spread, open_, sizes, level)
     mean = np.clip(mean, low, high)  # a share of −1e-16 is below an interval from 0
-    names = tuple(" ".join(str(word) for word, _ in topic) for topic in top_words(model, q, 4, NAMING))
     positions = None if groups.positions is None else groups.positions[kept]
     labels = tuple(groups.labels[g] for g in kept)
-    return TopicsBy(groups.name, labels, positions, sizes, mean, low, high, level, names)
+    words, order = names(model, q, 4), by_number(model, q)
+    return TopicsBy(groups.name, labels, positions, sizes, mean, low, high, level, words, order)
 
 
 def _mean(by_word: np.ndarray, alpha: np.ndarray, corpus: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

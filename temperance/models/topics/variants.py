@@ -51,6 +51,7 @@ from .._blocks import Normaliser, prior_terms
 from .._data import Data
 from .._model import Conditional, Means, Posterior
 from . import LDA
+from .report import topic_weights
 from .walk import Local
 
 if TYPE_CHECKING:
@@ -365,9 +366,10 @@ class HDP(LDA, Mergeable):
         """How many topics hold an expected token or more."""
         return int(np.sum(self.held(q, data)[0] >= 1.0))
 
-    def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
-        """The topics that hold an expected token or more."""
-        return {name: values[: max(1, self.occupied(q, data))] for name, values in super().table(q, data).items()}
+    def used(self, q: Posterior) -> np.ndarray:
+        """Those that hold an expected token or more."""
+        tokens = (topic_weights(q) - np.asarray(self.eta)).sum(axis=1)
+        return (tokens >= 1.0) | (tokens == tokens.max())
 
     def as_collapsed(self) -> LDA:  # type: ignore[override]
         raise UnsupportedMethod("collapsed updates are for tp.LDA, not for HDP; use tp.VB() or tp.SVI()")
