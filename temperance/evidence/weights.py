@@ -13,7 +13,7 @@ from ..numerics.host import expit, logsumexp
 from .reweighting import log_ratios
 from .tempered import NORMAL, Estimate, few
 
-COLLINEAR = 1e-9  # singular values below this part of the largest count as zero
+COLLINEAR = 1e-3  # singular values below this part of the largest count as zero: what they carry is noise
 
 
 def upwards(log_weights: np.ndarray, cautious: bool = False) -> Estimate:
@@ -57,12 +57,16 @@ def controlled(log_weights: np.ndarray, log_ratios: np.ndarray) -> Estimate:
         return plain
     columns = np.concatenate([np.ones((n, 1)), np.expm1(log_ratios)], axis=1)
     weights = np.exp(log_weights - top)
-    coefficients, _, rank, _ = np.linalg.lstsq(columns, weights, rcond=COLLINEAR)
-    average, free = float(coefficients[0]), n - int(rank)
+    left, lengths, right = np.linalg.svd(columns, full_matrices=False)
+    clear = lengths > COLLINEAR * lengths[0]
+    left, free = left[:, clear], n - int(clear.sum())
+    parts = left.T @ weights
+    constant = right[clear, 0] / lengths[clear]  # of the first coefficient, which is the average, in these parts
+    average = float(constant @ parts)
     if free < n / 2 or not average > 0.0:
         return plain
-    left = weights - columns @ coefficients
-    error = caution(left) * np.sqrt(left @ left / (free * n)) / average
+    influence = n * (left @ constant) * (weights - left @ parts)
+    error = caution(influence) * np.sqrt(influence @ influence / (free * n)) / average
     return Estimate(top + float(np.log(average)), float(np.hypot(error, one_draw(log_weights))))
 
 

@@ -33,6 +33,20 @@ def test_a_target_that_is_a_part_leaves_no_error_but_that_of_one_draw() -> None:
     assert 5e-4 < found.standard_error < 5e-3
 
 
+def test_parts_that_are_nearly_the_same_do_no_harm() -> None:
+    """Sixty parts a hair apart: coefficients of their differences would be noise, and the error too small."""
+    centres, found = np.linspace(0.0, 1e-3, 60), []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        x = rng.choice(centres, 500) + rng.normal(size=500)
+        logs = stats.norm(centres).logpdf(x[:, None])
+        together = logsumexp(logs, axis=1) - np.log(len(centres))
+        found.append(controlled(stats.norm(0.2, 1.1).logpdf(x) - together, logs - together[:, None]))
+    held = np.mean([abs(one.log_evidence) < 1.96 * one.standard_error for one in found])
+    assert 0.93 <= held <= 0.985
+    assert np.mean([one.standard_error for one in found]) < 0.02
+
+
 def errors(estimate: Any, target: Any, runs: int) -> np.ndarray:
     """Error and stated error of each run."""
     found: list[Estimate] = [estimate(*drawn(target, 500, seed)) for seed in range(runs)]

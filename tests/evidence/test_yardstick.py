@@ -110,7 +110,7 @@ def test_other_libraries_have_the_same_target(name):
         mean = logsumexp(values) - np.log(draws)
         error = np.std(np.exp(values - mean)) / np.sqrt(draws)
         assert error < 0.1
-        assert abs(mean - problem.log_evidence()) < 4 * error
+        assert abs(mean - problem.log_evidence) < 4 * error
 
 
 @pytest.mark.slow

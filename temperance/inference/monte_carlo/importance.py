@@ -28,6 +28,7 @@ from .local_weights import log_joint
 from .proposal import Proposal, propose
 from .reference import widened
 from .uncovered import uncovered
+from .visited import visited
 from .witness import search
 
 TRUSTED = 0.7  # k̂ up to which averages over the weights can be trusted (Vehtari et al., 2024)
@@ -36,6 +37,7 @@ FEWEST = 30  # effective draws below which a standard error says nothing
 SEARCHES = 24  # starts of VB that look for modes
 OPTIMA = 8  # optima in the proposal at most
 WIDER = (2.0, 4.0)  # how much closer to the prior are the copies of each optimum that look after its tails
+SEEN = 64  # conditionals of Gibbs chains in the proposal at most
 BATCH = 64  # draws in one step
 MANY = 1000  # draws of which too few are worth something because of the proposal, and not of their number
 
@@ -88,8 +90,8 @@ class ImportanceSampling(Method):
     def complete(self, model: Model, data: Data) -> Self:
         posteriors, bounds, lower = self._fitted(model, data)
         wide = [widened(model, blocks, times) for times in WIDER for blocks in posteriors]
-        bounds = np.tile(bounds, 1 + len(WIDER))
-        density, notes = propose(model, posteriors + wide, bounds, self.defensive)
+        seen = visited(model, data, SEEN)
+        density, notes = propose(model, [*posteriors, *wide], np.tile(bounds, 1 + len(WIDER)), seen, self.defensive)
         fallback = self.fallback and self.proposal is None
         return dataclasses.replace(
             self, density=density, proposal=None, fallback=fallback, notes=tuple(notes), lower=lower

@@ -26,6 +26,7 @@ from ...models import Model
 from ...models._about import Symmetry
 
 LARGEST = 10  # largest number of independent parts whose orders are summed by the permanent
+SEEN = 0.75  # share of the draws that are from conditionals of chains
 ORDERS = 720  # most orders that are enumerated
 
 
@@ -113,16 +114,22 @@ def independent(blocks: dict[str, Family], symmetry: Symmetry) -> bool:
 
 
 def propose(
-    model: Model, posteriors: list[dict[str, Family]], bounds: np.ndarray, defensive: float
+    model: Model,
+    posteriors: list[dict[str, Family]],
+    bounds: np.ndarray,
+    seen: list[dict[str, Family]],
+    defensive: float,
 ) -> tuple[Proposal, list[str]]:
-    """The proposal around fitted posteriors, and what should be known about it.
+    """The proposal around fitted posteriors and conditionals that chains have `seen`, and what should be known.
 
     Half of the draws go to the posteriors by their bounds, and half to all of them alike: a bound says little of how
-    much of the true posterior lies around an optimum.
+    much of the true posterior lies around an optimum. Conditionals take `SEEN` of all draws.
     """
     blocks = posteriors[0]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *posteriors)
+    stacked = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *posteriors, *seen)
     shares = 0.5 * np.exp(bounds - np.logaddexp.reduce(bounds)) + 0.5 / len(bounds)
+    if seen:
+        shares = np.concatenate([(1.0 - SEEN) * shares, np.full(len(seen), SEEN / len(seen))])
     symmetry = model.symmetry and model.symmetry.alike
     notes = []
     if symmetry is not None:

@@ -14,15 +14,11 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from ...errors import NumericalFailure, UnsupportedMethod
 from ...models import Data, Model
 from ...numerics.host import softmax
-from ..progress import Progress
-from ..run import run as run_loop
-from .gibbs import Gibbs
 from .proposal import Proposal
+from .visited import chains, draws_of
 
-CHAINS = Gibbs(draws=4, warmup=28, chains=128)
 TIMES = np.log(20.0)  # the posterior's density over the proposal's, from which a place is not covered
 SHARE = 0.05  # of the chains' draws beyond what the weights expect there
 
@@ -36,12 +32,10 @@ def uncovered(
     log_evidence: float,
 ) -> str:
     """A sentence on what the chains have found, empty if the proposal covers it."""
-    try:
-        done = run_loop(CHAINS, CHAINS.prepare(model), data, key, Progress(False))
-    except (NumericalFailure, UnsupportedMethod):
+    run = chains(key, model, data)
+    if run is None:
         return "no Gibbs chains could look for what the proposal misses"
-    draws = jax.tree.map(lambda leaf: leaf[CHAINS.warmup :].reshape((-1, *leaf.shape[2:])), done.history["draws"])
-    found = np.asarray(_log_weights(proposal, model, draws, data))
+    found = np.asarray(_log_weights(proposal, model, draws_of(run), data))
     share = float(np.mean(found > log_evidence + TIMES))
     expected = float(softmax(log_weights, 0) @ (log_weights > log_evidence + TIMES))
     if not share > expected + SHARE:

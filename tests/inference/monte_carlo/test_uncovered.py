@@ -23,7 +23,7 @@ def judged(kept: slice) -> str:
     chosen = best[np.sort(first)][kept]
     assert len(values) >= 2
     posteriors = [state_of(done.states, int(one)).blocks for one in chosen]
-    density, _ = propose(model, posteriors, done.bounds[chosen], 1e-6)
+    density, _ = propose(model, posteriors, done.bounds[chosen], [], 1e-6)
     draws = jax.vmap(lambda key: density.sample(key, model))(jax.random.split(jax.random.key(0), 2048))
     log_weights = np.asarray(jax.vmap(lambda one: model.log_joint(one, data) - density.log_prob(model, one))(draws))
     exact = enumeration.log_evidence(TEN, lambda x: marginals.gaussian(x, **WIDE), np.ones(2))
