@@ -54,24 +54,27 @@ class Late(Exception):
 
 def units(names: Sequence[str], methods: Sequence[str], seeds: int, done: Sequence[Measured]) -> list[Unit]:
     """What is left to do, in pieces for one process each: of every method one piece of each family, those that take
-    longest first, then the second pieces. What is cut off by the clock is then spread over all families."""
+    longest first, then the second pieces; of other libraries, all on one problem of each family, then on the second.
+    What is cut off by the clock is then spread over all families."""
     known = {(run.problem, run.method, run.seed) for run in done}
     families: dict[str, list[str]] = {}
     for name in names:
         families.setdefault(problems()[name].family, []).append(name)
     found = []
-    for method in sorted(methods, key=ORDER.index):
+    for number, method in enumerate(sorted(methods, key=ORDER.index)):
         size = 1 if method in PEERS else TOGETHER
-        pieces = [(i, of[i : i + size]) for of in families.values() for i in range(0, len(of), size)]
-        for _, piece in sorted(pieces, key=lambda piece: (piece[0], not problems()[piece[1][0]].slow)):
-            left = {
-                name: tuple(seed for seed in range(seeds) if (name, method, seed) not in known)
-                for name in piece
-                if runs_on(method, problems()[name])
-            }
-            if any(left.values()):
-                found.append((method, tuple((name, of) for name, of in left.items() if of)))
-    return found
+        for of in families.values():
+            for first in range(0, len(of), size):
+                left = {
+                    name: tuple(seed for seed in range(seeds) if (name, method, seed) not in known)
+                    for name in of[first : first + size]
+                    if runs_on(method, problems()[name])
+                }
+                if any(left.values()):
+                    unit = method, tuple((name, seeds) for name, seeds in left.items() if seeds)
+                    turn = (first, not problems()[of[first]].slow)
+                    found.append(((0, *turn, number) if method in PEERS else (number, *turn, 0), unit))
+    return [unit for _, unit in sorted(found, key=lambda one: one[0])]
 
 
 def runs_on(method: str, problem: Problem) -> bool:
