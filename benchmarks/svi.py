@@ -14,6 +14,7 @@ import numpy as np
 
 import temperance as tp
 from temperance.models import Model, Powers
+from temperance.models._derive import ascend_in_turn
 from temperance.models._model import means
 
 from ._timing import alternate, report, seconds
@@ -88,7 +89,7 @@ def _ours(model: Model, m: object, x: jax.Array, q: object) -> object:
 
 @eqx.filter_jit
 def _derived(model: Model, m: object, x: jax.Array, q: object) -> object:
-    return Model.ascend_local(model, m, x, Powers(), q, 1)  # type: ignore[arg-type]
+    return ascend_in_turn(model, m, x, Powers(), q, 1)  # type: ignore[arg-type]
 
 
 def _timed(function: Any, arguments: tuple[Any, ...]) -> float:

@@ -92,10 +92,10 @@ def compare(name: str, model: tp.models.Model, x: Any, few: int, many: int) -> N
     complete, data = model.prepare(x)
     if "VT" in runs:
         began = time.process_time()
-        found = complete.log_tempered_normaliser(GRID, data)
+        found = complete.tempering.log_normaliser(GRID, data)
         print(f"{name:34s} log C at {len(GRID)} temperatures: {time.process_time() - began:.2f} s", flush=True)
         # Once is enough: it is the same in every run.
-        type(complete).log_tempered_normaliser = lambda *_: found  # type: ignore[method-assign,assignment]
+        type(complete.tempering).log_normaliser = lambda *_: found  # type: ignore[method-assign,assignment]
     plain = next(iter(runs))
     for run in runs.values():
         run(few)  # compilation is left out

@@ -77,10 +77,10 @@ def method_of(label: str, watched: Any) -> Any:
 
 def once_only() -> None:
     """What does not depend on the seed is worked out for the first of them: log C, and the pilot's choice."""
-    import temperance as tp
     from temperance.inference.variational import pilot
+    from temperance.models.topics.heat import TopicTempering
 
-    for place, name in ((tp.LDA, "log_tempered_normaliser"), (pilot, "choose")):
+    for place, name in ((TopicTempering, "log_normaliser"), (pilot, "choose")):
         setattr(place, name, _remembered(getattr(place, name)))
 
 
@@ -99,9 +99,10 @@ def run(task: Task) -> list[dict[str, Any]]:
     import temperance as tp
     from temperance.data import as_corpus
     from temperance.inference.variational import pilot
+    from temperance.models.topics.heat import TopicTempering
 
     name, topics, label, seeds, device = task
-    plain = tp.LDA.log_tempered_normaliser, pilot.choose
+    plain = TopicTempering.log_normaliser, pilot.choose
     once_only()
     corpus = as_corpus(simulate(name, topics) if name in ("lda", "language") else tp.datasets.load(name))
     order = np.random.default_rng(0).permutation(len(corpus))
@@ -126,7 +127,7 @@ def run(task: Task) -> list[dict[str, Any]]:
             "notes": list(fit.notes),
         }  # fmt: skip
         results.append(found)
-    tp.LDA.log_tempered_normaliser, pilot.choose = plain  # type: ignore[method-assign]
+    TopicTempering.log_normaliser, pilot.choose = plain  # type: ignore[method-assign]
     return results
 
 

@@ -20,6 +20,7 @@ from .fitting import as_key
 from .inference._method import Method
 from .inference.progress import Grid
 from .models import Data, Model
+from .models._answers import as_table
 from .models._data import gathered
 from .numerics.devices import one_device
 from .numerics.keys import fold_in
@@ -56,7 +57,7 @@ def compare(
     by = named_methods(methods)
     log_prior = log_prior_of(prior, len(named))
     as_key(seed)
-    data = next((found for model in named.values() if (found := model.as_table(data)) is not None), data)
+    data = next((found for model in named.values() if (found := as_table(model, data)) is not None), data)
     tasks = [Task(label, name, model, method) for name, method in by.items() for label, model in named.items()]
     if engine is not None:
         require_in_memory(data)
@@ -158,7 +159,7 @@ def _elsewhere(
 
 def _workers(workers: Any, tasks: list[Task]) -> int:
     whole(1)("workers", workers)
-    return 1 if any(task.model.uses_all_cores for task in tasks) else min(workers, len(tasks))
+    return 1 if any(task.model.rows.uses_all_cores for task in tasks) else min(workers, len(tasks))
 
 
 def _share_data(cells: dict[tuple[str, Label], Cell]) -> dict[tuple[str, Label], Cell]:

@@ -42,11 +42,12 @@ from .models._answers import (
     Smoothing,
     Topical,
     Transforming,
+    as_table,
     require,
-    rowwise,
 )
 from .numerics.keys import fold_in
 from .programs import refuse_after_fork
+from .rowwise import rowwise
 from .summary import Summary, fit_card, in_one_line, summarise, with_names
 
 if TYPE_CHECKING:
@@ -88,8 +89,8 @@ class Fit(Members, Card):
         """The posterior of the global blocks (families, or draws), in the user's coordinates."""
         refuse_after_fork()
         if not isinstance(self.state, Posterior):
-            return self.model.draws_to_user(self.state.equally_weighted().blocks)
-        return self.model.to_user(self.state.blocks)
+            return self.model.units.draws_to_user(self.state.equally_weighted().blocks)
+        return self.model.units.to_user(self.state.blocks)
 
     @property
     def corrected_log_evidence(self) -> float:
@@ -297,7 +298,7 @@ class Fit(Members, Card):
 
     def _named(self, x_new: Any, without: tuple[str, ...] = ()) -> Any:
         """New data with the columns that were fitted, found by their names where they have names."""
-        table = self.model.as_table(x_new)
+        table = as_table(self.model, x_new)
         return in_order(x_new, self.schema, without) if table is None else table
 
     def _rowwise(self, name: str, x_new: Any, state: Any = None) -> Any:
@@ -360,7 +361,7 @@ def fit(
         with attended(remote, shown):
             kept = None if checkpoint is None else functools.partial(ClusterCheckpoint, checkpoint, every)
             return brought_home(remote, fit_arrays(remote, parts, method, seed, shown, kept))
-    table = model.as_table(data)
+    table = as_table(model, data)
     schema = schema_of(data) if table is None else table.schema
     prepared, arrays = prepare(model, data if table is None else table, method, weights, seed)
     if isinstance(engine, str) and isinstance(arrays, Data):

@@ -124,7 +124,7 @@ _MODELS = (
         estimator="ClassMixture", aliases=("latent-classes",),
     ),
     ModelEntry(
-        "MixtureOfExperts", "", "models.mixture.experts", "lines, each for a region of the inputs",
+        "MixtureOfExperts", "", "models.mixture.variants", "lines, each for a region of the inputs",
         "inputs and targets", "component",
     ),
     ModelEntry(

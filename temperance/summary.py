@@ -110,7 +110,7 @@ def _heat(fit: Fit) -> list[str]:
 
 
 def _held(fit: Fit, table: dict[str, list[Any]]) -> list[str]:
-    words, size, held = fit.model.words, fit.model.size, len(table.get(fit.model.words.part, ()))
+    words, size, held = fit.model.words, fit.model.words.size, len(table.get(fit.model.words.part, ()))
     return [f"{held} of {size} {words.parts} {words.used}"] if size is not None and 0 < held < size else []
 
 

@@ -17,7 +17,7 @@ LAYERS = (
     ("kernels",),
     ("evidence",),
     ("inference",),
-    ("fit", "fitting", "members", "compare", "comparison", "registry", "summary"),
+    ("fit", "fitting", "rowwise", "members", "compare", "comparison", "registry", "summary"),
     ("report", "estimators", "cli", "cluster", "diagnostics", "temperance"),  # the front page imports from all layers
 )
 DEPTH = {part: depth for depth, layer in enumerate(LAYERS) for part in layer}

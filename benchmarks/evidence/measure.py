@@ -14,6 +14,7 @@ from typing import Any
 
 import temperance as tp
 from temperance.errors import TemperanceError
+from temperance.models._answers import summed
 
 from .problems import Problem, problems
 
@@ -79,7 +80,7 @@ def units(names: Sequence[str], methods: Sequence[str], seeds: int, done: Sequen
 
 def runs_on(method: str, problem: Problem) -> bool:
     """Other libraries have no target where latents cannot be summed out."""
-    return method not in PEERS or not problem.model().summed().local_groups
+    return method not in PEERS or not summed(problem.model()).local_groups
 
 
 def measure(unit: Unit, ends: float) -> list[Measured]:

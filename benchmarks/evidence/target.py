@@ -18,6 +18,7 @@ from scipy import special
 from temperance.errors import UnsupportedMethod
 from temperance.families.unconstrained import chart
 from temperance.models import Conditional
+from temperance.models._answers import summed
 
 from .problems import Problem
 from .variates import from_variates, variates
@@ -40,7 +41,7 @@ class Target(NamedTuple):
 
 def target(problem: Problem) -> Target:
     """Raises `UnsupportedMethod` where there is none."""
-    model, data = problem.model().summed().prepare(problem.data)
+    model, data = summed(problem.model()).prepare(problem.data)
     if model.local_groups:
         raise UnsupportedMethod(f"{type(model).__name__} has latents that cannot be summed out")
     names = sorted(model.prior, key=lambda name: isinstance(model.prior[name], Conditional))

@@ -153,6 +153,8 @@ def _comparison_record(result: tp.Comparison, notes: list[str]) -> dict[str, Any
 
 def _predictions(result: Any, source: str, reading: Reading) -> dict[str, list[Any]]:
     """Columns with a value for every row, in order; empty where a row has gaps that the model cannot integrate out."""
+    from ..models._answers import Tabular
+
     fitted: tp.Fit = result.best_fit if isinstance(result, tp.Comparison) else result
     entry = registry.entry_of(fitted.model)
     kind = entry.data if entry is not None else "table"
@@ -166,7 +168,8 @@ def _predictions(result: Any, source: str, reading: Reading) -> dict[str, list[A
     else:
         table = inputs.new_rows(source, reading, fitted.schema)
     named = {"id": table.ids.tolist()} if any(column.kind == "id" for column in table.schema) else {}
-    kept = np.ones(len(table), bool) if fitted.model.takes_gaps else ~np.isnan(table.matrix()).any(axis=1)
+    whole = isinstance(fitted.model, Tabular) and fitted.model.takes_gaps
+    kept = np.ones(len(table), bool) if whole else ~np.isnan(table.matrix()).any(axis=1)
     answers = _answers(result, fitted, table.rows(kept), kind) if kept.any() else {}
     places = np.where(kept, np.cumsum(kept) - 1, -1).tolist()
     spread = {name: [values[at] if at >= 0 else None for at in places] for name, values in answers.items()}

@@ -33,6 +33,6 @@ def blockwise(name: str, model: Model, state: Any, data: Any) -> Any:
 
 def _width(model: Model, state: Any) -> int:
     """The number of components."""
-    if model.size is None:
+    if model.words.size is None:
         raise TypeError(f"{type(model).__name__} has no number of components")
-    return model.size
+    return model.words.size

@@ -19,9 +19,10 @@ from jaxtyping import Array, Float, Int, Key
 from ..errors import UnsupportedMethod
 from ..kernels import engine
 from ..models import Data, Each, Model, Posterior, Way
+from ..models._about import Units
 from ..models._answers import Predicting, Restarting
 from ..models._blocks import is_cold
-from ..models._data import Stochastic, make_data
+from ..models._data import RowAccess, Stochastic, make_data
 from ..models._model import Means, Walked, Wrapped
 from .worker import answer
 
@@ -62,17 +63,16 @@ class Distributed(Wrapped, Predicting, Restarting):
 
     inner: Model
     sample: Data
-    rows: Float[Array, " p"]  # of each partition with rows
+    counts: Float[Array, " p"]  # the rows of each partition that has any
     places: Int[Array, " p"]  # their numbers
     session: Int[Array, ""]
-    independent_rows: ClassVar[bool] = False
 
-    def __init__(self, inner: Model, sample: Data, rows: Any, places: Any, session: int):
+    def __init__(self, inner: Model, sample: Data, counts: Any, places: Any, session: int):
         self.inner, self.sample = inner, sample
-        self.rows, self.places, self.session = jnp.asarray(rows), jnp.asarray(places), jnp.asarray(session)
+        self.counts, self.places, self.session = jnp.asarray(counts), jnp.asarray(places), jnp.asarray(session)
 
     def _rows_of(self, numbers: Int[Array, " p"]) -> Float[Array, " p"]:
-        return self.rows[jnp.searchsorted(self.places, numbers)]
+        return self.counts[jnp.searchsorted(self.places, numbers)]
 
     def kind_of_restart(self, number: int, data: Data) -> str | None:
         """As in one process: the rows of the sample decide, not the number of partitions."""
@@ -89,14 +89,6 @@ class Distributed(Wrapped, Predicting, Restarting):
 
     def new_rows(self, data: Any) -> Any:
         return self.inner.new_rows(data)  # type: ignore[attr-defined]
-
-    def log_unit(self, data: Data) -> Float[Array, ""] | float:
-        """The unit for the sample, whose weights stand for all data."""
-        return self.inner.log_unit(self.sample)
-
-    @property
-    def log_stretch(self) -> Float[Array, ""] | float:
-        return self.inner.log_stretch
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
         """The model's start from the sample, which is all of the data if there are few."""
@@ -122,11 +114,37 @@ class Distributed(Wrapped, Predicting, Restarting):
         return max(1, count)
 
     @property
-    def stochastic(self) -> Stochastic:
-        """A minibatch is a partition."""
-        return self.inner.stochastic._replace(batch_size=1)
+    def units(self) -> Units:
+        return OfSample(self)
 
-    def units(self, data: Data) -> int:
+    @property
+    def rows(self) -> RowAccess:
+        return Partitions(self)
+
+
+class OfSample(Units):
+    """Those of the model in one process. The weights of the sample stand for all data."""
+
+    model: Distributed
+
+    def log_unit(self, data: Data) -> Float[Array, ""] | float:
+        return self.model.inner.units.log_unit(self.model.sample)
+
+    @property
+    def log_stretch(self) -> Float[Array, ""] | float:
+        return self.model.inner.units.log_stretch
+
+
+class Partitions(RowAccess):
+    """A minibatch is a partition."""
+
+    independent: ClassVar[bool] = False
+
+    @property
+    def stochastic(self) -> Stochastic:  # type: ignore[override]
+        return self.model.inner.rows.stochastic._replace(batch_size=1)
+
+    def parts(self, data: Data) -> int:
         return data.weights.shape[0]
 
     def minibatch(
@@ -138,11 +156,11 @@ class Distributed(Wrapped, Predicting, Restarting):
         return Data(numbers, weights * (stands_for / jnp.sum(weights)), chosen.shape[0])
 
     def at_hand(self, data: Data) -> tuple[Model, Data]:
-        return self.inner, self.sample
+        return self.model.inner, self.model.sample
 
     def piece(self, data: Any, run: int | None = None, size: int | None = None) -> Data:
         """Held-out data, in the client's memory."""
-        return make_data(self.new_rows(data), None, block_rows(self.sample))
+        return make_data(self.model.new_rows(data), None, block_rows(self.model.sample))
 
 
 def block_rows(data: Data) -> int:

@@ -202,7 +202,7 @@ def refusal(method: Any, model: Model, weights: Any) -> TemperanceError | None:
         return InvalidParameter("with engine held_out must be data, not a share of them")
     if weights is not None:
         return InvalidData("weights cannot be given with partitions: repeat rows, or leave out engine")
-    if not model.independent_rows:
+    if not model.rows.independent:
         return UnsupportedMethod(f"{type(model).__name__} needs its data in one place: leave out engine")
     return None
 

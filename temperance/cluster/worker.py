@@ -19,7 +19,8 @@ from ..data import Corpus
 from ..data.documents import as_documents
 from ..errors import PartitionFailed, TemperanceError
 from ..models import LDA, Data, Model, Powers, Way
-from ..models._answers import Predicting, require, rowwise
+from ..models._answers import Predicting, require
+from ..rowwise import rowwise
 from .partitions import FromFile, FromMemory, FromShard, as_rows, row_count, take_rows
 
 _models: OrderedDict[str, Model] = OrderedDict()  # of the last few runs, on this worker's device

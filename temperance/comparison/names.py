@@ -66,7 +66,8 @@ def _listed(given: Any, kind: type, name: str) -> list[Any]:
 
 def size_of(model: Model) -> tuple[str, int] | None:
     """What a model's size counts, and the number."""
-    return None if model.size is None else (model.words.parts or model.words.part, model.size)
+    words = model.words
+    return None if words.size is None else (words.parts or words.part, words.size)
 
 
 def _model_name(model: Model) -> str:

@@ -39,7 +39,7 @@ def fitted(task: Task, data: Any, weights: Any, seed: Any, progress: Progress) -
 
 def fitted_elsewhere(shared: tuple[Any, Any], task: Task, seed: Any) -> Cell:
     """The cell without its data: whoever asked has them."""
-    with one_device(), kernels if task.model.uses_all_cores else contextlib.nullcontext():
+    with one_device(), kernels if task.model.rows.uses_all_cores else contextlib.nullcontext():
         cell = fitted(task, *shared, seed, Progress(False))
     if cell.fit is None:
         return cell

@@ -32,7 +32,7 @@ _CHAINS = 4  # into which independent draws are cut, because diagnostics compare
 def to_arviz(fit: Fit, log_likelihood: bool = True, predictive: bool = True, draws: int = 1000) -> Any:
     """See `Fit.to_arviz`."""
     drawn = fit.state.equally_weighted() if isinstance(fit.state, Draws) else _independent(fit, draws)
-    groups: dict[str, dict[str, np.ndarray]] = {"posterior": _named(fit.model.draws_to_user(drawn.blocks))}
+    groups: dict[str, dict[str, np.ndarray]] = {"posterior": _named(fit.model.units.draws_to_user(drawn.blocks))}
     statistics = {name: np.swapaxes(values, 0, 1) for name, values in fit.history.items() if _fits(values, drawn.shape)}
     if statistics and isinstance(fit.state, Draws):
         # ArviZ calls the log of the joint density lp.
@@ -97,14 +97,14 @@ def _dataset(model: Model, group: str, arrays: Mapping[str, np.ndarray]) -> Any:
         variables[name] = (("chain", "draw", *dims), values)
     coords: dict[str, Any] = {"chain": np.arange(values.shape[0]), "draw": np.arange(values.shape[1])}
     for dim, size in sizes.items():
-        labels = model.labels.get(dim.split("__")[0].removesuffix("_2"), ())
+        labels = model.words.labels.get(dim.split("__")[0].removesuffix("_2"), ())
         coords[dim] = list(labels) if len(labels) == size else np.arange(size)
     return xarray.Dataset(variables, coords, {"inference_library": "temperance"})
 
 
 def _words(model: Model, group: str, name: str) -> tuple[str, ...]:
     """The words for the axes of an array of this group."""
-    axes = model.axes
+    axes = model.words.axes
     if group == "sample_stats":
         return ()
     if group == "log_likelihood":
@@ -141,11 +141,11 @@ def _log_likelihoods(model: Model, blocks: dict[str, Any], data: Data) -> Float[
 
 def _replicates(fit: Fit, draws: Draws) -> dict[str, np.ndarray]:
     """One new datum for every draw, in the user's coordinates; a graph has one of each variable that it observes."""
-    blocks = fit.model.draws_to_user(jax.tree.map(jnp.asarray, draws.blocks))
+    blocks = fit.model.units.draws_to_user(jax.tree.map(jnp.asarray, draws.blocks))
     keys = jax.random.split(jax.random.key(0), draws.shape)
     simulate = jax.vmap(jax.vmap(lambda key, draw: fit.model.simulate(key, draw, 1)))
     rows = eqx.filter_jit(simulate)(keys, blocks)
-    if not fit.model.independent_rows:
+    if not fit.model.rows.independent:
         return {"x": np.asarray(rows.x)[:, :, 0]}
-    found = fit.model.values_to_user(jax.tree.map(lambda leaf: np.asarray(leaf)[:, :, 0], rows))
+    found = fit.model.units.values_to_user(jax.tree.map(lambda leaf: np.asarray(leaf)[:, :, 0], rows))
     return found if isinstance(found, dict) else {"x": found}

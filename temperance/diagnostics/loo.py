@@ -61,7 +61,7 @@ class LOO:
 def loo(fit: Fit, seed: int = 0) -> LOO:
     """See `Fit.loo`."""
     model, data = fit.model, fit.data
-    if model.local_groups or not model.independent_rows:
+    if model.local_groups or not model.rows.independent:
         why = "cannot be summed out" if model.local_groups else "depend on their neighbours"
         raise UnsupportedMethod(
             f"loo needs the likelihood of each datum given the parameters, but the latents of {type(model).__name__} "

@@ -111,7 +111,7 @@ class HiddenMarkov(TakesGaps, Estimator):
         return self
 
     def _keep(self, done: tp.Fit, points: bool) -> None:
-        blocks = done.model.to_user(done._families().blocks)
+        blocks = done.model.units.to_user(done._families().blocks)
         for name, block in (("startprob_", "initial"), ("transmat_", "transitions")):
             found = np.exp(np.asarray(log_mean(blocks[block])))
             # EM leaves a probability of zero at zero; in logarithms it comes back as a tiny number.

@@ -144,7 +144,7 @@ class MixtureEstimator(DensityMixin, TakesGaps, ABC):
         assert isinstance(model, Enumerable)
         weights = np.exp(np.asarray(_mean_log_weights(model, state)))
         # As NumPy arrays, of which attributes are worked out without compiling anything.
-        blocks = model.to_user(jax.tree.map(np.asarray, state.blocks))
+        blocks = model.units.to_user(jax.tree.map(np.asarray, state.blocks))
         self._show(done, blocks["components"], weights)
         for name, value in vars(self).items():  # what came in single precision goes out so
             if name.endswith("_") and isinstance(value, np.ndarray) and value.dtype == np.float64:
@@ -161,7 +161,7 @@ class BatchedMixture(MixtureEstimator):
         before = self.fit_
         method = self._method(1)
         x, weights = self._merged(self._rows(X), sample_weight, method, None)
-        blocks = before.model.to_user(before._families().blocks)
+        blocks = before.model.units.to_user(before._families().blocks)
         model = self._model(x, weights, before.responsibilities(x)).with_prior(blocks)
         self._keep(self._run(model, x, weights), self.log_evidence_)
         return self

@@ -34,7 +34,7 @@ class _Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesGaps, Est
         method = as_method(self.inference, 1, self.max_iter, tol, type(self))
         model = tp.FactorAnalysis(size, noise=noise, relevance=1.0 if points else None, missing=missing)
         done = self._solve(model, X, tp.EM(prior=False, max_iter=self.max_iter, tol=tol) if points else method)
-        blocks = done.model.to_user(done._families().blocks)
+        blocks = done.model.units.to_user(done._families().blocks)
         loadings = np.asarray(blocks["loadings"].mode())
         precision = np.asarray(blocks["noise"].mean().value)
         self.mean_ = loadings[:, -1]

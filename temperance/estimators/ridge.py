@@ -92,7 +92,7 @@ class _Ridge(RegressorMixin, Estimator):
         )
         method = as_method(self.inference, 1, _STEPS * self.max_iter, _FINER * self.tol, type(self))
         done = self._solve(model, (X, y), method, weights)
-        blocks = done.model.to_user(done._families().blocks)
+        blocks = done.model.units.to_user(done._families().blocks)
         normal: Any = blocks["weights"]
         self.coef_ = np.array(normal.mode())
         self.sigma_ = np.array(normal.covariance)

@@ -45,7 +45,7 @@ class StateSpace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesGaps, E
             raise InvalidParameter(f"kind={self.kind!r} is for one column, got {rows.shape[1]}: use kind='learned'")
         model = tp.StateSpace(self.n_components, missing="marginalise") if make is None else make(missing="marginalise")
         self._solve(model, rows, as_method(self.inference, self.n_init, self.max_iter, self.tol))
-        self._n_features_out = self.fit_.model.size
+        self._n_features_out = self.fit_.model.words.size
         return self
 
     def forecast(self, n_steps: int = 1, X: Any = None, *, return_std: bool = False) -> Any:

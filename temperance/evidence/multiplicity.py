@@ -16,6 +16,7 @@ from math import lgamma, log
 import numpy as np
 
 from ..models import Data, Model, Posterior
+from ..models._answers import Holding
 
 _HELD = 0.5  # expected data (tokens) below which a part counts as empty
 _SAME = 1e-6  # relative difference below which two parts are equal
@@ -25,7 +26,7 @@ def log_multiplicity(model: Model, q: Posterior, data: Data) -> float:
     """The log of the number of different modes that renumbering the parts of a solution gives; 0 where there is no
     such symmetry."""
     symmetry = model.symmetry
-    if symmetry is None or symmetry.alike is None:
+    if symmetry is None or symmetry.alike is None or not isinstance(model, Holding):
         return 0.0
     total = 0.0
     for parts, held in zip(symmetry.parts, model.held(q, data), strict=False):

@@ -44,7 +44,7 @@ class Unseen(Wrapped):
         self.inner = inner
 
     def log_evidence(self, m: Means, x: Any, powers: Powers = Powers(), key: MaybeKey = None) -> Float[Array, " n"]:
-        return self.inner.log_volume(m, x, jnp.asarray(powers.latent), key)
+        return self.inner.tempering.log_volume(m, x, jnp.asarray(powers.latent), key)
 
 
 def by_sampling(model: Any, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
@@ -69,8 +69,8 @@ def _sampled_logs(model: Model, powers: np.ndarray, data: Data, seed: int, sweep
     most = int(np.clip(_NUMBERS // (_NODES * _CHAINS * width), 32, _ROWS))
     total = float(data.total_weight)
     if data.size <= most:
-        return _logs(model, powers, model.first_rows(data, data.size), seed, sweeps)
-    one, two = (model.first_rows(data, size) for size in (most // 2, most))
+        return _logs(model, powers, model.rows.first(data, data.size), seed, sweeps)
+    one, two = (model.rows.first(data, size) for size in (most // 2, most))
     less, more = (_logs(model, powers, part, seed, sweeps) for part in (one, two))
     n, m = float(one.total_weight), float(two.total_weight)
     return more + (total - m) / (m - n) * (more - less)
@@ -81,7 +81,7 @@ def _logs(model: Model, powers: np.ndarray, data: Data, seed: int, sweeps: int) 
 
     # Close together near T = 1, where θ goes from its prior to what leads C within log T of about 1/N.
     log_t = -np.log(powers.min()) * np.linspace(0.0, 1.0, _NODES) ** 3
-    nodes, count = jnp.exp(-jnp.asarray(log_t)), model.known_gaussians(data)
+    nodes, count = jnp.exp(-jnp.asarray(log_t)), model.tempering.known_gaussians(data)
     found = _slopes(Unseen(model), data, nodes, jax.random.key(seed), jnp.asarray(sweeps))
     slopes, volumes = (np.asarray(part) for part in found)
     slopes = slopes - count * np.asarray(jax.vmap(jax.grad(gaussian_volume))(nodes))[:, None]

@@ -14,10 +14,10 @@ from jaxtyping import Array, Float, Key
 from ..data import as_weights
 from ..errors import InvalidData, UnsupportedMethod
 from ..families._family import Family, Packed
-from ..models._about import Symmetry
-from ..models._answers import Drawable, Imputing, Labelled, Movable, Predicting, Regressing, Smoothing
-from ..models._blocks import Heat, gaussian_heat
-from ..models._data import Data, make_data
+from ..models._about import Symmetry, Words
+from ..models._answers import Drawable, Holding, Imputing, Labelled, Movable, Predicting, Regressing, Smoothing
+from ..models._blocks import Tempering
+from ..models._data import Data, RowAccess, make_data
 from ..models._factors import Factored, Factors
 from ..models._model import Conditional, Group, Means, Posterior, Powers
 from ..numerics.gaussian_latents import gaussian_integral
@@ -67,7 +67,15 @@ class LocalFactorised(Factorised):
         return Scope(self.spec, self.constants, m, self.x)
 
 
-class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Movable, Factored):
+class Members(RowAccess):
+    """Of the plate of the data."""
+
+    @property
+    def without_latents(self) -> bool:  # type: ignore[override]
+        return not any(q.latent and self.model.spec.local(q) for q in self.model.spec)
+
+
+class GraphModel(Drawable, Labelled, Holding, Smoothing, Imputing, Predicting, Movable, Factored):
     """A graph as a model; made by `tp.Graph.model()`, completed by data."""
 
     prior: dict[str, Family | Conditional]  # complete once all sizes are known
@@ -131,8 +139,12 @@ class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Movable, F
         return tuple(q.name for q in self._global(self.spec) if q.name not in met)
 
     @property
-    def without_latents(self) -> bool:
-        return not any(q.latent and self.spec.local(q) for q in self.spec)
+    def rows(self) -> RowAccess:
+        return Members(self)
+
+    @property
+    def tempering(self) -> Tempering:
+        return volume.GraphTempering(self)
 
     def local_prior(self, x: Any) -> dict[str, Family | Conditional]:
         priors: dict[str, Family | Conditional] = {}
@@ -152,24 +164,6 @@ class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Movable, F
 
     def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
         return exchangeable.held(self, q, data)
-
-    def log_volume(self, m: Means, x: Any, power: Float[Array, ""], key: Key[Array, ""] | None) -> Float[Array, " n"]:
-        return volume.log_volume(self, m, x, power, key)
-
-    def known_gaussians(self, data: Data) -> float:
-        return volume.known_gaussians(self, data)
-
-    def heat(self, data: Data, powers: np.ndarray) -> Heat:
-        if self.masked or volume.one_noise(self.spec) is None:
-            return super().heat(data, powers)
-        return gaussian_heat(powers, self.numbers_each(data.values))
-
-    def numbers_each(self, x: Any) -> int:
-        (q,) = self.spec.observed
-        return math.prod(x[q.name].shape[1:])
-
-    def log_peak(self, m: Means, width: int) -> Float[Array, ""]:
-        return volume.log_peak(self, m, width)
 
     # ---- the one function ---------------------------------------------------------------------------------
 
@@ -309,12 +303,12 @@ class GraphModel(Drawable, Labelled, Smoothing, Imputing, Predicting, Movable, F
         return str(draw(self.spec))
 
     @property
-    def axes(self) -> dict[str, tuple[str, ...]]:
-        found: dict[str, tuple[str, ...]] = {"x": (self.spec.data_plate,)}
+    def words(self) -> Words:
+        axes: dict[str, tuple[str, ...]] = {"x": (self.spec.data_plate,)}
         for q in self.spec:
             plates = tuple(plate for plate in self.spec.plates if plate in q.plates)
-            found[q.name] = (*plates, f"{q.name}_dimension")
-        return found
+            axes[q.name] = (*plates, f"{q.name}_dimension")
+        return Words(axes=axes)
 
     def variables(self) -> list[str]:
         return [q.name for q in self.spec if q.random]

@@ -1,6 +1,6 @@
 """Observed variables that depend on a number a, linear in Normal variables, by a likelihood that is not conjugate.
 
-Their factors are the links of `models/linear/links.py`: under the posterior a lower bound by E[a] and E[a²], at a draw
+Their factors are the links of `families/links.py`: under the posterior a lower bound by E[a] and E[a²], at a draw
 exact. Where a draw is to be made, or a start, the gradient is that of a second-order expansion.
 """
 
@@ -15,7 +15,7 @@ from jax.lax import stop_gradient
 from jaxtyping import Array, Key
 
 from ..errors import InvalidParameter
-from ..models.linear.links import (
+from ..families.links import (
     FAR,
     Censored,
     Link,

@@ -12,11 +12,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..families import Normal, NormalVector
+from ..families.links import Link
 from ..models._answers import Sited
 from ..models._model import Posterior
 from ..models.linear import Prediction
 from ..models.linear.generalised import Cases
-from ..models.linear.links import Link
 from ..numerics.linalg import cholesky, explicit_inverse
 from ..numerics.quadrature import tilted_moments
 from .answers import log_predictive

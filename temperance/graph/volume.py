@@ -6,13 +6,16 @@ its values, with a separate draw for each member of its plates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..errors import UnsupportedMethod
+from ..models._blocks import Heat, Tempering, gaussian_heat
 from ..models._data import Data
 from ..models._model import Means, Powers
 from ..numerics.latents import sum_out
@@ -23,29 +26,52 @@ from .scope import Scope
 from .spec import Quantity, Spec
 from .tables import Table, reduce
 
-if TYPE_CHECKING:
-    from .compiled import GraphModel
 
+class GraphTempering(Tempering):
+    """Of a graph."""
 
-def log_volume(model: GraphModel, m: Means, x: dict[str, Array], power: Power, key: MaybeKey) -> Float[Array, " n"]:
-    require_volume(model.spec)
-    scope = Scope(model.spec, model.constants, m, x)
-    tables = {
-        q.name: _normal(scope, q, power)
-        if q.kind == "normal"
-        else _discrete(scope, q, power, None if key is None else jax.random.fold_in(key, number))
-        for number, q in enumerate(model.spec.observed)
-    }
-    if not model.spec.integrated:
-        return model.evaluate(scope, Powers(1.0, power), key, tables=tables)
-    # Observed to the power 0 what is integrated out keeps its own volume; theirs is the same whatever it is.
-    volume = model.log_evidence(m, x, Powers(0.0, power), key)
-    for q in model.spec.observed:
-        table = tables[q.name]
-        seen = scope.missing(q)
-        whole = Table(seen.axes, jnp.where(seen.array, 0.0, _full(table, seen)))
-        volume = volume + reduce(whole, scope.axes(q), (0,), scope.sizes).array
-    return volume
+    def log_volume(self, m: Means, x: dict[str, Array], power: Power, key: MaybeKey) -> Float[Array, " n"]:
+        model = self.model
+        require_volume(model.spec)
+        scope = Scope(model.spec, model.constants, m, x)
+        tables = {
+            q.name: _normal(scope, q, power)
+            if q.kind == "normal"
+            else _discrete(scope, q, power, None if key is None else jax.random.fold_in(key, number))
+            for number, q in enumerate(model.spec.observed)
+        }
+        if not model.spec.integrated:
+            return model.evaluate(scope, Powers(1.0, power), key, tables=tables)
+        # Observed to the power 0 what is integrated out keeps its own volume; theirs is the same whatever it is.
+        volume = model.log_evidence(m, x, Powers(0.0, power), key)
+        for q in model.spec.observed:
+            table = tables[q.name]
+            seen = scope.missing(q)
+            whole = Table(seen.axes, jnp.where(seen.array, 0.0, _full(table, seen)))
+            volume = volume + reduce(whole, scope.axes(q), (0,), scope.sizes).array
+        return volume
+
+    def known_gaussians(self, data: Data) -> float:
+        observed = [q for q in self.model.spec.observed if q.kind == "normal"]
+        count = sum(float(jnp.sum(~jnp.isnan(data.values[q.name]))) for q in observed) if observed else 0.0
+        return count * float(data.total_weight) / data.weights.shape[0]
+
+    def heat(self, data: Data, powers: np.ndarray) -> Heat:
+        if self.model.masked or one_noise(self.model.spec) is None:
+            return super().heat(data, powers)
+        return gaussian_heat(powers, self.numbers_each(data.values))
+
+    def numbers_each(self, x: Any) -> int:
+        (q,) = self.model.spec.observed
+        return math.prod(x[q.name].shape[1:])
+
+    def log_peak(self, m: Means, width: int) -> Float[Array, ""]:
+        """The precision is the same for all numbers of a datum, or differs along a plate."""
+        spec, name = self.model.spec, one_noise(self.model.spec)
+        assert name is not None
+        (q,) = spec.observed
+        table = _log_determinant(Scope(spec, self.model.constants, m, rows=1), q, name)
+        return 0.5 * (width // q.size * jnp.mean(table.array) - width * LOG_2PI)
 
 
 def one_noise(spec: Spec) -> str | None:
@@ -58,22 +84,6 @@ def one_noise(spec: Spec) -> str | None:
     if q.kind != "normal" or name is None or spec.gates(name) or spec.local(spec[name]):
         return None
     return name
-
-
-def log_peak(model: GraphModel, m: Means, width: int) -> Float[Array, ""]:
-    """E log of the highest density of a datum, whose precision is the same for all its numbers or differs along a
-    plate."""
-    name = one_noise(model.spec)
-    assert name is not None
-    (q,) = model.spec.observed
-    table = _log_determinant(Scope(model.spec, model.constants, m, rows=1), q, name)
-    return 0.5 * (width // q.size * jnp.mean(table.array) - width * LOG_2PI)
-
-
-def known_gaussians(model: GraphModel, data: Data) -> float:
-    observed = [q for q in model.spec.observed if q.kind == "normal"]
-    count = sum(float(jnp.sum(~jnp.isnan(data.values[q.name]))) for q in observed) if observed else 0.0
-    return count * float(data.total_weight) / data.weights.shape[0]
 
 
 def _full(table: Table, like: Table) -> Array:

@@ -269,7 +269,7 @@ def _chunk(
             finished = finished | (info.pop("done") & ~hold)
         return kept, recent, finished, info
 
-    unit = model.log_unit(data)
+    unit = model.units.log_unit(data)
     # Under its own jit the step is traced once, although its shapes are needed first.
     every = jax.jit(jax.vmap(advance, in_axes=(0, 0, 0, 0, None)))
     shapes = jax.eval_shape(every, keys, carry.states, carry.recent, carry.done, carry.steps)[3]

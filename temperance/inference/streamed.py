@@ -47,8 +47,8 @@ class Streamed:
         return self.stream.in_order(self._arrays)
 
     def _arrays(self, raw: Any) -> Data:
-        if not self.model.independent_rows:
-            return self.model.piece(raw, self.stream.slab_rows, self.stream.piece_rows)
+        if not self.model.rows.independent:
+            return self.model.rows.piece(raw, self.stream.slab_rows, self.stream.piece_rows)
         rows = require(self.model, Predicting).new_rows(raw)
         count, full = jax.tree.leaves(rows)[0].shape[0], self.stream.piece_rows
         weights = np.ones(full)

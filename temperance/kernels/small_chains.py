@@ -16,7 +16,7 @@ import numpy as np
 from ..families import Dirichlet
 from ..families.dirichlet import DirichletVector
 from ..models._blocks import Posterior
-from ..models.mixture import log_unit
+from ..models.mixture.likelihoods import log_unit
 from ..numerics.chains import FIRST, ON
 from ..numerics.keys import hashes, is_host
 from .small_mixture import _STARTS, Flat, Form, _dirichlet, _form, _pack, _starting_shares, flat

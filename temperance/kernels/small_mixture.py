@@ -30,8 +30,8 @@ from ..families import (
     SphericalGaussian,
 )
 from ..models._blocks import Posterior
-from ..models.mixture import log_unit
 from ..models.mixture.columns import ColumnsPair
+from ..models.mixture.likelihoods import log_unit
 from ..models.mixture.starts import COOLING
 from ..numerics.host import digamma, log_gamma
 from ..numerics.keys import hashes, is_host, uniforms

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -12,22 +13,35 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from .._module import Module
-from ..cards import Card, card
-from ..data.tables import Table
+from ..cards import card
 from ..families._family import Family, family_line
 
 if TYPE_CHECKING:
-    from ._blocks import Posterior
     from ._data import Data
 
 
 class Words(NamedTuple):
-    """The word for a part and for several; what parts do that count; and whether parts have letters for numbers."""
+    """What people call the parts of a model, and how many there are.
+
+    `part` and `parts` are the words for one part and for several, and `used` says what parts do that count. `size` is
+    their number (or the degree of the model), where models differ in that. `axes` says what the axes of each block and
+    of the data, "x", count (an array with more axes repeats the last), and `labels` what the members of these axes are
+    called, where it is not 0, 1, 2, …
+    """
 
     part: str = ""
     parts: str = ""
     used: str = "hold data"
-    lettered: bool = False
+    lettered: bool = False  # whether parts have letters for numbers
+    size: int | None = None
+    axes: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    labels: Mapping[str, Sequence[Any]] = MappingProxyType({})
+
+    def of(
+        self, size: int | None, axes: Mapping[str, tuple[str, ...]], labels: Mapping[str, Sequence[Any]] | None = None
+    ) -> Words:
+        """These words, of a model of this size."""
+        return self._replace(size=size, axes=axes, labels=labels or {})
 
     def label(self, place: int) -> int | str:
         """What people call a part, by its place among those in use, the largest first: 1, 2, … or A to Z, A2, …"""
@@ -52,50 +66,20 @@ def counted(number: int | str, parts: str) -> str:
     return f"{number} {_SINGULAR[parts] if number == 1 else parts}"
 
 
-class Spoken(Card, Module):
-    """The part of a model that people read about."""
-
-    def _card(self) -> str:
-        """What it is made of, block by block once it has met data, and as a graph if it was written as one."""
-        draw = getattr(self, "_repr_svg_", None)
-        prior: Mapping[str, Any] = getattr(self, "prior", {})
-        rows = [("block", "prior"), *((name, family_line(block)) for name, block in prior.items())]
-        about = [] if prior else ["its priors follow from the data"]
-        size = f" of {counted(self.size, self.words.parts)}" if self.size and self.words.parts else ""
-        steps = ("fit = tp.fit(model, data)", "tp.compare([model, …], data)")
-        return card(f"{type(self).__name__}{size}", about, draw() if draw else "", rows if prior else (), steps)
-
-    @property
-    def words(self) -> Words:
-        return Words()
-
-    @property
-    def size(self) -> int | None:
-        """How many parts there are (or of which degree the model is), where models differ in that."""
-        return None
-
-    @property
-    def axes(self) -> dict[str, tuple[str, ...]]:
-        """What the axes of each block and of the data, "x", count; an array with more axes repeats the last."""
-        return {}
-
-    @property
-    def labels(self) -> dict[str, Sequence[Any]]:
-        """What the members of these axes are called, where it is not 0, 1, 2, …"""
-        return {}
-
-    @property
-    def takes_gaps(self) -> bool:
-        """Whether data may have missing values, which are integrated out."""
-        return False
-
-    def as_table(self, data: Any) -> Table | None:
-        """The data as a table with a schema, for models of tables of mixed columns; None for others."""
-        return None
+def model_card(model: Any) -> str:
+    """What a model is made of, block by block once it has met data, and as a graph if it was written as one."""
+    draw, words = getattr(model, "_repr_svg_", None), model.words
+    prior: Mapping[str, Any] = getattr(model, "prior", {})
+    rows = [("block", "prior"), *((name, family_line(block)) for name, block in prior.items())]
+    about = [] if prior else ["its priors follow from the data"]
+    size = f" of {counted(words.size, words.parts)}" if words.size and words.parts else ""
+    steps = ("fit = tp.fit(model, data)", "tp.compare([model, …], data)")
+    return card(f"{type(model).__name__}{size}", about, draw() if draw else "", rows if prior else (), steps)
 
 
-class Coordinates(Module):
-    """The way to the user's coordinates and back, where a model works in others: centred, or in units of the data."""
+class Units(Module):
+    """The coordinates that a model works in, and the way to the user's and back. Here both are the same; others are
+    centred, or in units of the data."""
 
     def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
         """The posterior in the user's coordinates."""
@@ -103,6 +87,14 @@ class Coordinates(Module):
 
     def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
         return draws
+
+    def draws_from_user(self, draws: dict[str, Any]) -> dict[str, Any]:
+        """One draw of all blocks in the model's coordinates."""
+        return draws
+
+    def block_from_user(self, name: str, family: Family) -> Family:
+        """A family for one block, as a user would give its prior, in the model's coordinates and with its batch."""
+        return family
 
     def values_to_user(self, values: Any) -> Any:
         """Data that were simulated with draws in the user's coordinates."""
@@ -120,16 +112,9 @@ class Coordinates(Module):
         """log |∂(parameters in the user's coordinates)/∂(in the model's)|, by which their log densities differ."""
         return 0.0
 
-    def block_from_user(self, name: str, family: Family) -> Family:
-        """A family for one block, as a user would give its prior, in the model's coordinates and with its batch."""
-        return family
 
-    def draws_from_user(self, draws: dict[str, Any]) -> dict[str, Any]:
-        """One draw of all blocks in the model's coordinates."""
-        return draws
-
-
-# The symmetry of a model: parts that can change places without any change of the likelihood.
+# The symmetry of a model: parts that can change places without any change of the likelihood. It looks at numbers, so a
+# model is asked for it outside of compiled functions.
 
 
 Axes = tuple[tuple[str, tuple[int, ...]], ...]
@@ -215,20 +200,6 @@ class Symmetry(NamedTuple):
         for part, order in zip(self.parts, orders, strict=True):
             draws = part.rearranged(draws, order)
         return draws
-
-
-class Exchangeable(Module):
-    """The part of a model that knows its symmetry. It is asked outside of compiled functions: it looks at numbers."""
-
-    @property
-    def symmetry(self) -> Symmetry | None:
-        """The parts that can change places, if there are any."""
-        return None
-
-    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
-        """For each set of parts, the expected number of data (tokens, appearances) in each; none where it is not
-        known."""
-        return ()
 
 
 def one_set(size: int, axes: Mapping[str, tuple[int, ...]], known: Mapping[str, Any], **fields: Any) -> Symmetry:

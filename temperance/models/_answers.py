@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from .._module import Module
+from ..data.tables import Table
 from ..errors import UnsupportedMethod
 from ..families import Pair
 from ..programs import refuse_after_fork
@@ -31,8 +32,6 @@ class Answer(Module):
 
 
 A = TypeVar("A", bound=Answer)
-
-_ROWS = 4096  # new data are treated in pieces of this many rows, so that memory stays bounded
 
 
 def require(model: Any, answer: type[A], name: str = "") -> A:
@@ -110,7 +109,33 @@ class Numbered(Answer):
         """The places of the parts in use, the largest first: the part of number 1 (or letter A), 2, …"""
 
 
-class Clustering(Labelled, Alignable, Numbered):
+class Holding(Module):
+    """It is known how many data each part holds."""
+
+    @abstractmethod
+    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
+        """For each set of parts (see `Symmetry`), the expected number of data (tokens, appearances) in each."""
+
+
+class Tabular(Module):
+    """Data that are columns of a table."""
+
+    @property
+    @abstractmethod
+    def takes_gaps(self) -> bool:
+        """Whether data may have missing values, which are integrated out."""
+
+    def as_table(self, data: Any) -> Table | None:
+        """The data as a table with a schema, for models of mixed columns; None for others."""
+        return None
+
+
+def as_table(model: Any, data: Any) -> Table | None:
+    """The data as a table with a schema, where the model is one of mixed columns."""
+    return model.as_table(data) if isinstance(model, Tabular) else None
+
+
+class Clustering(Labelled, Alignable, Holding, Numbered):
     """Every datum (or step) belongs to one of the parts."""
 
     lack = "has no parts to which each datum belongs"
@@ -352,6 +377,19 @@ class Movable(Model):
         """The data as numbers, along which a component is cut."""
 
 
+class Summable(Module):
+    """Discrete latents of each datum are local blocks, but can be summed out where they are few."""
+
+    @abstractmethod
+    def summed(self) -> Model:
+        """The same model with these latents summed out, or this one where they are too many."""
+
+
+def summed(model: Model) -> Model:
+    """The model with the discrete latents of each datum summed out, where they can be and are not."""
+    return model.summed() if isinstance(model, Summable) else model
+
+
 class Enumerable(Movable, Factored):
     """Each datum has one discrete latent that can be summed over term by term,
 
@@ -437,41 +475,6 @@ class Sited(Model):
     @abstractmethod
     def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]:
         """log p(y_n | a) of each datum, at any number of places a."""
-
-
-# ---- answers about new data, a piece at a time ---------------------------------------------------------------------
-
-
-def rowwise(name: str, model: Model, state: Any, x_new: Any) -> np.ndarray:
-    """`log_predictive` or `responsibilities` of new data, a piece at a time."""
-    function = {"log_predictive": _log_predictive, "responsibilities": responsibilities_of}[name]
-    rows = require(model, Predicting).new_rows(x_new)
-    if not model.independent_rows:
-        return np.asarray(function(model, state, rows))
-    n = jax.tree.leaves(rows)[0].shape[0]
-    pieces = []
-    for start in range(0, n, _ROWS):
-        piece = jax.tree.map(lambda leaf, start=start: leaf[start : start + _ROWS], rows)
-        size = jax.tree.leaves(piece)[0].shape[0]
-        if n > _ROWS and size < _ROWS:
-            # One shape, one compilation.
-            piece = jax.tree.map(
-                lambda leaf, size=size: np.concatenate([leaf, np.repeat(leaf[-1:], _ROWS - size, axis=0)]),
-                piece,
-            )
-        pieces.append(np.asarray(function(model, state, piece))[:size])
-    return np.concatenate(pieces)
-
-
-@eqx.filter_jit
-def _log_predictive(model: Any, q: Any, x: Any) -> Array:
-    return model.log_predictive(q, x) if isinstance(q, Posterior) else q.log_predictive(model, x)
-
-
-@eqx.filter_jit
-def responsibilities_of(model: Any, q: Any, x: Any) -> Array:
-    """The responsibilities of rows as the model has them, as one program."""
-    return model.responsibilities(q, x) if isinstance(q, Posterior) else q.responsibilities(model, x)
 
 
 class Collapsible(Model):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,10 +17,6 @@ from ..errors import UnsupportedMethod
 from ..families._family import Family
 from ..numerics.host import softmax
 from ._data import Data
-
-if TYPE_CHECKING:
-    from ._model import Model
-
 
 # Powers that each datum may have, for local variational tempering.
 #
@@ -250,7 +246,16 @@ class Heated(NamedTuple):
 
 
 class Tempering(Module):
-    """The part of a model that knows its energy and its heat."""
+    """What tempering asks of a model beside its one function: its energy, its normaliser, and its heat."""
+
+    model: Any
+
+    @property
+    def name(self) -> str:
+        """The model as `heat` names it when it refuses."""
+        return type(self.model).__name__
+
+    # ---- one temperature for all ------------------------------------------------------------------------------
 
     @property
     def melts(self) -> bool:
@@ -266,45 +271,51 @@ class Tempering(Module):
         assert walked.energy is not None
         return walked.energy
 
-    def heat(self, data: Data, powers: np.ndarray) -> Heat:
-        """The powers that each datum may have, with what they cost; refuses data without one noise to temper."""
-        raise UnsupportedMethod(
-            "tp.LVT is for Gaussian, Bernoulli and categorical mixtures without missing values, linear regressions, "
-            "factor analysis without missing values, factorial mixtures and LDA, not for "
-            f"{self.temperable_name}; use tp.Annealed or tp.VB"
-        )
-
-    def priced(self, heat: Heat, blocks: dict[str, Family]) -> Heat:
-        """The same with what the powers cost under these globals, where that depends on them."""
-        return heat
-
-    @property
-    def temperable_name(self) -> str:
-        """The model as `heat` names it when it refuses."""
-        return type(self).__name__
-
-    def heated(self, m: Means, ready: Means, m_local: Means, x: Array, power: Float[Array, " n"], heat: Heat) -> Heated:
-        """What each datum says at its power, and the power it finds, with `ready` the packed statistics that messages
-        are for. By derivatives in both powers, for models whose data have one noise whatever their latents are."""
-        return by_derivatives(self, ready, m_local, x, power, heat)  # type: ignore[arg-type]
-
-    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
-        """log C(T) for as many data as these; by sampling where a model has no closed form ."""
+    def log_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        """log C(T) for as many data as these; by sampling where a model has no closed form."""
         from ..evidence.tempered_normaliser import by_sampling
 
-        return by_sampling(self, temperatures, data, seed)
+        return by_sampling(self.model, temperatures, data, seed)
 
     def log_volume(self, m: Means, x: Any, power: Float[Array, ""], key: Key[Array, ""] | None) -> Float[Array, " n"]:
         """log Σ_z ∫ p(x, z | θ)^power dx of each row, integrated over its observed entries: a missing entry has no
         volume. As in `log_evidence`, with a key every sum is a draw, so that derivatives are the statistics of
         simulated latents and data."""
         raise UnsupportedMethod(
-            f"{type(self).__name__} has no tempered normaliser, which tp.VT needs; use tp.Annealed or tp.VB"
+            f"{type(self.model).__name__} has no tempered normaliser, which tp.VT needs; use tp.Annealed or tp.VB"
         )
 
     def known_gaussians(self, data: Data) -> float:
         """About how many numbers of these data are Gaussian: that part of the volume is known beforehand."""
         return 0.0
+
+    # ---- one temperature for each datum -----------------------------------------------------------------------
+
+    def heat(self, data: Data, powers: np.ndarray) -> Heat:
+        """The powers that each datum may have, with what they cost; refuses data without one noise to temper."""
+        raise UnsupportedMethod(
+            "tp.LVT is for Gaussian, Bernoulli and categorical mixtures without missing values, linear regressions, "
+            "factor analysis without missing values, factorial mixtures and LDA, not for "
+            f"{self.name}; use tp.Annealed or tp.VB"
+        )
+
+    def priced(self, heat: Heat, blocks: dict[str, Family]) -> Heat:
+        """The same with what the powers cost under these globals, where that depends on them."""
+        return heat
+
+    def heated(self, m: Means, ready: Means, m_local: Means, x: Array, power: Float[Array, " n"], heat: Heat) -> Heated:
+        """What each datum says at its power, and the power it finds, with `ready` the packed statistics that messages
+        are for. At fixed latents the messages of a datum are proportional to its power: here by derivatives in both
+        powers, for models whose data have one noise whatever their latents are."""
+
+        def rows(m_global: Means, observation: Array, latent: Array) -> Float[Array, " n"]:
+            return self.model._datum(m_global | m_local, x, Powers(observation, latent), None)
+
+        width = self.numbers_each(x)
+        value, back = jax.vjp(rows, ready, power, power)
+        _, observed, latent = back(jnp.ones_like(value))
+        fresh = expected_power(heat, self.log_peak(ready, width) - observed, width, power)
+        return Heated(value, observed + latent, fresh, lambda weights: back(weights * fresh / power)[0])
 
     def numbers_each(self, x: Any) -> int:
         """How many numbers a datum has."""
@@ -315,14 +326,16 @@ class Tempering(Module):
         raise AssertionError("a model with `heat` has `log_peak` or `heated`")
 
 
-def by_derivatives(model: Model, m: Means, m_local: Means, x: Array, power: Array, heat: Heat) -> Heated:
-    """`Tempering.heated`: at fixed latents the messages of a datum are proportional to its power."""
+# ---- better coordinates, for sweeps that would creep along a ridge ------------------------------------------------
 
-    def rows(m_global: Means, observation: Array, latent: Array) -> Float[Array, " n"]:
-        return model._datum(m_global | m_local, x, Powers(observation, latent), None)
 
-    width = model.numbers_each(x)
-    value, back = jax.vjp(rows, m, power, power)
-    _, observed, latent = back(jnp.ones_like(value))
-    fresh = expected_power(heat, model.log_peak(m, width) - observed, width, power)
-    return Heated(value, observed + latent, fresh, lambda weights: back(weights * fresh / power)[0])
+class Reparametrising(Module):
+    """A model that knows a joint change of its blocks which raises the bound."""
+
+    @abstractmethod
+    def probes(self, q: Posterior, way: Way, rate: ArrayLike) -> Means:
+        """Statistics, all zero, whose messages `reparametrised` needs from the first walk of a sweep."""
+
+    @abstractmethod
+    def reparametrised(self, blocks: dict[str, Family], messages: Means, data: Data) -> dict[str, Family]:
+        """The blocks in better coordinates, after a group's update."""

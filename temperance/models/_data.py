@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -162,54 +162,50 @@ class Stochastic(NamedTuple):
 
 
 class RowAccess(Module):
-    """The part of a model that knows how its data may be cut."""
+    """How the rows of a model's data may be cut; here they are independent of each other given the parameters."""
 
-    @property
-    def stochastic(self) -> Stochastic:
-        """Minibatches and step sizes that suit this model."""
-        return Stochastic()
+    model: Any
+    independent: ClassVar[bool] = True  # whether rows may be cut anywhere and drawn one by one
+    stochastic: ClassVar[Stochastic] = Stochastic()  # minibatches and step sizes that suit the model
+    uses_all_cores: ClassVar[bool] = False  # whether its engines do, and may not be entered twice at a time
+    without_latents: ClassVar[bool] = False  # whether sums say all of the parameters: parts then need no refreshing
 
-    @property
-    def independent_rows(self) -> bool:
-        """Whether rows are independent given the parameters: then they may be cut anywhere and drawn one by one."""
-        return True
-
-    @property
-    def uses_all_cores(self) -> bool:
-        """Whether its engines use all cores by themselves, and may not be entered twice at a time."""
-        return False
-
-    def units(self, data: Data) -> int:
+    def parts(self, data: Data) -> int:
         """How many parts of the data minibatches are drawn from: rows, sequences or partitions."""
         return data.size
 
-    def whole_units(self, data: Data) -> bool:
+    def are_whole(self, data: Data) -> bool:
         """Whether these parts are independent of each other."""
         return True
-
-    @property
-    def without_latents(self) -> bool:
-        """Whether the data say all they can of the parameters by sums: then parts of them need no refreshing."""
-        return False
 
     def minibatch(
         self, data: Data, chosen: Int[Array, " b"], stands_for: Float[Array, ""], ahead: Int[Array, " b"]
     ) -> Data:
         """The chosen units, weighted to stand for so many rows; the units `ahead` will be asked for next."""
-        raise UnsupportedMethod(f"{type(self).__name__} has no minibatches of its own")
+        raise UnsupportedMethod(f"{type(self.model).__name__} has no minibatches of its own")
 
-    def first_rows(self, data: Data, size: int) -> Data:
+    def first(self, data: Data, size: int) -> Data:
         """The first `size` rows, with their own weights."""
         return Data(jax.tree.map(lambda leaf: leaf[:size], data.values), data.weights[:size], size)
+
+    def sample(self, data: Data, size: int, rng: np.random.Generator, blocks: int | None = None) -> Data:
+        """At most `size` rows, weighted to stand for all, for quick looks at large data."""
+        size = min(size, data.size)
+        rows = np.arange(size) if size == data.size else np.sort(rng.permutation(data.size)[:size])
+        weights = np.asarray(data.weights)[rows]
+        weights = weights * (float(data.total_weight) / weights.sum())
+        values = jax.tree.map(lambda leaf: np.asarray(leaf)[rows], data.values)
+        found = make_data(values, weights, None if blocks == 1 else data.block_size, spread=data.is_spread)
+        return dataclasses.replace(found, engine=data.engine)
 
     def piece(self, data: Any, run: int | None = None, size: int | None = None) -> Data:
         """New data as `Data`, padded to `size` rows. With `run`, at most that many consecutive rows belong together,
         as a stream delivers them."""
-        raise UnsupportedMethod(f"{type(self).__name__} cannot be fitted to a stream")
+        raise UnsupportedMethod(f"{type(self.model).__name__} cannot be fitted to a stream")
 
     def at_hand(self, data: Data) -> tuple[Any, Data]:
         """The model and data held by this process (a sample of the rows when the data live on a cluster)."""
-        return self, data
+        return self.model, data
 
 
 def count(data: Data) -> int:

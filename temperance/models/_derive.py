@@ -10,12 +10,14 @@ tempered steps and expectation–maximisation are this sweep with another `Way`,
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Key
 
+from .._module import Module
 from ..families._family import Family
 from ._blocks import (
     Conditional,
@@ -23,6 +25,7 @@ from ._blocks import (
     Means,
     Posterior,
     Powers,
+    Reparametrising,
     Respond,
     Swept,
     Walked,
@@ -41,7 +44,7 @@ from ._blocks import (
     rows_sum,
 )
 from ._data import Data, over_blocks
-from ._gibbs import conditional, draw_slices, metropolis
+from ._gibbs import conditional, draw_in_turn, draw_slices, metropolis
 
 if TYPE_CHECKING:
     from ._model import Model
@@ -68,7 +71,7 @@ def walk(model: Model, m: Means, data: Data, way: Way = Way(), local: dict[str, 
     if not way.energy or not engine.by_euler:
         return engine.walk(model, m, data, way, local)
     together = way.heat is None and jnp.ndim(way.powers.observation) == 0
-    base = model.log_base(data) if together else None
+    base = model.tempering.log_base(data) if together else None
     if base is None:
         return plain().walk(model, m, data, way, local)
     # E log p(x, z | θ) is linear in all statistics but for its base measure: by Euler's theorem the messages
@@ -108,7 +111,7 @@ def update(
     """
     blocks, local = dict(q.blocks), q.locals
     if way.heat is not None:
-        way = way._replace(heat=model.priced(way.heat, blocks))
+        way = way._replace(heat=model.tempering.priced(way.heat, blocks))
     first: Swept | None = None
     for group in model.groups:
         names = (group.block,) if isinstance(group, Each) else group
@@ -116,7 +119,8 @@ def update(
         value, target = jax.value_and_grad(model.log_prior)(m)
         messages: Means | None = None
         if first is None or not (set(names) <= set(model.apart) or isinstance(group, Each)):
-            walked = model.walk(m | model.probes(q, way, rate) if first is None else m, data, way, local)
+            probes = model.probes(q, way, rate) if first is None and isinstance(model, Reparametrising) else {}
+            walked = model.walk(m | probes, data, way, local)
             local, messages = walked.local, walked.messages
             if first is None:
                 bound = value + walked.value + entropy(blocks)
@@ -129,7 +133,8 @@ def update(
             blocks |= {name: move(blocks[name], target[name], rate) for name in names}
             if any(model.unconjugate.get(name) for name in names) and isinstance(rate, float):
                 blocks = _step_back(model, here, blocks, data, way.powers, local)
-            blocks = model.reparametrised(blocks, messages or {}, data)
+            if isinstance(model, Reparametrising):
+                blocks = model.reparametrised(blocks, messages or {}, data)
     assert first is not None
     return first._replace(posterior=Posterior(blocks, local))
 
@@ -149,7 +154,7 @@ def _answer_heat(
     if walked.power is not None:
         power = walked.power
     if respond is not None:
-        acting = model.acting_energy(blocks, walked, data)
+        acting = model.tempering.acting_energy(blocks, walked, data)
         fresh = respond(acting)
         messages = jax.tree.map(lambda leaf: leaf * (fresh / power), messages)
         power = fresh
@@ -355,7 +360,7 @@ def derived_walk(model: Model, m: Means, data: Data, way: Way = Way(), local: di
         m_local = means(q_local)
         spread = sum((rows_sum(q.entropy()) for q in q_local.values()), start=jnp.zeros(()))
         if way.heat is not None:
-            found = model.heated(m, ready, m_local, x, cast(Array, here.observation), way.heat)
+            found = model.tempering.heated(m, ready, m_local, x, cast(Array, here.observation), way.heat)
             messages = found.messages(weights)
             own = {"energy": weights * found.energy, "power": found.power}
             return (jnp.sum(weights * (found.value + spread)), messages, {}), (q_local, own)
@@ -377,8 +382,70 @@ def derived_walk(model: Model, m: Means, data: Data, way: Way = Way(), local: di
     return Walked(value, unpack(messages)[0], found.get("energy"), fresh, found.get("power"))
 
 
+# ---- local blocks --------------------------------------------------------------------------------------------------
+
+
+class OwnLocals(Module):
+    """A model whose local blocks start, are updated or are drawn in a way of its own: the same result with less work,
+    each held to what it replaces by a test, or a better place to start."""
+
+    def start_local(self, m: Means, x: Any) -> dict[str, Any]:
+        """Where the local blocks of new data start."""
+        return local_from_prior(self, m, x)  # type: ignore[arg-type]
+
+    def update_local(self, m: Means, x: Any, powers: Powers, q: dict[str, Family], steps: int) -> dict[str, Family]:
+        """Update the local blocks `steps` times, the globals held fixed."""
+        return ascend_in_turn(self, m, x, powers, q, steps)  # type: ignore[arg-type]
+
+    def draw_local(
+        self,
+        key: Key[Array, ""],
+        draws: dict[str, Any],
+        data: Data,
+        powers: Powers,
+        local: dict[str, Any],
+        backwards: bool = False,
+    ) -> dict[str, Any]:
+        """Draw the local blocks given the globals; `backwards`, in the opposite order."""
+        return draw_in_turn(self, key, draws, data, powers, local, backwards)  # type: ignore[arg-type]
+
+
+def initial_local(model: Model, m: Means, x: Any) -> dict[str, Any]:
+    """Where the local blocks of new data start: at their prior given the globals, unless the model knows better."""
+    return model.start_local(m, x) if isinstance(model, OwnLocals) else local_from_prior(model, m, x)
+
+
 def ascend_local(model: Model, m: Means, x: Any, powers: Powers, q: dict[str, Family], steps: int) -> dict[str, Family]:
     """Coordinate ascent over the local blocks, the globals held fixed."""
+    ascend = model.update_local if isinstance(model, OwnLocals) else partial(ascend_in_turn, model)
+    return ascend(m, x, powers, q, steps)
+
+
+def gibbs_local(
+    model: Model,
+    key: Key[Array, ""],
+    draws: dict[str, Any],
+    data: Data,
+    powers: Powers,
+    local: dict[str, Any],
+    backwards: bool = False,
+) -> dict[str, Any]:
+    """Draw the local blocks given the globals; `backwards`, in the opposite order."""
+    draw = model.draw_local if isinstance(model, OwnLocals) else partial(draw_in_turn, model)
+    return draw(key, draws, data, powers, local, backwards)
+
+
+def local_from_prior(model: Model, m: Means, x: Any) -> dict[str, Any]:
+    local: dict[str, Family] = {}
+    for name, p in model.local_prior(x).items():
+        here = m | means(local)
+        local[name] = p.family(p.natural(here)) if isinstance(p, Conditional) else p
+    return local
+
+
+def ascend_in_turn(
+    model: Model, m: Means, x: Any, powers: Powers, q: dict[str, Family], steps: int
+) -> dict[str, Family]:
     if not q or steps == 0:
         return q
 

@@ -127,7 +127,7 @@ def metropolis(
     return draw
 
 
-def draw_local(
+def draw_in_turn(
     model: Model,
     key: Key[Array, ""],
     draws: dict[str, Any],

@@ -6,8 +6,6 @@ separately, given what it sums out. With m = E_q[t(θ)] it is the local part of 
 draw it is log p(x | θ); with a key its derivative is a draw of the latents. All else is derived (`_derive.py`).
 """
 
-# DOC """A model made of another one, to which it passes on whatever it does not say itself."""
-
 from __future__ import annotations
 
 import dataclasses
@@ -17,9 +15,11 @@ from typing import Any, Self, TypeVar
 import equinox as eqx
 from jaxtyping import Array, ArrayLike, Float, Key
 
+from .._module import Module
+from ..cards import Card
 from ..families._family import Family
 from . import _derive
-from ._about import Coordinates, Exchangeable, Spoken
+from ._about import Symmetry, Units, Words, model_card
 from ._blocks import (
     Conditional,
     Each,
@@ -27,6 +27,7 @@ from ._blocks import (
     Means,
     Posterior,
     Powers,
+    Reparametrising,
     Swept,
     Tempering,
     Walked,
@@ -37,8 +38,7 @@ from ._blocks import (
     entropy,
     means,
 )
-from ._data import Data, RowAccess, Stochastic
-from ._gibbs import draw_local
+from ._data import Data, RowAccess
 
 __all__ = [
     "Conditional",
@@ -62,13 +62,8 @@ __all__ = [
 M = TypeVar("M", bound="Model")
 
 
-class Model(RowAccess, Tempering, Coordinates, Exchangeable, Spoken):
-    """Base of every model.
-
-    How its data may be cut is in `RowAccess`, what tempering asks of it in `Tempering`, which of its parts can change
-    places in `Exchangeable`, what people call them in `Spoken`, and how its coordinates differ from the user's in
-    `Coordinates`.
-    """
+class Model(Card, Module):
+    """Base of every model."""
 
     prior: eqx.AbstractVar[dict[str, Family | Conditional]]
 
@@ -90,11 +85,6 @@ class Model(RowAccess, Tempering, Coordinates, Exchangeable, Spoken):
     @abstractmethod
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
         """A random start."""
-
-    def summed(self) -> Model:
-        """The same model with the discrete latents of each datum summed out, where they can be and are not; for methods
-        that need it."""
-        return self
 
     # ---- how blocks hang together: by default all are global and updated together ---------------------------
 
@@ -125,45 +115,44 @@ class Model(RowAccess, Tempering, Coordinates, Exchangeable, Spoken):
     def local_prior(self, x: Any) -> dict[str, Family | Conditional]:
         return {}
 
-    def initial_local(self, m: Means, x: Any) -> dict[str, Family]:
-        """Where the local blocks of new data start: at their prior, given the globals."""
-        local: dict[str, Family] = {}
-        for name, p in self.local_prior(x).items():
-            here = m | means(local)
-            local[name] = p.family(p.natural(here)) if isinstance(p, Conditional) else p
-        return local
+    # ---- parts, each with a contract of its own --------------------------------------------------------------
 
-    # ---- the same result with less work: each is held to what it replaces by a test -------------------------
+    @property
+    def rows(self) -> RowAccess:
+        """How the rows of its data may be cut."""
+        return RowAccess(self)
+
+    @property
+    def units(self) -> Units:
+        """The coordinates that it works in, and the way to the user's and back."""
+        return Units()
+
+    @property
+    def tempering(self) -> Tempering:
+        """Its energy, its tempered normaliser, and what powers cost."""
+        return Tempering(self)
+
+    # ---- numbers ----------------------------------------------------------------------------------------------
 
     def packed(self, m: Means) -> Means:
         """The statistics as `log_evidence` meets them in every block of rows: linear work on them done once."""
         return m
 
-    def ascend_local(self, m: Means, x: Any, powers: Powers, q: dict[str, Family], steps: int) -> dict[str, Family]:
-        """Update the local blocks `steps` times, the globals held fixed."""
-        return _derive.ascend_local(self, m, x, powers, q, steps)
-
-    def gibbs_local(
-        self,
-        key: Key[Array, ""],
-        draws: dict[str, Any],
-        data: Data,
-        powers: Powers,
-        local: dict[str, Any],
-        backwards: bool = False,
-    ) -> dict[str, Any]:
-        """Draw the local blocks given the globals; `backwards`, in the opposite order."""
-        return draw_local(self, key, draws, data, powers, local, backwards)
-
-    def probes(self, q: Posterior, way: Way, rate: ArrayLike) -> Means:
-        """Statistics, all zero, whose messages `reparametrised` needs from the first walk of a sweep."""
-        return {}
-
-    def reparametrised(self, blocks: dict[str, Family], messages: Means, data: Data) -> dict[str, Family]:
-        """The blocks in better coordinates: a joint change that raises the bound, made after a group's update."""
-        return blocks
+    @property
+    def rounding(self) -> float:
+        """The relative rounding error of the bound."""
+        return 1e-9
 
     # ---- for people: what only some models can answer is in `_answers.py` -----------------------------------
+
+    @property
+    def symmetry(self) -> Symmetry | None:
+        """The parts that can change places, if there are any."""
+        return None
+
+    @property
+    def words(self) -> Words:
+        return Words()
 
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
         """The columns of the table that `fit.summary()` prints, in the user's coordinates."""
@@ -173,10 +162,8 @@ class Model(RowAccess, Tempering, Coordinates, Exchangeable, Spoken):
         """Sentences a user should know about this model and these data."""
         return []
 
-    @property
-    def rounding(self) -> float:
-        """The relative rounding error of the bound."""
-        return 1e-9
+    def _card(self) -> str:
+        return model_card(self)
 
     # ---- derived, final: see `_derive.py` -------------------------------------------------------------------
 
@@ -191,6 +178,9 @@ class Model(RowAccess, Tempering, Coordinates, Exchangeable, Spoken):
     statistics = _derive.statistics
     log_likelihood = _derive.log_likelihood
     log_joint = _derive.log_joint
+    initial_local = _derive.initial_local
+    ascend_local = _derive.ascend_local
+    gibbs_local = _derive.gibbs_local
     _datum = _derive.datum
     _local_statistics = _derive.local_statistics
     _family = _derive.family
@@ -210,7 +200,7 @@ class Model(RowAccess, Tempering, Coordinates, Exchangeable, Spoken):
 # ---- a model made of another one ---------------------------------------------------------------------------
 
 
-class Wrapped(Model):
+class Wrapped(Model, Reparametrising):
     """A model that passes on to `inner` whatever it does not say itself; its data are prepared already."""
 
     inner: eqx.AbstractVar[Any]
@@ -236,19 +226,8 @@ class Wrapped(Model):
         return self.inner.unconjugate
 
     @property
-    def stochastic(self) -> Stochastic:
-        return self.inner.stochastic
-
-    @property
     def rounding(self) -> float:
         return self.inner.rounding
-
-    def log_unit(self, data: Data) -> Float[Array, ""] | float:
-        return self.inner.log_unit(data)
-
-    @property
-    def log_stretch(self) -> Float[Array, ""] | float:
-        return self.inner.log_stretch
 
     def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
         raise NotImplementedError("the data are prepared already")
@@ -262,10 +241,11 @@ class Wrapped(Model):
         return self.inner.log_evidence(m, x, powers, key)
 
     def probes(self, q: Posterior, way: Way, rate: ArrayLike) -> Means:
-        return self.inner.probes(q, way, rate)
+        return self.inner.probes(q, way, rate) if isinstance(self.inner, Reparametrising) else {}
 
     def reparametrised(self, blocks: dict[str, Family], messages: Means, data: Data) -> dict[str, Family]:
-        return self.inner.reparametrised(blocks, messages, data)
+        known = isinstance(self.inner, Reparametrising)
+        return self.inner.reparametrised(blocks, messages, data) if known else blocks
 
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Any:
         return self.inner.simulate(key, draws, n)

@@ -9,7 +9,6 @@ share. With unknown noise it is joint with the noise precision too, so that all 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import equinox as eqx
@@ -31,22 +30,21 @@ from ..families import (
     MatrixNormalGammaVector,
 )
 from ..families._family import Family
-from ..numerics.binary import all_states, log_states, quadratic
+from ..numerics.binary import Logit, all_states, log_states, quadratic, sweep_draws, sweep_means
 from ..numerics.latents import sum_out
 from ..numerics.special import LOG_2PI, log_gamma, log_mix, safe_log
 from ..numerics.volumes import gaussian_volumes, infinite, known_switches, learned_switches
-from ._about import FACTOR, Symmetry, Words, one_set
-from ._answers import Decomposing, Labelled, Numbered, Predicting
-from ._blocks import Heat, Normaliser, exact, gaussian_heat
+from ._about import FACTOR, Symmetry, Units, Words, one_set
+from ._answers import Decomposing, Holding, Labelled, Numbered, Predicting, Summable
+from ._blocks import Heat, Normaliser, Tempering, exact, gaussian_heat
 from ._data import Data, count, make_data
+from ._derive import OwnLocals
 from ._factors import Factored, Factors, LinearTerms, exact_prior, written_out
 from ._model import Conditional, Each, Group, Means, Model, Posterior, Powers, column, means
 
 _SUMMABLE = 6  # up to this many factors methods that need it sum out the states
 _ENUMERABLE = 10  # up to this many factors the predictive density is the exact sum over all their states
 _NEAR = 1e-7  # the least spread, beside the distance from zero
-
-Logit = Callable[[Array, Float[Array, "k n"]], Float[Array, " n"]]
 
 
 class Activation(Conditional):
@@ -84,7 +82,7 @@ class Activation(Conditional):
         return jnp.sum(self.natural(m).dot(m["z"]) - self.log_normaliser(m), axis=1)
 
 
-class FactorialMixture(Labelled, Decomposing, Numbered, Predicting, Model):
+class FactorialMixture(Labelled, Holding, Decomposing, Numbered, Predicting, Summable, OwnLocals, Model):
     """`n_factors` images (or vectors), each present in a datum with its own probability, in Gaussian noise.
 
     `n_factors` is the number of factors. `noise` is the variance of the noise, or a `Gamma` prior for its precision
@@ -102,7 +100,6 @@ class FactorialMixture(Labelled, Decomposing, Numbered, Predicting, Model):
     start: Float[Array, "k d"] | None  # where it is given
     n_factors: int = eqx.field(static=True)
     shape: tuple[int, ...] | None = eqx.field(static=True)  # of one datum, as the user gave it
-    words: ClassVar[Words] = FACTOR
     local_groups: ClassVar[tuple[Group, ...]] = (Each("z", axis=1),)
 
     def __init__(
@@ -123,12 +120,8 @@ class FactorialMixture(Labelled, Decomposing, Numbered, Predicting, Model):
         self.shape = None
 
     @property
-    def size(self) -> int:
-        return self.n_factors
-
-    @property
-    def axes(self) -> dict[str, tuple[str, ...]]:
-        return {"factors": ("factor", "feature"), "probability": ("factor",)}
+    def words(self) -> Words:
+        return FACTOR.of(self.n_factors, {"factors": ("factor", "feature"), "probability": ("factor",)})
 
     @property
     def symmetry(self) -> Symmetry | None:
@@ -218,15 +211,24 @@ class FactorialMixture(Labelled, Decomposing, Numbered, Predicting, Model):
         # Equal rows would stay equal for ever.
         return factors * (1.0 + 0.05 * jax.random.normal(key_shake, factors.shape))
 
+    @property
+    def tempering(self) -> Tempering:
+        return FactorTempering(self)
+
+    @property
+    def units(self) -> Units:
+        assert self.factor_variance is not None
+        return FactorUnits(self.factor_variance)
+
     # ---- hand-written in place of what is derived, which costs K gradients ----------------------------------
 
-    def ascend_local(self, m: Means, x: Any, powers: Powers, q: dict[str, Family], steps: int) -> dict[str, Family]:
+    def update_local(self, m: Means, x: Any, powers: Powers, q: dict[str, Family], steps: int) -> dict[str, Family]:
         if not q or steps == 0:
             return q
         eta = sweep_means(self._logit(m, x, powers), q["z"].natural.indicator, steps)
         return {"z": BernoulliDistribution.from_natural(BernoulliVector(eta))}
 
-    def gibbs_local(
+    def draw_local(
         self,
         key: Key[Array, ""],
         draws: dict[str, Any],
@@ -239,24 +241,6 @@ class FactorialMixture(Labelled, Decomposing, Numbered, Predicting, Model):
 
     def _logit(self, m: Means, x: Any, powers: Powers) -> Any:
         return factor_logit(Activation(self.probability, x.shape[0]), self._weights(m), m, x, powers)
-
-    def heat(self, data: Data, powers: np.ndarray) -> Heat:
-        return gaussian_heat(powers, data.values.shape[1])
-
-    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
-        """Errata to eq. 22–24: (ND/2) [log T + (1 − 1/T) log 2πσ²] + N Σ_k log{π_k^(1/T) + (1 − π_k)^(1/T)}."""
-        if isinstance(self.noise, Gamma) or self.noise is None:
-            raise infinite("noise")
-        n, d, powers = count(data), data.values.shape[1], 1.0 / temperatures
-        gaussian = n * gaussian_volumes(powers, d, d * np.log(float(self.noise)))
-        if self.probability is not None:
-            return exact(gaussian + known_switches(np.asarray(self.probability), n, powers))
-        prior = self.prior["probability"]
-        assert isinstance(prior, Beta)
-        return exact(gaussian + learned_switches(np.asarray(prior.a), np.asarray(prior.b), n, powers))
-
-    def log_peak(self, m: Means, width: int) -> Float[Array, ""]:
-        return width * (self._weights(m).dof - 0.5 * jnp.log(2.0 * jnp.pi))
 
     # ---- data in, answers out -----------------------------------------------------------------------------
 
@@ -290,10 +274,6 @@ class FactorialMixture(Labelled, Decomposing, Numbered, Predicting, Model):
             factors = MatrixNormal(zero, one / variance)
         prior = self.prior | {"factors": factors}
         return self._with(prior=prior, noise=noise, factor_variance=variance, shape=shape)
-
-    def log_unit(self, data: Data) -> Float[Array, ""]:
-        assert self.factor_variance is not None
-        return 0.5 * data.total_weight * data.values.shape[1] * jnp.log(self.factor_variance)
 
     def new_rows(self, data: Any) -> np.ndarray:
         x, shape = _rows(data)
@@ -382,34 +362,6 @@ def factor_logit(prior: Activation, w: MatrixNormalGammaVector, m: Means, x: Arr
     return logit
 
 
-def sweep_means(logit: Logit, eta: Float[Array, "n k"], sweeps: int) -> Float[Array, "n k"]:
-    """Coordinate ascent: every factor's log-odds in turn, `sweeps` times."""
-    factors = eta.shape[1]
-
-    def update(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        eta, z = carry
-        k = i % factors
-        fresh = logit(k, z)
-        return eta.at[k].set(fresh), z.at[k].set(jax.nn.sigmoid(fresh))
-
-    start = (eta.T, jax.nn.sigmoid(eta.T))
-    return jax.lax.fori_loop(0, sweeps * factors, update, start)[0].T
-
-
-def sweep_draws(
-    key: Key[Array, ""], logit: Logit, z: Float[Array, "n k"], backwards: bool = False
-) -> Float[Array, "n k"]:
-    """Gibbs sampling: every factor in turn drawn given the others; `backwards`, the last one first."""
-    size = z.shape[1]
-
-    def update(step: Array, z: Float[Array, "k n"]) -> Float[Array, "k n"]:
-        k = size - 1 - step if backwards else step
-        on = jax.random.bernoulli(jax.random.fold_in(key, k), jax.nn.sigmoid(logit(k, z)))
-        return z.at[k].set(on.astype(z.dtype))
-
-    return jax.lax.fori_loop(0, size, update, z.T).T
-
-
 def _rows(data: Any) -> tuple[np.ndarray, tuple[int, ...]]:
     """Images (n, rows, columns, …) as a matrix, and the shape of one."""
     shape = getattr(data, "shape", None)
@@ -451,6 +403,41 @@ def _start(init: Any, k: int) -> Float[Array, "k d"] | None:
     if factors.ndim < 2 or factors.shape[0] != k or not np.isfinite(factors).all():
         raise InvalidParameter(f"init must be 'data' or {k} finite factors, got shape {factors.shape}")
     return jnp.asarray(factors.reshape((k, -1)))
+
+
+# ---- parts -------------------------------------------------------------------------------------------------------
+
+
+class FactorUnits(Units):
+    """The unit of the data is the square root of the factors' variance."""
+
+    variance: Float[Array, ""]
+
+    def log_unit(self, data: Data) -> Float[Array, ""]:
+        return 0.5 * data.total_weight * data.values.shape[1] * jnp.log(self.variance)
+
+
+class FactorTempering(Tempering):
+    """Gaussian noise of one variance, and switches (errata to eq. 22–24)."""
+
+    def log_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        """(ND/2) [log T + (1 − 1/T) log 2πσ²] + N Σ_k log{π_k^(1/T) + (1 − π_k)^(1/T)}."""
+        noise, probability = self.model.noise, self.model.probability
+        if isinstance(noise, Gamma) or noise is None:
+            raise infinite("noise")
+        n, d, powers = count(data), data.values.shape[1], 1.0 / temperatures
+        gaussian = n * gaussian_volumes(powers, d, d * np.log(float(noise)))
+        if probability is not None:
+            return exact(gaussian + known_switches(np.asarray(probability), n, powers))
+        prior = self.model.prior["probability"]
+        assert isinstance(prior, Beta)
+        return exact(gaussian + learned_switches(np.asarray(prior.a), np.asarray(prior.b), n, powers))
+
+    def heat(self, data: Data, powers: np.ndarray) -> Heat:
+        return gaussian_heat(powers, data.values.shape[1])
+
+    def log_peak(self, m: Means, width: int) -> Float[Array, ""]:
+        return width * (self.model._weights(m).dof - 0.5 * jnp.log(2.0 * jnp.pi))
 
 
 # ---- few factors: the 2ᴷ states of every datum summed out ------------------------------------------------------

@@ -1,12 +1,18 @@
-"""All states of K binary variables: their probabilities, and a quadratic form in them."""
+"""K binary variables: all their states, with probabilities and a quadratic form, and sweeps that take one at a time."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from .linalg import cholesky, quadratic_form
+
+# (variable, expected or drawn states of all) → its log-odds in each datum
+Logit = Callable[[Array, Float[Array, "k n"]], Float[Array, " n"]]
 
 
 def all_states(k: int) -> Float[Array, "s k"]:
@@ -23,3 +29,31 @@ def quadratic(precision: Float[Array, "k k"], states: Float[Array, "s k"]) -> Fl
     """zᵀ precision⁻¹ z of each state."""
     factor = cholesky(precision)
     return quadratic_form(jnp.broadcast_to(factor[None], (states.shape[0], *factor.shape)), states)
+
+
+def sweep_means(logit: Logit, eta: Float[Array, "n k"], sweeps: int) -> Float[Array, "n k"]:
+    """Coordinate ascent: every factor's log-odds in turn, `sweeps` times."""
+    factors = eta.shape[1]
+
+    def update(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        eta, z = carry
+        k = i % factors
+        fresh = logit(k, z)
+        return eta.at[k].set(fresh), z.at[k].set(jax.nn.sigmoid(fresh))
+
+    start = (eta.T, jax.nn.sigmoid(eta.T))
+    return jax.lax.fori_loop(0, sweeps * factors, update, start)[0].T
+
+
+def sweep_draws(
+    key: Key[Array, ""], logit: Logit, z: Float[Array, "n k"], backwards: bool = False
+) -> Float[Array, "n k"]:
+    """Gibbs sampling: every factor in turn drawn given the others; `backwards`, the last one first."""
+    size = z.shape[1]
+
+    def update(step: Array, z: Float[Array, "k n"]) -> Float[Array, "k n"]:
+        k = size - 1 - step if backwards else step
+        on = jax.random.bernoulli(jax.random.fold_in(key, k), jax.nn.sigmoid(logit(k, z)))
+        return z.at[k].set(on.astype(z.dtype))
+
+    return jax.lax.fori_loop(0, size, update, z.T).T

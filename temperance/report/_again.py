@@ -20,7 +20,7 @@ def code_of(result: Fit | Comparison) -> str:
         lines += ["methods = {", *(f"    {name!r}: {call_of(method)}," for name, method in by.items()), "}"]
         lines += [f"hill = tp.compare(models, x, methods, seed={result.seed!r})", "print(hill.summary())"]
     else:
-        size = result.model.size if result.model.words.parts else None
+        size = result.model.words.size if result.model.words.parts else None
         model = f"tp.{type(result.model).__name__}({'' if size is None else size})"
         if isinstance(result.model, Drawable):
             lines[-1] = "# x: your data, g: the graph above"

@@ -11,8 +11,9 @@ from ..errors import UnsupportedMethod
 from ..families import Product
 from ..fit import Fit
 from ..models import Posterior
-from ..models._answers import Clustering, Enumerable, require, responsibilities_of
+from ..models._answers import Clustering, Enumerable, require
 from ..models.topics.report import NAMING
+from ..rowwise import responsibilities_of
 
 
 class Gaussians(NamedTuple):
@@ -70,7 +71,7 @@ def gaussians(fit: Fit) -> Gaussians:
     numbers = fit.order.tolist()
     means = np.stack([np.atleast_1d(mean) for mean in table["mean"]])
     d = means.shape[1]
-    components: Any = fit.model.to_user(families(fit).blocks)["components"]
+    components: Any = fit.model.units.to_user(families(fit).blocks)["components"]
     scatter = getattr(components, "scatter", None)
     if scatter is not None and np.ndim(scatter) == 3:
         covariances = np.asarray(scatter) / np.asarray(components.dof)[:, None, None]

@@ -53,7 +53,7 @@ def co_membership(results: Fit | Comparison, most: int = 300) -> CoMembership:
     probabilities."""
     best = results.best_fit if isinstance(results, Comparison) else results
     require(best.model, Clustering)
-    if not best.model.independent_rows:
+    if not best.model.rows.independent:
         raise UnsupportedMethod(
             f"steps of {type(best.model).__name__} depend on each other, so the probabilities of single steps do not "
             "say how probably two of them share a state"

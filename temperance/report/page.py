@@ -204,7 +204,7 @@ def _fit_answer(fit: Fit) -> tuple[str, str] | None:
         left = min(noise / max(float(np.nanvar(seen)), 1e-300), 1.0)
         name = fit.schema.used[0].name if fit.schema is not None else "the first column"
         return f"{1.0 - left:.0%} signal", f"of the variation of {name}; the rest is noise"
-    words, size = fit.model.words, fit.model.size
+    words, size = fit.model.words, fit.model.words.size
     held = len(fit.columns().get(words.part, ()))
     if not words.parts or not held:
         return None

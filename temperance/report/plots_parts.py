@@ -20,7 +20,7 @@ def weights(fit: Fit, axes: Any = None) -> Any:
         raise UnsupportedMethod(f"{type(fit.model).__name__} has no weights to draw; see fit.posterior")
     axes = axes_or_new(axes, 5.0, 2.8)
     held = np.asarray(table["weight"])
-    size = fit.model.size or len(held)
+    size = fit.model.words.size or len(held)
     axes.bar(np.arange(1, len(held) + 1), held, color=[colour(k) for k in range(len(held))])
     empty = size - len(held)
     if empty > 0:

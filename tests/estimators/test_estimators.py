@@ -121,7 +121,7 @@ def test_a_tied_precision_is_scikit_learns_at_every_iteration() -> None:
         return jax.lax.scan(step, model.initial(jax.random.key(0), data), None, length=steps)[1]
 
     posteriors, shares, bounds = iterate()
-    tied = jax.vmap(model.to_user)(posteriors.blocks)["components"]
+    tied = jax.vmap(model.units.to_user)(posteriors.blocks)["components"]
     for step in range(steps):
         _, log_shares = theirs._e_step(X)
         close = {"rtol": 1e-8, "atol": 1e-8}

@@ -22,6 +22,7 @@ import numpy as np
 import temperance as tp
 from temperance.errors import TemperanceError
 from temperance.fitting import prepare
+from temperance.models._answers import as_table
 from temperance.registry import MethodEntry, ModelEntry, methods, models
 from tests.faults.inputs import INPUTS, leaves
 
@@ -232,7 +233,7 @@ def at_the_gate(model: str, by: str, name: str) -> bool:
     case = CASES[model]
     made, data = case.make(), fed(case, INPUTS[name].make)
     try:
-        table = made.as_table(data)
+        table = as_table(made, data)
         prepare(made, data if table is None else table, method(by), None, 0)
     except TemperanceError:
         return True

@@ -23,7 +23,7 @@ def follow(hand: Model, hand_data: Any, graph: Model, graph_data: Any, names: di
     """Sweep both from the hand-written model's start; `names` are the graph's names of its blocks."""
     q = started(hand, hand_data)
     q = q._replace(locals=q.locals or hand.initial_local(means(q.blocks), hand_data.values))
-    in_units = hand.to_user(q.blocks)
+    in_units = hand.units.to_user(q.blocks)
     start = Posterior(
         {names.get(name, name): block for name, block in in_units.items()},
         {names.get(name, name): block for name, block in q.locals.items()},
@@ -32,7 +32,7 @@ def follow(hand: Model, hand_data: Any, graph: Model, graph_data: Any, names: di
     others, theirs = climb(graph, start, graph_data)
     np.testing.assert_allclose(others, bounds, rtol=0, atol=1e-9 * (1 + np.abs(bounds).max()))
     assert bounds[-1] > bounds[0] + 1e-3  # it moved
-    for name, block in hand.to_user(ours.blocks).items():
+    for name, block in hand.units.to_user(ours.blocks).items():
         found = theirs.blocks[names.get(name, name)]
         for left, right in zip(jax.tree.leaves(block.mean()), jax.tree.leaves(found.mean()), strict=True):
             np.testing.assert_allclose(right, left, rtol=1e-8, atol=1e-8)
@@ -71,11 +71,11 @@ def test_regression() -> None:
     q = started(hand, hand_data)
     assert graph.groups == (("weights",), ("alpha", "noise"))
     # The hand-written model has a row of precisions, one for all weights here; the graph a single one.
-    start = hand.to_user(q.blocks)
+    start = hand.units.to_user(q.blocks)
     bounds, ours = climb(hand, q, hand_data)
     others, theirs = climb(graph, Posterior(start | {"alpha": start["alpha"][0]}, {}), graph_data)
     np.testing.assert_allclose(others, bounds, rtol=0, atol=1e-9 * (1 + np.abs(bounds).max()))
-    found = hand.to_user(ours.blocks)
+    found = hand.units.to_user(ours.blocks)
     np.testing.assert_allclose(theirs.blocks["weights"].location, found["weights"].location, rtol=1e-8)
     np.testing.assert_allclose(theirs.blocks["noise"].rate, found["noise"].rate, rtol=1e-8)
     np.testing.assert_allclose(theirs.blocks["alpha"].rate, found["alpha"].rate[0], rtol=1e-8)

@@ -20,7 +20,7 @@ def stochastic_step(
 
 def walk_locally(model: Model, blocks: Any, data: Data, powers: Any, grid: Any, local: Any, local_steps: int) -> Walked:
     """A walk in which every datum may have each power of the grid."""
-    heat = model.priced(model.heat(data, grid), blocks)
+    heat = model.tempering.priced(model.tempering.heat(data, grid), blocks)
     powers = jnp.asarray(powers)
     return model.walk(means(blocks), data, Way(Powers(powers, powers), local_steps, True, heat), local)
 

@@ -26,7 +26,7 @@ def test_every_iteration_agrees_with_scikit_learn(form: str, peer_form: str) -> 
     state = eqx.filter_jit(method.init)(jax.random.key(0), model, data)
     step = eqx.filter_jit(method.step)
     for _ in range(12):
-        blocks = model.to_user(state.blocks)
+        blocks = model.units.to_user(state.blocks)
         mean, precision, _ = blocks["components"].mode()
         np.testing.assert_allclose(mean, peer.means_, atol=1e-8)
         covariance = np.linalg.inv(precision) if form == "full" else 1.0 / np.asarray(precision)

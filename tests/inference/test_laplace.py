@@ -37,7 +37,7 @@ def test_draws_are_those_of_the_gaussian(gaussian) -> None:
     centre = np.linalg.solve(
         precision, np.linalg.solve(spread, [0.5, 0.0]) + np.linalg.solve(covariance, x.sum(axis=0))
     )
-    draws = np.asarray(fit.model.draws_to_user(fit.state.blocks)["components"])[0, :, 0]
+    draws = np.asarray(fit.model.units.draws_to_user(fit.state.blocks)["components"])[0, :, 0]
     width = np.sqrt(np.diag(np.linalg.inv(precision)))
     assert np.all(np.abs(draws.mean(axis=0) - centre) < 4.5 * width / np.sqrt(len(draws)))
     np.testing.assert_allclose(np.cov(draws.T), np.linalg.inv(precision), atol=0.1 * width.max() ** 2)

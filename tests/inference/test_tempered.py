@@ -32,7 +32,7 @@ def test_factorial_mixture_values() -> None:
     """Of an independent quadrature (errata to the paper)."""
     for n, d, k, value in ((1, 1, 2, 1.109348), (3, 2, 4, 6.656090)):
         model = tp.FactorialMixture(k, noise=0.1, probability=0.3)
-        found = model.log_tempered_normaliser(T, data(n, d))
+        found = model.tempering.log_normaliser(T, data(n, d))
         assert found.log[2] == pytest.approx(value, abs=5e-7)
         assert found.log[0] == pytest.approx(0.0, abs=1e-12) and (found.error == 0).all()
 
@@ -48,18 +48,20 @@ def test_factorial_mixture_by_quadrature() -> None:
         return float(np.sum(np.array(density) ** s))
 
     wanted = [np.log(quad(bracket, -20, 20, args=(1 / t,), limit=200)[0]) for t in T]
-    np.testing.assert_allclose(model.log_tempered_normaliser(T, data(1, 1)).log, wanted, atol=1e-7)
+    np.testing.assert_allclose(model.tempering.log_normaliser(T, data(1, 1)).log, wanted, atol=1e-7)
 
 
 def test_unknown_probabilities_by_quadrature() -> None:
     a, b, n = 1.5, 0.8, 6
     known = tp.FactorialMixture(1, noise=0.3, probability=0.5)
     model = tp.FactorialMixture(1, noise=0.3, probability=tp.Beta(a, b))
-    gaussian = known.log_tempered_normaliser(T, data(n, 2)).log - n * np.log(2 * 0.5 ** (1 / T))
+    gaussian = known.tempering.log_normaliser(T, data(n, 2)).log - n * np.log(2 * 0.5 ** (1 / T))
     integral = [
         quad(lambda p, s=1 / t: beta_distribution(a, b).pdf(p) * (p**s + (1 - p) ** s) ** n, 0, 1)[0] for t in T
     ]
-    np.testing.assert_allclose(model.log_tempered_normaliser(T, data(n, 2)).log, gaussian + np.log(integral), atol=1e-6)
+    np.testing.assert_allclose(
+        model.tempering.log_normaliser(T, data(n, 2)).log, gaussian + np.log(integral), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("delta", [[1.0, 1.0, 1.0], [0.7, 2.0, 1.2]])
@@ -67,7 +69,7 @@ def test_mixtures_by_quadrature_over_the_weights(delta: list[float]) -> None:
     n, covariance = 4, np.array([[1.0, 0.3], [0.3, 0.5]])
     pair = tp.KnownCovarianceGaussian(covariance)
     model = tp.Mixture(3, pair, prior=tp.Normal(np.zeros(2), np.eye(2)), concentration=delta)
-    found = model.log_tempered_normaliser(T, data(n, 2)).log
+    found = model.tempering.log_normaliser(T, data(n, 2)).log
     first, share_first = beta_nodes(delta[0], delta[1] + delta[2])
     second, share_second = beta_nodes(delta[1], delta[2])
     a, b = first[:, None], second[None]
@@ -97,7 +99,7 @@ def beta_nodes(a: float, b: float) -> tuple[np.ndarray, np.ndarray]:
 )
 def test_a_weight_of_two_is_two_data(model: Any) -> None:
     weighted = make_data(np.zeros((3, 2)), np.array([2.0, 0.0, 3.0]))
-    one, other = (model.log_tempered_normaliser(T, each).log for each in (weighted, data(5, 2)))
+    one, other = (model.tempering.log_normaliser(T, each).log for each in (weighted, data(5, 2)))
     np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
 
@@ -107,7 +109,7 @@ def test_many_data_in_many_components_stay_exact() -> None:
     n = 3000
     for k in (2, 8):
         model = tp.Mixture(k, pair, prior=tp.Normal([0.0], [[1.0]]))
-        found = model.log_tempered_normaliser(T, data(n, 1)).log - 0.5 * n * np.log(T)
+        found = model.tempering.log_normaliser(T, data(n, 1)).log - 0.5 * n * np.log(T)
         assert found[0] == pytest.approx(0.0, abs=1e-6)
         assert (found[1:] > 0).all() and (found <= n * (1 - 1 / T) * np.log(k) + 1e-6).all()
         if k == 2:
@@ -122,7 +124,7 @@ def test_bernoulli_mixtures_by_monte_carlo_with_an_honest_error() -> None:
     model = tp.Mixture(2, "bernoulli", prior=tp.Beta([2.0, 1.0], [1.0, 3.0]), columns=2)
     x = np.array([[0, 1], [1, 1], [0, 0]], dtype=float)
     model, rows = model.prepare(x)
-    found = model.log_tempered_normaliser(T, rows)
+    found = model.tempering.log_normaliser(T, rows)
     assert found.samples > 0 and found.log[0] == pytest.approx(0.0, abs=1e-12)
     many = np.random.default_rng(9)
     w = many.dirichlet([1, 1], 400_000)

@@ -87,7 +87,7 @@ def test_variational_tempering(problem: Problem) -> None:
     s = heat @ (1 / T)
     shares = softmax(s * joint, axis=1)
     energy = np.sum(shares * joint)
-    log_c = model.log_tempered_normaliser(T, data).log
+    log_c = model.tempering.log_normaliser(T, data).log
     r = softmax(energy / T - log_c)
     np.testing.assert_allclose(softmax(fresh.heat), r, rtol=1e-10)
     assert r.max() < 0.99  # or there would be no choice
@@ -114,7 +114,7 @@ def test_a_trace_of_the_start_when_tempering_ends(problem: Problem) -> None:
 def test_variational_tempering_by_minibatches(problem: Problem) -> None:
     """The natural parameters of q(T) move with the step size of the other globals."""
     model, data, blocks, joint, _ = problem
-    log_prior = -np.log(3) - model.log_tempered_normaliser(T, data).log
+    log_prior = -np.log(3) - model.tempering.log_normaliser(T, data).log
     grid = Grid(jnp.asarray(4), jnp.asarray(1 / T), jnp.asarray(log_prior))
     heat, rate = np.array([0.1, -0.4, 0.3]), 0.3
 
@@ -156,7 +156,7 @@ def test_local_temperatures_by_minibatches(problem: Problem) -> None:
     """Only rows of the minibatch find new temperatures; at T = 1 none does, and none counts."""
     model, data, blocks, joint, _ = problem
     powers = np.linspace(1.0, 0.05, 20)
-    own = Own(jnp.asarray(4), model.heat(data, powers))
+    own = Own(jnp.asarray(4), model.tempering.heat(data, powers))
     rows, heat, rate = np.array([7, 2, 3]), np.linspace(0.3, 0.9, 12), 0.3
     batch = Data(data.values[rows], jnp.full(3, 4.0), 3)
 

@@ -34,7 +34,7 @@ def test_normaliser_by_quadrature(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topics_normaliser, "_TOPICS", 64)
     alpha, eta = 0.7, 0.8
     model, data = tp.LDA(2, document_prior=alpha, topic_prior=eta).prepare(np.array([[1, 1, 0], [0, 1, 2]]))
-    found = model.log_tempered_normaliser(T, data)
+    found = model.tempering.log_normaliser(T, data)
     theta, w_theta = nodes(alpha, alpha, 24)
     first, w_first = nodes(eta, 2 * eta, 16)
     second, w_second = nodes(eta, eta, 16)
@@ -96,7 +96,7 @@ def test_the_temperature_goes_by_the_energy_of_the_means() -> None:
         grid = np.array([1.0, 1.02, 1.2, 2.0, 5.0])
         fit = tp.fit(model, x, tp.VT(grid, method=tp.VB(max_iter=1, local_steps=40), length=2), seed=1)
         complete, data = model.prepare(x)
-        log_c = complete.log_tempered_normaliser(grid, data).log
+        log_c = complete.tempering.log_normaliser(grid, data).log
         key = jax.random.split(jax.random.fold_in(jax.random.key(1), 2), 1)[0]
         topics = np.asarray(complete.initial(key, data).blocks["topics"].concentration)
         gamma = at_power(x, topics, np.full(len(x), np.mean(1 / grid)), 1 / 3)[0]
@@ -133,7 +133,7 @@ def test_powers_of_documents_written_out() -> None:
     blocks = {"topics": tp.Dirichlet(jnp.asarray(topics))}
     for engine in ("host", "device"):
         model, data = tp.LDA(3, engine=engine, local_tol=0.0).prepare(x)
-        found = topic_costs(model.heat(data, grid), jnp.asarray(topics), engine == "host")
+        found = topic_costs(model.tempering.heat(data, grid), jnp.asarray(topics), engine == "host")
         np.testing.assert_allclose(found, costs, rtol=1e-5, atol=1e-5)
         walked = jax.jit(lambda s, model=model, data=data: walk_locally(model, blocks, data, s, grid, {}, 40))(
             jnp.asarray(powers)

@@ -179,7 +179,7 @@ def test_tempered_normaliser_of_known_noise() -> None:
     for temperature in (1.0, 3.0):
         log = norm.logpdf(z)[:, None] + norm(0.7 * z[:, None] + 0.2, np.sqrt(0.5)).logpdf(z[None])
         expected = np.log(simpson(simpson(np.exp(log / temperature), x=z), x=z))
-        found = model.log_tempered_normaliser(np.array([temperature]), data)
+        found = model.tempering.log_normaliser(np.array([temperature]), data)
         np.testing.assert_allclose(found.log, expected, atol=1e-8)
 
 

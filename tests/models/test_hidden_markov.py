@@ -120,7 +120,7 @@ def test_missing_steps_are_bridged() -> None:
     model, data = model.prepare(x)
     draws = eqx.filter_jit(model.sample_prior)(jax.random.key(0))
     found = float(eqx.filter_jit(model.log_likelihood)(draws, data))
-    user = model.draws_to_user(draws)
+    user = model.units.draws_to_user(draws)
     initial, transition = (np.asarray(draws[name]) for name in ("initial", "transitions"))
     mean, precision = (np.asarray(leaf)[:, 0] for leaf in jax.tree.leaves(user["emissions"]))
     density = norm(mean, precision**-0.5).pdf(x[[0, 2]])

@@ -101,11 +101,11 @@ def messages(model: tp.HMM, m: Any, data: Data) -> list[np.ndarray]:
 def test_minibatches_of_sequences_add_up_to_all() -> None:
     x = [switching(n, n) for n in (7, 3, 12, 5)]
     model, data = tp.HMM(2, "diagonal").prepare(x)
-    assert model.units(data) == 4
+    assert model.rows.parts(data) == 4
     m = means(eqx.filter_jit(model.initial)(jax.random.key(0), data).blocks)
     whole = messages(model, m, data)
     # Of two sequences, weighted to stand for four: halves of their sum.
-    pick = eqx.filter_jit(lambda chosen: model.minibatch(data, chosen, jnp.asarray(float(data.size)), chosen))
+    pick = eqx.filter_jit(lambda chosen: model.rows.minibatch(data, chosen, jnp.asarray(float(data.size)), chosen))
     halves = [messages(model, m, pick(jnp.asarray(chosen))) for chosen in ([0, 3], [2, 1])]
     for all_, one, other in zip(whole, *halves, strict=True):
         np.testing.assert_allclose(0.5 * (one + other), all_, rtol=1e-9, atol=1e-9)
@@ -118,11 +118,11 @@ def test_windows_with_burn_in_add_up_to_all() -> None:
     errors = []
     for burn_in in (0, 12):
         model, data = tp.HMM(2, "diagonal", window=20, burn_in=burn_in).prepare([x[:50], x[50:]])
-        assert model.units(data) == 5
+        assert model.rows.parts(data) == 5
         m = means(eqx.filter_jit(model.initial)(jax.random.key(0), data).blocks)
         whole = messages(model, m, data)
         pick = eqx.filter_jit(
-            lambda chosen, model=model, data=data: model.minibatch(data, chosen, jnp.asarray(90.0), chosen)
+            lambda chosen, model=model, data=data: model.rows.minibatch(data, chosen, jnp.asarray(90.0), chosen)
         )
         parts = [messages(model, m, pick(jnp.asarray([number]))) for number in range(5)]
         sums = [sum(leaves) / 5 for leaves in zip(*parts, strict=True)]

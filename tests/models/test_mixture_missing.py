@@ -199,7 +199,7 @@ def test_one_component_with_holes() -> None:
     hyper = {"mean": np.zeros(2), "pseudo_count": 0.5, "dof": 3.0, "scatter": np.array([[1.0, 0.3], [0.3, 1.0]])}
     model, data = tp.GaussianMixture(1, prior=tp.NormalWishart(**hyper), missing="marginalise").prepare(x)
     posterior, bounds = sweeps(model, data, Posterior(dict(model.prior), {}))
-    found = model.to_user(posterior.blocks)["components"]
+    found = model.units.to_user(posterior.blocks)["components"]
     mean, scatter, bound = reference_sweeps(x, *hyper.values())
     np.testing.assert_allclose(found.location[0], mean, atol=1e-10)
     np.testing.assert_allclose(found.scatter[0], scatter, atol=1e-10)

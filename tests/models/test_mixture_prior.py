@@ -78,7 +78,7 @@ def test_weights_are_repeated_rows_and_blocks_change_nothing() -> None:
 def test_draws_come_back_from_the_users_coordinates(form: str) -> None:
     model, _ = tp.GaussianMixture(2, covariance=form).prepare(X + 100.0)
     draws = model.sample_prior(jax.random.key(0))
-    moved = model.draws_to_user(draws)
+    moved = model.units.draws_to_user(draws)
     assert not np.allclose(jax.tree.leaves(moved["components"])[0], jax.tree.leaves(draws["components"])[0])
-    for found, given in zip(*map(jax.tree.leaves, (model.draws_from_user(moved), draws)), strict=True):
+    for found, given in zip(*map(jax.tree.leaves, (model.units.draws_from_user(moved), draws)), strict=True):
         np.testing.assert_allclose(found, given, rtol=1e-7, atol=1e-7)

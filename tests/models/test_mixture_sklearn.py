@@ -64,7 +64,7 @@ def test_same_parameters_at_every_iteration(form: str, d: int) -> None:
         K, covariance=form, prior=prior(form, mean, count, dof, scatter), concentration=delta, init=start
     ).prepare(x)
     posteriors, shares = iterate(model, data)
-    blocks = jax.vmap(model.to_user)(posteriors.blocks)
+    blocks = jax.vmap(model.units.to_user)(posteriors.blocks)
     components, weights = blocks["components"], blocks["weights"]
     family = components.inner if form == "diag" else components
 

@@ -234,7 +234,7 @@ def test_gibbs_keeps_the_joint_law_and_the_test_can_fail(rows):
 
 
 def smallest_p_value(model, draws, values) -> float:
-    user = np.asarray(model.draws_to_user(draws)["weights"])
+    user = np.asarray(model.units.draws_to_user(draws)["weights"])
     residual = values.target - np.einsum("snp,sp->sn", values.features, draws["weights"])
     alpha, beta = draws["alpha"], draws["noise"][:, None]
     pivots = [
@@ -321,7 +321,7 @@ def test_predictions_from_draws(hierarchical):
     variance += float(q["noise"].rate / (q["noise"].shape - 1))
     np.testing.assert_allclose(found.mean, hierarchical.predict(NEW).mean, atol=0.02)
     np.testing.assert_allclose(found.variance, variance, rtol=0.02)
-    ours = hierarchical.model.draws_to_user(draws.blocks)["weights"]
+    ours = hierarchical.model.units.draws_to_user(draws.blocks)["weights"]
     np.testing.assert_allclose(np.mean(ours, axis=0), q["weights"].location, atol=0.01)
 
 

@@ -189,7 +189,7 @@ def test_local_trend_is_the_dense_gaussian() -> None:
 def test_tempered_normaliser_of_known_variances() -> None:
     """At β → any θ it is the same; at T = 1 it is nothing, and of one entry it is that of two Gaussians."""
     model, data = tp.StateSpace(1, noise=0.5, state_noise=0.2, start=3.0).prepare(np.zeros((2, 1)))
-    one, three = model.log_tempered_normaliser(np.array([1.0, 3.0]), data).log
+    one, three = model.tempering.log_normaliser(np.array([1.0, 3.0]), data).log
     assert one == pytest.approx(0.0, abs=1e-12)
 
     def gaussian(variance: float) -> float:
@@ -199,7 +199,7 @@ def test_tempered_normaliser_of_known_variances() -> None:
     assert three == pytest.approx(2 * gaussian(0.5) + gaussian(0.2) + gaussian(3.0), rel=1e-12)
     unknown, _ = tp.StateSpace.local_level().prepare(np.arange(3.0)[:, None])
     with pytest.raises(UnsupportedMethod, match="known noise"):
-        unknown.log_tempered_normaliser(np.array([2.0]), data)
+        unknown.tempering.log_normaliser(np.array([2.0]), data)
 
 
 # ---- the Nile -----------------------------------------------------------------------------------------------

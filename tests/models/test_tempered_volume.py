@@ -62,7 +62,7 @@ def test_sequences_by_a_sum_over_all_paths_and_data() -> None:
 
 def normaliser(model: Any, x: Any) -> Normaliser:
     complete, data = model.prepare(x)
-    return complete.log_tempered_normaliser(T, data)
+    return complete.tempering.log_normaliser(T, data)
 
 
 def switches() -> tuple[Any, np.ndarray]:
@@ -97,7 +97,7 @@ def test_many_data(n: int) -> None:
     """Beside the closed form of a mixture with known covariance; the larger set is extrapolated."""
     model = tp.Mixture(2, tp.KnownCovarianceGaussian([[0.25]]), prior=tp.Normal([0.0], [[10.0]]), concentration=[1, 2])
     complete, _, data = with_times(model, np.random.default_rng(0).normal(size=(n, 1)))
-    wanted = complete.log_tempered_normaliser(T, data)
+    wanted = complete.tempering.log_normaliser(T, data)
     assert (wanted.error == 0).all()
     check(by_sampling(complete, T, data), wanted.log, n / 1000)
 

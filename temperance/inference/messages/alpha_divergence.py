@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Key
 from ..._arguments import Checks, choice, number, optional, whole
 from ...errors import InvalidData, NumericalFailure, UnsupportedMethod
 from ...models import Data, Model, Posterior
-from ...models._answers import Enumerable, Sited
+from ...models._answers import Enumerable, Sited, summed
 from ...models._factors import (
     Blocks,
     Factored,
@@ -111,7 +111,7 @@ class MessagePassing(Method):
         return self.passes - self._warm
 
     def prepare(self, model: Model) -> Model:
-        return model if isinstance(model, Sited) else require_factors(self.name, model.summed())
+        return model if isinstance(model, Sited) else require_factors(self.name, summed(model))
 
     @property
     def streams(self) -> bool:  # type: ignore[override]

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from ...models import Data, Model
-from ...models._answers import Collapsible
+from ...models._answers import Collapsible, summed
 from ...models._factors import Factored
 from .._method import Info
 from ..collapsed import Shares, begin, one_pass, require_collapsible
@@ -48,7 +48,7 @@ class CollapsedGibbs(Gibbs):
         if isinstance(model, Collapsible):
             model.as_collapsed()  # refuses topics whose shares have another prior
             return model
-        return require_collapsible(self.name, model.summed(), "tp.Gibbs")
+        return require_collapsible(self.name, summed(model), "tp.Gibbs")
 
     def complete(self, model: Model, data: Data) -> Any:
         method = super().complete(model, data)

@@ -97,15 +97,15 @@ class Draws(eqx.Module):
             )
         blocks, log_weights = self.flat()
         key_pick, key_data = jax.random.split(key)
-        if not model.independent_rows:
+        if not model.rows.independent:
             pick = jax.random.categorical(key_pick, log_weights)
-            draw = jax.tree.map(lambda leaf: jnp.asarray(leaf)[pick], model.draws_to_user(blocks))
+            draw = jax.tree.map(lambda leaf: jnp.asarray(leaf)[pick], model.units.draws_to_user(blocks))
             return np.asarray(eqx.filter_jit(model.simulate)(key_data, draw, n).x)
         index = jax.random.categorical(key_pick, log_weights, shape=(n,))
-        picked = jax.tree.map(lambda leaf: jnp.asarray(leaf)[index], model.draws_to_user(blocks))
+        picked = jax.tree.map(lambda leaf: jnp.asarray(leaf)[index], model.units.draws_to_user(blocks))
         rows = _simulate(model, jax.random.split(key_data, n), picked)
         found = jax.tree.map(lambda leaf: np.asarray(leaf)[:, 0], rows)
-        return model.values_to_user(found)
+        return model.units.values_to_user(found)
 
     # ---- summaries ----------------------------------------------------------------------------------------
 

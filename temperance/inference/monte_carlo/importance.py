@@ -19,6 +19,7 @@ from ...evidence.weights import controlled, effective_draws, halves, pareto_khat
 from ...evidence.witnesses import contradictions
 from ...families import Point
 from ...models import Data, Model, Posterior
+from ...models._answers import summed
 from .._method import Again, Info, Method, Result, Run, state_of
 from ..progress import Progress
 from ..run import run as run_loop
@@ -85,7 +86,7 @@ class ImportanceSampling(Method):
         return -(-self.draws // BATCH)
 
     def prepare(self, model: Model) -> Model:
-        return require_distributions(model, self.name).summed()
+        return summed(require_distributions(model, self.name))
 
     def complete(self, model: Model, data: Data) -> Self:
         posteriors, bounds, lower = self._fitted(model, data)
@@ -101,7 +102,7 @@ class ImportanceSampling(Method):
         """The posteriors to propose from: the given one and every other optimum that restarts of VB find; what weighs
         them; and the highest bound of VB. A mode that the given fit has missed cannot be seen in its own weights."""
         done = search(model, data, SEARCHES)
-        chosen = distinct(done.bounds + float(model.log_unit(data)))[:OPTIMA]
+        chosen = distinct(done.bounds + float(model.units.log_unit(data)))[:OPTIMA]
         found = [state_of(done.states, restart).blocks for restart in chosen]
         bounds = done.bounds[chosen]
         lower = float(bounds[0])

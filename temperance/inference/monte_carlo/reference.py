@@ -92,7 +92,7 @@ def inside(model: Model, posterior: Any, data: Data) -> dict[str, Any]:
             raise InvalidParameter("posterior must be a fit of the same data")
         return state.equally_weighted().flat()[0]
     if isinstance(posterior, dict) and set(posterior) == set(model.prior):
-        drawn = {name: as_drawn(draw) for name, draw in model.draws_from_user(posterior).items()}
+        drawn = {name: as_drawn(draw) for name, draw in model.units.draws_from_user(posterior).items()}
         return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], drawn)
     raise InvalidParameter(
         "posterior must be a fit by a method that draws, such as tp.ParallelTempering, or the draw that the data were "
@@ -125,7 +125,7 @@ def _member(model: Model, name: str, family: Any) -> Family:
         raise UnsupportedMethod(
             f"reference[{name!r}] must be a family such as {type(prior).__name__}, got {type(family).__name__}"
         )
-    family = model.block_from_user(name, family)
+    family = model.units.block_from_user(name, family)
     structures: set[Any] = {jax.tree.structure(family), jax.tree.structure(prior)}
     if len(structures) > 1 or not eqx.tree_equal(*(jax.tree.map(np.shape, tree) for tree in (family, prior))):
         raise InvalidParameter(

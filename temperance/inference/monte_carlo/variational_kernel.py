@@ -25,6 +25,7 @@ from ...errors import InvalidParameter, UnsupportedMethod
 from ...families._family import Family
 from ...families.unconstrained import chart, dimension
 from ...models import Conditional, Data, Model
+from ...models._answers import summed
 from ...models._blocks import add, member
 from .._method import Info, Result, Run
 from .gibbs import Gibbs, State, scattered_start
@@ -69,7 +70,7 @@ class VariationalKernel(Gibbs):
         return "variational kernel"
 
     def prepare(self, model: Model) -> Model:
-        model = model.summed()
+        model = summed(model)
         if model.local_groups and self.gibbs > 0:
             raise UnsupportedMethod(
                 f"gibbs is for models whose latents are summed out, and those of {type(model).__name__} are not; "

@@ -95,13 +95,13 @@ class EM(Method):
                     f"the prior of {children[0]!r} in {type(model).__name__} depends on other parameters, so "
                     "it cannot be left out; use tp.EM(prior=True) or tp.VB()"
                 )
-        if self.incremental and not model.without_latents:
+        if self.incremental and not model.rows.without_latents:
             require_additive(model, "incremental EM", "tp.EM(incremental=False)")
         return model
 
     def complete(self, model: Model, data: Any) -> Self:
         if self.incremental:
-            if model.without_latents:
+            if model.rows.without_latents:
                 return dataclasses.replace(self, incremental=False, batches=None)
             require_whole_units(model, data, "incremental EM", "tp.EM(incremental=False)")
         return self
@@ -142,7 +142,7 @@ class EM(Method):
 
     def result(self, model: Model, data: Data, run: Run) -> Result:
         best = best_restart(run)
-        stretch = float(model.log_stretch) if self.prior else 0.0  # a density is one in the user's coordinates
+        stretch = float(model.units.log_stretch) if self.prior else 0.0  # a density is one in the user's coordinates
         history = {name: values for name, values in best.history.items() if name != "collapsed"}
         history |= {name: history[name] - stretch for name in ("elbo", "restarts")}
         state = best.state.posterior if self.incremental else best.state

@@ -24,6 +24,7 @@ from ...families import Point
 from ...families._family import Family
 from ...families.unconstrained import chart, dimension
 from ...models import Conditional, Data, Model, Posterior
+from ...models._answers import summed
 from ...models._model import Means, means
 from ...numerics.linalg import cholesky, log_det, solve_vector, transposed_solve_vector
 from ...numerics.special import LOG_2PI
@@ -69,7 +70,7 @@ class Laplace(Method):
         return "the density is not finite there; try a stronger prior or fewer components"
 
     def prepare(self, model: Model) -> Model:
-        model, kind = model.summed(), type(model).__name__
+        model, kind = summed(model), type(model).__name__
         if model.local_groups:
             raise UnsupportedMethod(
                 f"tp.Laplace needs the latents of {kind} to be summed out, and they are not; use tp.VB()"
@@ -142,7 +143,7 @@ class Laplace(Method):
             history=history | {"restarts": found},
             converged=bool(run.converged[best]) and settled and not run.interrupted,
             details={
-                "mode": model.draws_to_user(mode),
+                "mode": model.units.draws_to_user(mode),
                 "log_density": float(value[best]),
                 "dimension": run.states.u.shape[-1],
             },
@@ -264,9 +265,9 @@ def _around(model: Model, state: Search, n: int) -> tuple[dict[str, Any], dict[s
 
 def _symmetry(model: Model) -> list[str]:
     symmetry = model.symmetry and model.symmetry.alike
-    if symmetry is None or model.size is None or model.size < 2:
+    if symmetry is None or model.words.size is None or model.words.size < 2:
         return []
-    k = model.size
+    k = model.words.size
     return [
         f"the evidence is that of one mode: if all {k} {model.words.parts} are in use and well apart, the posterior "
         f"has {k}! modes alike, and log_evidence lacks ln {k}! = {math.lgamma(k + 1):.4f}"

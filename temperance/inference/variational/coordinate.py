@@ -65,13 +65,13 @@ class VB(Method):
     def prepare(self, model: Model) -> Model:
         if self.moves and not (isinstance(model, Movable) and model.moves):
             raise UnsupportedMethod(f"moves are for mixtures, not for this {type(model).__name__}; use moves=False")
-        if self.batches is not None and not model.without_latents:
+        if self.batches is not None and not model.rows.without_latents:
             require_additive(model, "VB with batches", "tp.VB() or tp.SVI()")
         return model
 
     def complete(self, model: Model, data: Any) -> Self:
         if self.batches is not None:
-            if model.without_latents:
+            if model.rows.without_latents:
                 return dataclasses.replace(self, batches=None, carry=True)
             require_whole_units(model, data, "VB with batches", "tp.VB() or tp.SVI()")
         return self

@@ -17,7 +17,6 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ...models import Data, Model, Posterior, Powers, Way
-from ._rows import some_rows
 
 _HOT, _HOTTEST = 100.0, 1e6
 _ROWS = 2000  # most rows from which the temperature is estimated
@@ -36,9 +35,9 @@ class Growth(NamedTuple):
 
 def critical_temperature(model: Model, data: Data, seed: int = 0) -> float | None:
     """T_c, or None where the melted solution is stable at T = 1, or where the local step is the unstable one."""
-    if not model.melts:
+    if not model.tempering.melts:
         return None
-    data = some_rows(data, _ROWS, np.random.default_rng(seed), 1)
+    data = model.rows.sample(data, _ROWS, np.random.default_rng(seed), 1)
     start = _initial(model, jax.random.key(seed), data)
     temperature, q, melted = _HOT, start, False
     for _ in range(30):

@@ -25,7 +25,7 @@ from ...families.dirichlet import Dirichlet, DirichletVector
 from ...families.point import Point
 from ...kernels import RunEngine
 from ...models import Data, Model, Posterior, Way
-from ...models._answers import Collapsible
+from ...models._answers import Collapsible, summed
 from ...models._model import means
 from ...numerics.place import on_device
 from ...programs import program
@@ -112,7 +112,7 @@ class CVB0(Method):
 
     def prepare(self, model: Model) -> Model:
         if not isinstance(model, Collapsible):
-            model = require_collapsible(self.name, model.summed(), "tp.VB")
+            model = require_collapsible(self.name, summed(model), "tp.VB")
             if self.batch_size is not None:
                 raise UnsupportedMethod("the stochastic form of CVB0 is for topic models; leave batch_size out")
             return model

@@ -213,9 +213,9 @@ def _without_choice(state: Walk, hot: Int[Array, ""]) -> Walk:
 def steps_of_pass(model: Model, method: SVI, data: Data | Streamed) -> int:
     assert method.batch_size is not None
     if isinstance(data, Streamed):
-        rows = data.stream.piece_rows if model.independent_rows else model.units(data.piece_shapes())
+        rows = data.stream.piece_rows if model.rows.independent else model.rows.parts(data.piece_shapes())
         return data.stream.pieces_per_pass * (rows // method.batch_size)
-    return max(1, (model.units(data) - method._held_out_count(data.size)) // method.batch_size)
+    return max(1, (model.rows.parts(data) - method._held_out_count(data.size)) // method.batch_size)
 
 
 def check_grid(temperatures: Any, method: Any, length: Any) -> tuple[float, ...] | None:

@@ -37,11 +37,11 @@ class LVT(Gridded):
     usual: ClassVar[tuple[float, ...]] = tuple(float(t) for t in 1.0 / np.linspace(1.0, 0.01, 100))  # equal powers
 
     def complete(self, model: Model, data: Data) -> Self:
-        model.heat(data, 1.0 / self.grid())  # raises for a model without such temperatures
+        model.tempering.heat(data, 1.0 / self.grid())  # raises for a model without such temperatures
         return super().complete(model, data)
 
     def thermostat(self, model: Model, data: Data) -> Thermostat:
-        return Own(jnp.asarray(self.hot), model.heat(data, 1.0 / self.grid())) if self.hot else always_cold()
+        return Own(jnp.asarray(self.hot), model.tempering.heat(data, 1.0 / self.grid())) if self.hot else always_cold()
 
     def told(self, result: Result, best: int, run: Run, data: Data) -> Result:
         powers = np.asarray(run.states.heat)[best] if self.hot else np.ones(data.size)

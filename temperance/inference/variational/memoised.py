@@ -52,7 +52,7 @@ def require_additive(model: Model, method: str, instead: str) -> None:
 
 def require_whole_units(model: Model, data: Data, method: str, instead: str) -> None:
     """Refuse sequences that are cut into windows, because windows give no bound."""
-    if not model.whole_units(data):
+    if not model.rows.are_whole(data):
         raise UnsupportedMethod(
             f"{method} takes whole sequences, and one here is longer than the window of this {type(model).__name__}; "
             f"give it a wider window, or use {instead}"
@@ -103,7 +103,7 @@ def refresh(
 ) -> tuple[Means, Float[Array, ""], Locals]:
     """The messages of some rows (or sequences) at m, the rest of their value, and their local blocks if any are
     kept."""
-    if not model.independent_rows:
+    if not model.rows.independent:
         walked = model.walk(m, _sequences(model, data, index), Way(local_steps=local_steps))
         return walked.messages, walked.value - _dot(walked.messages, m), {}
     size, count = data.weights.shape[0], index.shape[0]
@@ -121,9 +121,9 @@ def refresh(
 
 def _sequences(model: Model, data: Data, index: Int[Array, " n"]) -> Data:
     """Whole sequences with their weights; those past the end have weight zero."""
-    units, count = model.units(data), index.shape[0]
+    units, count = model.rows.parts(data), index.shape[0]
     inside = index < units
-    part = model.minibatch(data, jnp.where(inside, index, 0), jnp.asarray(data.size * count / units), index)
+    part = model.rows.minibatch(data, jnp.where(inside, index, 0), jnp.asarray(data.size * count / units), index)
     weights = jnp.where(inside[:, None], part.weights.reshape((count, -1)), 0.0)
     return dataclasses.replace(part, weights=weights.reshape(-1))
 
@@ -131,7 +131,7 @@ def _sequences(model: Model, data: Data, index: Int[Array, " n"]) -> Data:
 def split(model: Model, data: Data, parts: int | None) -> Int[Array, "p n"]:
     """The rows (or sequences) of each part, every so many apart, so that data in order still give parts that are
     alike."""
-    n = data.weights.shape[0] if model.independent_rows else model.units(data)
+    n = data.weights.shape[0] if model.rows.independent else model.rows.parts(data)
     count = n if parts is None else min(parts, n)
     size = -(-n // count)
     return jnp.arange(count * size).reshape((size, count)).T

@@ -14,7 +14,6 @@ from ..progress import Progress
 from ..run import run
 from ..streamed import Streamed
 from ..thermostats import hot_steps, spaced
-from ._rows import some_rows
 from .coordinate import VB
 from .critical import critical_temperature
 from .stochastic import SVI
@@ -71,9 +70,9 @@ class Found(NamedTuple):
 def choose(model: Model, data: Data | Streamed, method: VB | SVI, steps: int, unit: int) -> Found:
     """`steps` temperatures, each for `unit` steps of the method."""
     rows = data.sample if isinstance(data, Streamed) else data
-    here, rows = model.at_hand(rows)
+    here, rows = model.rows.at_hand(rows)
     if here is not model and isinstance(method, SVI):  # elsewhere a minibatch may be a partition, here it is rows
-        method = dataclasses.replace(method, batch_size=here.stochastic.batch_size)
+        method = dataclasses.replace(method, batch_size=here.rows.stochastic.batch_size)
     model = here
     critical = critical_temperature(model, rows)
     if critical is not None:
@@ -142,13 +141,13 @@ def _pilot(model: Model, data: Data, method: VB | SVI) -> Score:
     """
     from .annealed import Annealed
 
-    data = some_rows(data, _ROWS, np.random.default_rng(0))
+    data = model.rows.sample(data, _ROWS, np.random.default_rng(0))
     short: VB | SVI
     watched, steps = False, _SWEEPS
     if isinstance(method, VB):
         short = dataclasses.replace(method, restarts=_RESTARTS, max_iter=_SWEEPS)
     else:
-        watched = model.independent_rows and data.size >= 2 * _BATCHES
+        watched = model.rows.independent and data.size >= 2 * _BATCHES
         batch = max(1, min(method.batch_size or data.size, data.size // _BATCHES))
         steps = min(method.steps or data.size, _PASSES * (data.size // batch))
         named: dict[str, Any] = {

@@ -107,13 +107,13 @@ class SVI(Method):
 
     def complete(self, model: Model, data: Data | Streamed) -> Self:
         """Fill in what was left open, from the model's defaults and the number of data."""
-        usual = model.stochastic
+        usual = model.rows.stochastic
         if isinstance(data, Streamed):
             batch, a_pass, every = self._fit_to_pieces(model, data, usual.batch_size)
         else:
-            if self._is_share() and not model.independent_rows:
+            if self._is_share() and not model.rows.independent:
                 raise InvalidParameter("held_out must be data, not a share of them: these rows depend on each other")
-            n = model.units(data) - self._held_out_count(data.size)
+            n = model.rows.parts(data) - self._held_out_count(data.size)
             batch = min(n, self.batch_size or usual.batch_size)
             a_pass = max(1, n // batch)
             if batch == n and self._takes_all(model, data):
@@ -135,7 +135,7 @@ class SVI(Method):
 
     def _fit_to_pieces(self, model: Model, data: Streamed, usual: int) -> tuple[int, int, int]:
         """The size of a minibatch, the steps of a pass and those of a piece, after each of which comes a report."""
-        piece = data.stream.piece_rows if model.independent_rows else model.units(data.piece_shapes())
+        piece = data.stream.piece_rows if model.rows.independent else model.rows.parts(data.piece_shapes())
         batch = self.batch_size or min(piece, usual)
         if batch > piece:
             raise InvalidParameter(
@@ -151,7 +151,7 @@ class SVI(Method):
 
     def _takes_all(self, model: Model, data: Data) -> bool:
         """Whether a minibatch of all data may include the padding, which has weight zero."""
-        return type(self) is SVI and model.independent_rows and not self.replacement and not self._is_share()
+        return type(self) is SVI and model.rows.independent and not self.replacement and not self._is_share()
 
     def _is_share(self) -> bool:
         return isinstance(self.held_out, int | float | np.number)
@@ -182,8 +182,8 @@ class SVI(Method):
     def _rows_to_watch(self, model: Model, like: Data) -> Data | None:
         if self.held_out is None:
             return None
-        if not model.independent_rows:
-            return model.piece(self.held_out)
+        if not model.rows.independent:
+            return model.rows.piece(self.held_out)
         rows = require(model, Predicting).new_rows(self.held_out)
         return make_data(rows, None, like.block_size, spread=like.is_spread)
 
@@ -280,7 +280,7 @@ class SVI(Method):
     def _whole(self, model: Model, data: Data) -> bool:
         """Whether a minibatch is all the data."""
         assert self.batch_size is not None
-        return self.batch_size >= model.units(data) and not self.replacement
+        return self.batch_size >= model.rows.parts(data) and not self.replacement
 
     def _batch(self, model: Model, seed: UInt32[Array, " 2"], step: Int[Array, ""], data: Batches) -> Data:
         assert self.batch_size is not None and data.stands_for is not None
@@ -288,13 +288,13 @@ class SVI(Method):
             whole = data.weights * (data.stands_for / data.size)
             return Data(data.values, whole, data.size, *data.cuts, data.engine)
         rows = self._rows(model, seed, step, data)
-        if not model.independent_rows:
-            return model.minibatch(data, rows, data.stands_for, self._rows(model, seed, step + 1, data))
+        if not model.rows.independent:
+            return model.rows.minibatch(data, rows, data.stands_for, self._rows(model, seed, step + 1, data))
         return minibatch(data, rows, data.stands_for)
 
     def _rows(self, model: Model, seed: UInt32[Array, " 2"], step: Int[Array, ""], data: Batches) -> Int[Array, " b"]:
         assert self.batch_size is not None
-        n = model.units(data)
+        n = model.rows.parts(data)
         return rows_of_step(jax.random.wrap_key_data(seed), step, min(self.batch_size, n), n, self.replacement)
 
     def finished(self, history: Float[Array, "3"], tol: Float[Array, ""]) -> Bool[Array, ""]:

@@ -46,8 +46,8 @@ class VT(Gridded):
     usual: ClassVar[tuple[float, ...]] = tuple(float(t) for t in np.geomspace(1.0, 10.0, 100))
 
     def complete(self, model: Model, data: Data) -> Self:
-        here, rows = model.at_hand(data)
-        found = here.log_tempered_normaliser(self.grid(), rows)
+        here, rows = model.rows.at_hand(data)
+        found = here.tempering.log_normaliser(self.grid(), rows)
         return dataclasses.replace(super().complete(model, data), found=found)
 
     def thermostat(self, model: Model, data: Data) -> Thermostat:

@@ -23,20 +23,22 @@ from ...data.sequences import as_sequences
 from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
 from ...families import Dirichlet, Pair, Point
 from ...families._family import Family
-from ...families.translate import translate, translate_draw
-from ...numerics.chains import CUT, FIRST, ON, Chain, choose_engine, filter_states, smooth_states, sum_paths
+from ...numerics.chains import FIRST, Chain, choose_engine, filter_states, smooth_states, sum_paths
 from ...numerics.place import on_device
 from ...numerics.special import safe_log
-from .._about import STATE, Symmetry, Words, one_set
-from .._answers import Clustering, Decoding, Predicting, Sequential
-from .._data import Data, Stochastic, bucket, over_blocks
+from .._about import STATE, Symmetry, Units, Words, one_set
+from .._answers import Clustering, Decoding, Predicting, Sequential, Tabular
+from .._blocks import Tempering
+from .._data import Data, RowAccess, bucket, over_blocks
 from .._factors import Factored, Factors, StepTerms, step_factors
 from .._model import Conditional, Means, Posterior, Powers, column
 from ..linear import Forecast
-from ..mixture import Mixture, log_unit
-from ..mixture.likelihoods import pair_log_base, pair_volume, seen_numbers
+from ..mixture import Mixture
 from .steps import (
+    Sequences,
     Steps,
+    StepTempering,
+    StepUnits,
     as_concentration,
     as_steps,
     as_transitions,
@@ -44,13 +46,10 @@ from .steps import (
     decoded,
     expected_steps,
     filtered,
-    first_steps,
     forecast,
     label_messages,
     one_sequence,
     smoothed,
-    some_sequences,
-    some_windows,
 )
 
 _ENGINES = ("auto", "host", "device", "parallel", "autodiff")
@@ -58,7 +57,7 @@ _WINDOW = 1000  # steps of a window of a long sequence
 _BURN_IN = 50
 
 
-class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
+class HMM(Clustering, Tabular, Sequential, Decoding, Predicting, Factored):
     """A hidden Markov model with `n_states` states.
 
     `n_states` is the number of states. `emission` is the distribution of the data in a state: a name ("gaussian",
@@ -81,10 +80,7 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
     burn_in: int = eqx.field(static=True)
     engine: str = eqx.field(static=True)
     begin: dict[str, Any] | None = None  # a draw of all blocks to start at, in the user's coordinates
-    independent_rows: ClassVar[bool] = False
-    words: ClassVar[Words] = STATE
     chained: ClassVar[bool] = True
-    stochastic: ClassVar[Stochastic] = Stochastic(batch_size=16)
 
     def __init__(
         self,
@@ -133,22 +129,16 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
     def shift(self) -> Float[Array, " d"] | None:
         return self.mixture.shift
 
-    def log_unit(self, data: Data) -> Float[Array, ""] | float:
-        return log_unit(self.mixture, data.values.x, data.weights)
-
     @property
     def takes_gaps(self) -> bool:
         return self.mixture.missing
 
     @property
-    def size(self) -> int:
-        return self.n_states
-
-    @property
-    def axes(self) -> dict[str, tuple[str, ...]]:
-        emissions = self.mixture.axes["components"]
-        parts = {"initial": ("state",), "transitions": ("state", "next_state")}
-        return parts | {"emissions": ("state", *emissions[1:]), "x": ("time", "feature")}
+    def words(self) -> Words:
+        emissions = self.mixture.words.axes["components"]
+        axes = {"initial": ("state",), "transitions": ("state", "next_state")}
+        axes |= {"emissions": ("state", *emissions[1:]), "x": ("time", "feature")}
+        return STATE.of(self.n_states, axes)
 
     @property
     def symmetry(self) -> Symmetry | None:
@@ -200,7 +190,7 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
         key_labels, key_prior = jax.random.split(key)
         prior: dict[str, Any] = dict(self.prior)
         if self.begin is not None or self.mixture.start.kind == "prior":
-            draws = self.sample_prior(key_prior) if self.begin is None else self.draws_from_user(self.begin)
+            draws = self.sample_prior(key_prior) if self.begin is None else self.units.draws_from_user(self.begin)
             messages = self.walk(self.statistics(draws), data).messages
         else:
             labels = self.mixture.starting_labels(key_labels, _rows(data))
@@ -209,18 +199,13 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
             messages = label_messages(data, labels, self.n_states) | {"emissions": emissions}
         return Posterior({name: p + messages[name] for name, p in prior.items()}, {})
 
-    def log_base(self, data: Data) -> Float[Array, ""] | None:
-        return pair_log_base(self.pair, _rows(data))
+    @property
+    def tempering(self) -> Tempering:
+        return StepTempering(self)
 
-    def log_volume(self, m: Means, x: Steps, power: Float[Array, ""], key: Key[Array, ""] | None) -> Float[Array, " t"]:
-        key_pair, key_path = (None, None) if key is None else jax.random.split(key)
-        each = pair_volume(self.pair, m["emissions"], x.x, power, key_pair)
-        chain = Chain(power * m["initial"].log, power * m["transitions"].log, each, x.starts)
-        # Many short chains of draws side by side: a call to the host for each would cost more than it saves.
-        return sum_paths(chain, key_path, "device")
-
-    def known_gaussians(self, data: Data) -> float:
-        return seen_numbers(self.pair, data.values.x, data.weights)
+    @property
+    def rows(self) -> RowAccess:
+        return Sequences(self)
 
     # ---- message passing ------------------------------------------------------------------------------------
 
@@ -233,29 +218,6 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
         if self.pair.has_latents:
             return "it cannot integrate over the missing columns of a step; emission='diagonal' has none to integrate"
         return super().no_factors()
-
-    # ---- minibatches ----------------------------------------------------------------------------------------
-
-    def first_rows(self, data: Data, size: int) -> Data:
-        part = first_steps(data, size)
-        return eqx.tree_at(lambda part: part.weights, part, data.weights[:size])
-
-    def units(self, data: Data) -> int:
-        """Sequences, or windows of long ones."""
-        steps: Steps = data.values
-        return steps.sequences if steps.longest <= self.window else -(-data.size // self.window)
-
-    def whole_units(self, data: Data) -> bool:
-        return bool(data.values.longest <= self.window)
-
-    def minibatch(
-        self, data: Data, chosen: Int[Array, " b"], stands_for: Float[Array, ""], ahead: Int[Array, " b"]
-    ) -> Data:
-        units = self.units(data)
-        scale = stands_for * units / (data.size * chosen.shape[0])
-        if data.values.longest <= self.window:
-            return some_sequences(data, chosen, scale)
-        return some_windows(data, chosen, self.window, self.burn_in, scale)
 
     # ---- data in, answers out -------------------------------------------------------------------------------
 
@@ -285,48 +247,14 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
         values = jax.tree.map(on_device, as_steps(x, lengths, size, blocks))
         return Data(values, on_device(padded), len(x))
 
-    def piece(self, data: Any, run: int | None = None, size: int | None = None) -> Data:
-        """Sequences; or runs of `run` steps from somewhere in a long one, whose edges only say where they come from."""
-        x, lengths = as_sequences(data, missing=self.mixture.missing, empty_columns=self.mixture.missing)
-        rows = self.mixture.new_rows(x)
-        if run is None or size is None:
-            return self.place(rows, lengths, np.ones(len(rows)))
-        if run <= 4 * self.burn_in:
-            raise InvalidParameter(
-                f"burn_in is {self.burn_in} steps on either side of the runs of {run} that this stream is read in: "
-                f"give the stream at least piece_rows={32 * (4 * self.burn_in + 1)}, or the model a smaller burn_in"
-            )
-        weights = np.zeros(size)
-        place = np.arange(len(rows)) % run
-        inside = (place >= self.burn_in) & (place < run - self.burn_in)
-        weights[: len(rows)] = np.where(inside, run / (run - 2.0 * self.burn_in), 0.0)
-        whole = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)])
-        found = self.place(whole, np.full(size // run, run), weights)
-        cuts = jnp.where(found.values.starts[:size] == FIRST, CUT, ON).astype(jnp.int8)
-        return eqx.tree_at(lambda data: data.values.starts, found, found.values.starts.at[:size].set(cuts))
-
     def new_rows(self, data: Any) -> Steps:
         """New sequences, each beginning afresh."""
         x, lengths = as_sequences(data, missing=self.mixture.missing, empty_columns=self.mixture.missing)
         return as_steps(self.mixture.new_rows(x), lengths)
 
-    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
-        if self.shift is None:
-            return blocks
-        return blocks | {"emissions": translate(blocks["emissions"], self.shift)}
-
-    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
-        if self.shift is None:
-            return draws
-        return draws | {"emissions": translate_draw(draws["emissions"], self.shift)}
-
-    def block_from_user(self, name: str, family: Family) -> Family:
-        return self.mixture.block_from_user("components", family) if name == "emissions" else family
-
-    def draws_from_user(self, draws: dict[str, Any]) -> dict[str, Any]:
-        if self.shift is None:
-            return draws
-        return draws | {"emissions": translate_draw(draws["emissions"], -self.shift)}
+    @property
+    def units(self) -> Units:
+        return StepUnits("emissions", self.shift, self.mixture)
 
     def log_predictive(self, q: Posterior, x: Steps) -> Float[Array, " t"]:
         """log p(x_t | x_1 … x_(t−1)) of new sequences, one step ahead: transitions at their posterior mean, each
@@ -400,7 +328,9 @@ class HMM(Clustering, Sequential, Decoding, Predicting, Factored):
         (counts,) = self.held(q, data)
         order = self.order(q, data)
         stay = np.exp(np.asarray(log_mean(q.blocks["transitions"]))).diagonal()
-        columns = {name: np.asarray(value) for name, value in self.to_user(q.blocks)["emissions"].described().items()}
+        columns = {
+            name: np.asarray(value) for name, value in self.units.to_user(q.blocks)["emissions"].described().items()
+        }
         table: dict[str, list[Any]] = {
             "state": [self.words.label(place) for place in range(len(order))],
             "steps": [float(counts[k]) for k in order],

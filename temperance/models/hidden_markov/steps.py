@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -12,13 +12,16 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Int8, Key
 
 from ..._arguments import NOT_NEGATIVE
+from ...data.sequences import as_sequences
 from ...errors import InvalidData, InvalidParameter
 from ...families import DirichletVector
 from ...families._parameters import parameters, require_finite_positive
-from ...numerics.chains import CUT, FIRST, ON, best_path, filter_states, smooth_states
-from .._data import Counted, Data
+from ...numerics.chains import CUT, FIRST, ON, Chain, best_path, filter_states, smooth_states, sum_paths
+from .._blocks import Tempering
+from .._data import Counted, Data, RowAccess, Stochastic
 from .._model import Means, Posterior, means
 from ..linear import Forecast
+from ..mixture.likelihoods import Shifted, log_unit, pair_log_base, pair_volume, seen_numbers
 
 if TYPE_CHECKING:
     from . import HMM
@@ -66,19 +69,6 @@ def one_sequence(x: Float[Array, "t d"]) -> Steps:
     n = x.shape[0]
     starts = jnp.full(n, ON, dtype=jnp.int8).at[0].set(FIRST)
     return Steps(x, starts, jnp.zeros(1, dtype=jnp.int64), jnp.full(1, n, dtype=jnp.int64), n)
-
-
-def first_steps(data: Data, size: int) -> Data:
-    """The first so many steps, weighted to stand for all."""
-    steps = data.values
-    weights = data.weights[:size]
-    weights = weights * (data.total_weight / jnp.sum(weights))
-    begin = np.asarray(steps.offsets)
-    chosen = begin < size
-    lengths = np.minimum(np.asarray(steps.lengths)[chosen], size - begin[chosen])
-    offsets = jnp.asarray(begin[chosen])
-    values = Steps(steps.x[:size], steps.starts[:size], offsets, jnp.asarray(lengths), int(lengths.max()))
-    return Data(values, weights, size)
 
 
 def some_sequences(data: Data, chosen: Int[Array, " b"], scale: Float[Array, ""]) -> Data:
@@ -168,7 +158,7 @@ def expected_steps(model: HMM, shares: Any, q: Posterior, x: Steps) -> tuple[np.
     """The steps of the first sequence, and what the probabilities of their states lead to expect of each."""
     steps = model.steps_to_user(x, 0)
     shares = np.asarray(shares)[int(x.offsets[0]) :][: len(steps)]
-    columns = model.to_user(q.blocks)["emissions"].described()
+    columns = model.units.to_user(q.blocks)["emissions"].described()
     means = np.asarray(columns.get("mean", columns.get("probability", np.full((shares.shape[1], 1), np.nan))))
     means = means.reshape(shares.shape[1], -1)
     return steps, shares @ means if means.shape[1] == steps.shape[1] else np.full(steps.shape, np.nan)
@@ -219,3 +209,90 @@ def _go_on(model: HMM, draws: Any, keys: Key[Array, " s"], x: Steps, n: int) -> 
         return model.simulate_emissions(key_x, draw, states), states
 
     return jax.lax.map(one, (draws, keys), batch_size=16)
+
+
+# ---- parts of the model: how steps may be cut, their coordinates, and what they are at a temperature ---------------
+
+
+class Sequences(RowAccess):
+    """Steps are cut into whole sequences, or into windows of long ones."""
+
+    independent: ClassVar[bool] = False
+    stochastic: ClassVar[Stochastic] = Stochastic(batch_size=16)
+
+    def first(self, data: Data, size: int) -> Data:
+        steps, begin = data.values, np.asarray(data.values.offsets)
+        chosen = begin < size
+        lengths = np.minimum(np.asarray(steps.lengths)[chosen], size - begin[chosen])
+        offsets = jnp.asarray(begin[chosen])
+        values = Steps(steps.x[:size], steps.starts[:size], offsets, jnp.asarray(lengths), int(lengths.max()))
+        return Data(values, data.weights[:size], size)
+
+    def sample(self, data: Data, size: int, rng: np.random.Generator, blocks: int | None = None) -> Data:
+        """The first steps, because sequences must not be torn apart."""
+        part = self.first(data, min(size, data.size))
+        return dataclasses.replace(part, weights=part.weights * (data.total_weight / jnp.sum(part.weights)))
+
+    def parts(self, data: Data) -> int:
+        """Sequences, or windows of long ones."""
+        return data.values.sequences if self.are_whole(data) else -(-data.size // self.model.window)
+
+    def are_whole(self, data: Data) -> bool:
+        return bool(data.values.longest <= self.model.window)
+
+    def minibatch(
+        self, data: Data, chosen: Int[Array, " b"], stands_for: Float[Array, ""], ahead: Int[Array, " b"]
+    ) -> Data:
+        scale = stands_for * self.parts(data) / (data.size * chosen.shape[0])
+        if self.are_whole(data):
+            return some_sequences(data, chosen, scale)
+        return some_windows(data, chosen, self.model.window, self.model.burn_in, scale)
+
+    def piece(self, data: Any, run: int | None = None, size: int | None = None) -> Data:
+        """Sequences; or runs of `run` steps from somewhere in a long one, whose edges only say where they come from."""
+        mixture, burn_in = self.model.mixture, self.model.burn_in
+        x, lengths = as_sequences(data, missing=mixture.missing, empty_columns=mixture.missing)
+        rows = mixture.new_rows(x)
+        if run is None or size is None:
+            return self.model.place(rows, lengths, np.ones(len(rows)))
+        if run <= 4 * burn_in:
+            raise InvalidParameter(
+                f"burn_in is {burn_in} steps on either side of the runs of {run} that this stream is read in: "
+                f"give the stream at least piece_rows={32 * (4 * burn_in + 1)}, or the model a smaller burn_in"
+            )
+        weights = np.zeros(size)
+        place = np.arange(len(rows)) % run
+        inside = (place >= burn_in) & (place < run - burn_in)
+        weights[: len(rows)] = np.where(inside, run / (run - 2.0 * burn_in), 0.0)
+        whole = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)])
+        found = self.model.place(whole, np.full(size // run, run), weights)
+        cuts = jnp.where(found.values.starts[:size] == FIRST, CUT, ON).astype(jnp.int8)
+        return eqx.tree_at(lambda data: data.values.starts, found, found.values.starts.at[:size].set(cuts))
+
+
+class StepUnits(Shifted):
+    """As those of the mixture of emissions."""
+
+    def values_to_user(self, values: Any) -> Any:
+        return values
+
+    def log_unit(self, data: Data) -> Float[Array, ""] | float:
+        return log_unit(self.mixture, data.values.x, data.weights)
+
+
+class StepTempering(Tempering):
+    """All steps of a sequence have one temperature."""
+
+    def log_base(self, data: Data) -> Float[Array, ""] | None:
+        rows = Data(data.values.x, data.weights, data.size, data.values.blocks)
+        return pair_log_base(self.model.pair, rows)
+
+    def log_volume(self, m: Means, x: Steps, power: Float[Array, ""], key: Key[Array, ""] | None) -> Float[Array, " t"]:
+        key_pair, key_path = (None, None) if key is None else jax.random.split(key)
+        each = pair_volume(self.model.pair, m["emissions"], x.x, power, key_pair)
+        chain = Chain(power * m["initial"].log, power * m["transitions"].log, each, x.starts)
+        # Many short chains of draws side by side: a call to the host for each would cost more than it saves.
+        return sum_paths(chain, key_path, "device")
+
+    def known_gaussians(self, data: Data) -> float:
+        return seen_numbers(self.model.pair, data.values.x, data.weights)

@@ -28,8 +28,8 @@ from ...families._family import Family, as_float
 from ...families._parameters import require_finite_positive
 from ...numerics.place import on_device
 from ...numerics.special import LOG_2PI
-from .._about import Symmetry, one_set
-from .._answers import Alignable, Imputing, Predicting
+from .._about import Symmetry, Units, one_set
+from .._answers import Alignable, Holding, Imputing, Predicting, Tabular
 from .._data import Data
 from .._model import Conditional, Means, Model, Posterior, draw_posterior, means
 
@@ -272,7 +272,30 @@ def factor_symmetry(size: int, loadings: str, known: dict[str, Any]) -> Symmetry
     return one_set(size, axes, numbers, alike=learned, signs=signs)
 
 
-class Loaded(Alignable, Imputing, Predicting, Model):
+class CentredRows(Units):
+    """Data are centred, and so is the last entry of each row of the block `loaded`; each column has a unit."""
+
+    loaded: str = eqx.field(static=True)
+    centre: Float[Array, " d"]
+    scale: Float[Array, " d"]
+
+    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
+        if self.loaded not in blocks:
+            return blocks
+        natural = blocks[self.loaded].natural
+        moved = natural.linear + natural.precision[:, :, -1] * self.centre[:, None]
+        return blocks | {self.loaded: blocks[self.loaded].with_natural(NormalVector(moved, natural.precision))}
+
+    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
+        if self.loaded not in draws:
+            return draws
+        return draws | {self.loaded: jnp.asarray(draws[self.loaded]).at[..., -1].add(self.centre)}
+
+    def log_unit(self, data: Data) -> Float[Array, ""]:
+        return jnp.sum((data.weights @ ~jnp.isnan(data.values)) * jnp.log(self.scale))
+
+
+class Loaded(Alignable, Holding, Tabular, Imputing, Predicting, Model):
     """What a factor analysis and a state space share: a block `loaded` of rows, one for each column, that hold its
     loadings and at last its centre."""
 
@@ -285,7 +308,13 @@ class Loaded(Alignable, Imputing, Predicting, Model):
 
     @property
     @abstractmethod
-    def size(self) -> int: ...
+    def n_loadings(self) -> int:
+        """How many factors or states there are."""
+
+    @property
+    def units(self) -> Units:
+        assert self.centre is not None
+        return CentredRows(self.loaded, self.centre, self._scale())
 
     @property
     def takes_gaps(self) -> bool:
@@ -295,13 +324,13 @@ class Loaded(Alignable, Imputing, Predicting, Model):
         """1 for each factor whose loadings are known to be other than zero, 0 for the others."""
         mean: Any = q.blocks[self.loaded].mean()
         unit = np.square(np.asarray(self.scale))[:, None]
-        found = np.sum(np.square(np.asarray(mean.linear)[:, : self.size]) / unit, axis=0)
-        square = np.diagonal(np.asarray(mean.precision), axis1=1, axis2=2)[:, : self.size]
+        found = np.sum(np.square(np.asarray(mean.linear)[:, : self.n_loadings]) / unit, axis=0)
+        square = np.diagonal(np.asarray(mean.precision), axis1=1, axis2=2)[:, : self.n_loadings]
         return (np.where(found > 0.5 * np.sum(-2.0 * square / unit, axis=0), 1.0, 0.0),)
 
     def traits(self, draws: dict[str, Any], x: Any) -> Float[Array, "d k"]:
         """In units of the columns: factors of two draws match when their inner product is large."""
-        return draws[self.loaded][:, : self.size] / jnp.asarray(self.scale)[:, None]
+        return draws[self.loaded][:, : self.n_loadings] / jnp.asarray(self.scale)[:, None]
 
     def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
         """The average over a fixed set of draws of the posterior: a mixture of Gaussians, so a density."""
@@ -311,19 +340,6 @@ class Loaded(Alignable, Imputing, Predicting, Model):
 
         each = jax.lax.map(one, jax.random.split(jax.random.key(0), _DRAWS))
         return jax.nn.logsumexp(each, axis=0) - np.log(_DRAWS)
-
-    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
-        if self.loaded not in blocks:
-            return blocks
-        natural = blocks[self.loaded].natural
-        assert self.centre is not None
-        moved = natural.linear + natural.precision[:, :, -1] * self.centre[:, None]
-        return blocks | {self.loaded: blocks[self.loaded].with_natural(NormalVector(moved, natural.precision))}
-
-    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
-        if self.loaded not in draws:
-            return draws
-        return draws | {self.loaded: jnp.asarray(draws[self.loaded]).at[..., -1].add(self.centre)}
 
     # ---- what the data complete ---------------------------------------------------------------------------
 
@@ -337,9 +353,9 @@ class Loaded(Alignable, Imputing, Predicting, Model):
     def _loadings_priors(self, scale: Array, others: Array) -> dict[str, Family | Conditional]:
         """Of loadings of unknown or of known relevance; `others` are the precisions of the rows' other entries."""
         if isinstance(self.relevance, Gamma):
-            learned = stack("relevance", self.relevance, self.size)
+            learned = stack("relevance", self.relevance, self.n_loadings)
             return {"relevance": learned, self.loaded: LoadingsPrior(scale, others)}
-        known = each("relevance", self.relevance, self.size)
+        known = each("relevance", self.relevance, self.n_loadings)
         return {self.loaded: known_loadings_prior(scale, known, others)}
 
     def _noise_prior(self, scale: Array, shared: bool = False) -> tuple[dict[str, Family], Gamma | Array | None]:

@@ -8,7 +8,6 @@ The scores z are integrated out exactly, whatever is missing. c and s are the da
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
@@ -29,7 +28,7 @@ from ...numerics.special import LOG_2PI
 from ...numerics.volumes import gaussian_volumes, infinite
 from .._about import FACTOR, Symmetry, Words
 from .._answers import Loading, Reconstructing
-from .._blocks import Heat, Normaliser, exact, gaussian_heat, is_cold
+from .._blocks import Heat, Normaliser, Reparametrising, Tempering, exact, gaussian_heat, is_cold
 from .._data import Data, count, make_data, over_blocks
 from .._model import (
     Conditional,
@@ -65,7 +64,7 @@ class Local(NamedTuple):
     precision: Float[Array, "*n k k"]
 
 
-class FactorAnalysis(Loaded, Loading, Reconstructing):
+class FactorAnalysis(Loaded, Loading, Reconstructing, Reparametrising):
     """`n_factors` hidden scores for each row, mixed by loadings, with a mean and noise for each column.
 
     `n_factors` is the number of factors, at most that of the columns. `noise` is "diagonal" (one variance for each
@@ -85,7 +84,6 @@ class FactorAnalysis(Loaded, Loading, Reconstructing):
     n_factors: int = eqx.field(static=True)
     isotropic: bool = eqx.field(static=True)
     missing: bool = eqx.field(static=True)
-    words: ClassVar[Words] = FACTOR
     apart: ClassVar[tuple[str, ...]] = ("relevance",)
     loaded: ClassVar[str] = "loadings"
 
@@ -115,29 +113,21 @@ class FactorAnalysis(Loaded, Loading, Reconstructing):
         self.prior = {}
 
     @property
-    def size(self) -> int:
+    def words(self) -> Words:
+        axes = {"loadings": ("feature", "loading"), "relevance": ("factor",), "noise": ("feature",)}
+        return FACTOR.of(self.n_factors, axes, {"loading": [*(f"factor {k}" for k in range(self.n_factors)), "mean"]})
+
+    @property
+    def n_loadings(self) -> int:
         return self.n_factors
-
-    @property
-    def axes(self) -> dict[str, tuple[str, ...]]:
-        return {"loadings": ("feature", "loading"), "relevance": ("factor",), "noise": ("feature",)}
-
-    @property
-    def labels(self) -> dict[str, Sequence[Any]]:
-        return {"loading": [*(f"factor {k}" for k in range(self.n_factors)), "mean"]}
 
     @property
     def symmetry(self) -> Symmetry | None:
         return factor_symmetry(self.n_factors, "loadings", dict(self.prior))
 
-    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
-        return factors_normaliser(self, temperatures, data)
-
-    def heat(self, data: Data, powers: np.ndarray) -> Heat:
-        return super().heat(data, powers) if self.missing else gaussian_heat(powers, data.values.shape[1])
-
-    def log_peak(self, m: Means, width: int) -> Float[Array, ""]:
-        return 0.5 * jnp.sum(self._noise(m).log - LOG_2PI)
+    @property
+    def tempering(self) -> Tempering:
+        return ScoreTempering(self)
 
     # ---- the model ----------------------------------------------------------------------------------------
 
@@ -271,9 +261,6 @@ class FactorAnalysis(Loaded, Loading, Reconstructing):
             raise InvalidData(f"data have {x.shape[1]} columns, but the model was fitted to {d}")
         return self.to_internal(x)
 
-    def log_unit(self, data: Data) -> Float[Array, ""]:
-        return jnp.sum((data.weights @ (~jnp.isnan(data.values))) * jnp.log(self._scale()))
-
     def notes(self, data: Data) -> list[str]:
         x = np.asarray(data.values)[: data.size]
         flat = np.nanmax(x, axis=0) == np.nanmin(x, axis=0)
@@ -381,18 +368,25 @@ def row_entries(model: FactorAnalysis, m: Means, noise: Float[Array, " d"], x: A
     return mean, jnp.maximum(square - jnp.square(mean), 0.0) + noise[None]
 
 
-# Tempered normalisers of linear Gaussian models with known noise: a tempered Gaussian integrates to the same whatever
+class ScoreTempering(Tempering):
+    """Of scores and Gaussian noise: what is tempered integrates to the same wherever its mean is."""
 
+    def log_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        """Each entry given its scores, and the scores."""
+        model = self.model
+        if "noise" in model.prior:
+            raise infinite("noise")
+        seen = np.asarray(data.weights) @ ~np.isnan(np.asarray(data.values))
+        log_noise = np.log(np.asarray(model.noise))
+        powers, n = 1.0 / temperatures, count(data)
+        columns = seen.sum() * gaussian_volumes(powers, 1, 0.0) + 0.5 * (1.0 - powers) * (seen @ log_noise)
+        return exact(columns + n * model.n_factors * gaussian_volumes(powers, 1, 0.0))
 
-def factors_normaliser(model: FactorAnalysis, temperatures: np.ndarray, data: Data) -> Normaliser:
-    """Each entry given its scores, and the scores."""
-    if "noise" in model.prior:
-        raise infinite("noise")
-    seen = np.asarray(data.weights) @ ~np.isnan(np.asarray(data.values))
-    log_noise = np.log(np.asarray(model.noise))
-    powers, n = 1.0 / temperatures, count(data)
-    columns = seen.sum() * gaussian_volumes(powers, 1, 0.0) + 0.5 * (1.0 - powers) * (seen @ log_noise)
-    return exact(columns + n * model.n_factors * gaussian_volumes(powers, 1, 0.0))
+    def heat(self, data: Data, powers: np.ndarray) -> Heat:
+        return super().heat(data, powers) if self.model.missing else gaussian_heat(powers, data.values.shape[1])
+
+    def log_peak(self, m: Means, width: int) -> Float[Array, ""]:
+        return 0.5 * jnp.sum(self.model._noise(m).log - LOG_2PI)
 
 
 # ---- coordinates ---------------------------------------------------------------------------------------------

@@ -26,13 +26,13 @@ from ...data.features import Standardised, as_inputs, as_inputs_and_targets
 from ...errors import InvalidData, InvalidParameter
 from ...families import Gamma, Normal, NormalVector, Point
 from ...families._family import Family
+from ...families.links import FAR, Censored, Link, Logistic, LogPoisson, Ordered, Probit, Truncated
 from ...numerics.linalg import cholesky, explicit_inverse
 from ...numerics.quadrature import tilted_moments
 from .._answers import Sited
 from .._data import Data, make_data, over_blocks
 from .._model import Means, Posterior, Powers, add
 from . import Prediction, positive
-from .links import FAR, Censored, Link, Logistic, LogPoisson, Ordered, Probit, Truncated
 from .regression import Designed, quadratic_forms, rows_at_a_time
 
 _LARGEST_COUNT = 1e15

@@ -8,7 +8,6 @@ is what all regressions share: features, an intercept, the prior over the weight
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
@@ -36,10 +35,10 @@ from ...families._family import Family, as_float, require_finite_positive
 from ...numerics.linalg import cholesky, explicit_inverse
 from ...numerics.special import LOG_2PI, log_gamma
 from ...numerics.volumes import gaussian_volumes, infinite
-from .._about import DEGREE, Words
+from .._about import DEGREE, Units, Words
 from .._answers import Regressing, Sited
-from .._blocks import Heat, Normaliser, exact, gaussian_heat
-from .._data import Data, count, make_data
+from .._blocks import Heat, Normaliser, Tempering, exact, gaussian_heat
+from .._data import Data, RowAccess, count, make_data
 from .._model import Conditional, Means, Model, Posterior, Powers, add
 from . import Prediction, WeightsPrior, in_user_units, normal, relative, with_precision
 
@@ -59,7 +58,6 @@ class Designed(Regressing, Model):
     intercept: bool | str = eqx.field(static=True)
     ard: bool = eqx.field(static=True)
     columns: int | None = eqx.field(static=True)
-    words: ClassVar[Words] = DEGREE
 
     def __init__(self, features: Any, intercept: bool | str, prior: Gamma | Normal | ArrayLike | None, ard: bool):
         if not isinstance(intercept, bool) and intercept != "shared":
@@ -74,16 +72,14 @@ class Designed(Regressing, Model):
     # ---- the model ----------------------------------------------------------------------------------------
 
     @property
-    def size(self) -> int | None:
-        return self.features.degree if isinstance(self.features, Polynomial) else None
+    def words(self) -> Words:
+        degree = self.features.degree if isinstance(self.features, Polynomial) else None
+        axes = {"weights": ("weight",), "alpha": ("weight" if self.ard else "precision",)}
+        return DEGREE.of(degree, axes, {} if self.coordinates is None else {"weight": self._weight_names()})
 
     @property
-    def axes(self) -> dict[str, tuple[str, ...]]:
-        return {"weights": ("weight",), "alpha": ("weight" if self.ard else "precision",)}
-
-    @property
-    def labels(self) -> dict[str, Sequence[Any]]:
-        return {} if self.coordinates is None else {"weight": self._weight_names()}
+    def units(self) -> Units:
+        return DesignUnits(self._at())
 
     def simulated_features(self, key: Key[Array, ""], n: int, size: int) -> Float[Array, "n p"]:
         """Standard Normal rows, with the intercept's ones: the model does not describe its inputs."""
@@ -176,19 +172,8 @@ class Designed(Regressing, Model):
             "fit.predict(X) gives the mean and variance of y at inputs of your choice"
         )
 
-    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
-        weights = blocks["weights"]
-        return blocks | {"weights": weights.with_natural(self._at().to_user(weights.natural))}
-
-    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
-        return draws | {"weights": self._at().draw_to_user(draws["weights"])}
-
-    @property
-    def log_stretch(self) -> Float[Array, ""]:
-        return self._at().log_det
-
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
-        blocks = self.to_user(q.blocks)
+        blocks = self.units.to_user(q.blocks)
         weights = blocks["weights"]
         mean = np.asarray(weights.mode())
         table = {"weight": self._weight_names(), "mean": mean.tolist()}
@@ -279,6 +264,55 @@ class Location(NamedTuple):
         return self.square * jnp.where(self.dof > 2.0, self.dof / jnp.maximum(self.dof - 2.0, 1e-300), jnp.inf)
 
 
+class DesignUnits(Units):
+    """Features are standardised."""
+
+    at: Standardised
+
+    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
+        weights = blocks["weights"]
+        return blocks | {"weights": weights.with_natural(self.at.to_user(weights.natural))}
+
+    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
+        return draws | {"weights": self.at.draw_to_user(draws["weights"])}
+
+    @property
+    def log_stretch(self) -> Float[Array, ""]:
+        return self.at.log_det
+
+
+class TargetUnits(DesignUnits):
+    """Targets are standardised too."""
+
+    def log_unit(self, data: Data) -> Float[Array, ""]:
+        return data.total_weight * jnp.log(self.at.target_width)
+
+
+class Pairs(RowAccess):
+    """Of inputs and targets."""
+
+    without_latents: ClassVar[bool] = True
+
+
+class NoiseTempering(Tempering):
+    """Of Gaussian noise: the volume of a tempered Gaussian is the same wherever its mean is."""
+
+    def log_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        if "noise" in self.model.prior:
+            raise infinite("noise")
+        return exact(count(data) * gaussian_volumes(1.0 / temperatures, 1, -float(self.model._known_noise().log)))
+
+    def heat(self, data: Data, powers: np.ndarray) -> Heat:
+        return gaussian_heat(powers, 1)
+
+    def numbers_each(self, x: Rows) -> int:
+        return 1
+
+    def log_peak(self, m: Means, width: int) -> Float[Array, ""]:
+        beta = m["noise"] if "noise" in self.model.prior else self.model._known_noise()
+        return 0.5 * (beta.log - LOG_2PI)
+
+
 class LinearRegression(Designed, Sited):
     """Bayesian linear regression; the data are a pair (X, y).
 
@@ -292,7 +326,6 @@ class LinearRegression(Designed, Sited):
     """
 
     noise_prior: Family | Array | None  # as given; an array is a known precision
-    without_latents: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -334,23 +367,19 @@ class LinearRegression(Designed, Sited):
         beta = self._known_noise()
         return 0.5 * (beta.log - LOG_2PI - beta.value * jnp.square(target - a))
 
-    # ---- at a temperature ---------------------------------------------------------------------------------
+    # ---- parts --------------------------------------------------------------------------------------------
 
-    def heat(self, data: Data, powers: np.ndarray) -> Heat:
-        return gaussian_heat(powers, 1)
+    @property
+    def units(self) -> Units:
+        return TargetUnits(self._at())
 
-    def numbers_each(self, x: Rows) -> int:
-        return 1
+    @property
+    def rows(self) -> RowAccess:
+        return Pairs(self)
 
-    def log_peak(self, m: Means, width: int) -> Float[Array, ""]:
-        beta = m["noise"] if "noise" in self.prior else self._known_noise()
-        return 0.5 * (beta.log - LOG_2PI)
-
-    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
-        """The volume of a tempered Gaussian is the same wherever its mean is."""
-        if "noise" in self.prior:
-            raise infinite("noise")
-        return exact(count(data) * gaussian_volumes(1.0 / temperatures, 1, -float(self._known_noise().log)))
+    @property
+    def tempering(self) -> Tempering:
+        return NoiseTempering(self)
 
     # ---- draws and starts ---------------------------------------------------------------------------------
 
@@ -397,9 +426,6 @@ class LinearRegression(Designed, Sited):
         elif isinstance(self.noise_prior, Gamma):
             priors["noise"] = self.noise_prior
         return priors
-
-    def log_unit(self, data: Data) -> Float[Array, ""]:
-        return data.total_weight * jnp.log(self._at().target_width)
 
     def notes(self, data: Data) -> list[str]:
         notes = super().notes(data)

@@ -28,10 +28,10 @@ from ...numerics.gaussian_latents import GaussianMoments, gaussian_moments
 from ...numerics.linalg import cholesky
 from ...numerics.special import LOG_2PI
 from ...numerics.volumes import gaussian_volumes, infinite
-from .._blocks import Normaliser, exact
+from .._blocks import Normaliser, Tempering, exact
 from .._data import Data
 from .._model import Means, Posterior, Powers, draw_posterior
-from . import Forecast, Moments
+from . import CentredRows, Forecast, Moments
 from .factor_analysis import principal_loadings
 
 if TYPE_CHECKING:
@@ -243,17 +243,33 @@ def _go_on(model: StateSpace, draws: Any, keys: Any, x: Series, controls: Float[
     return jax.lax.map(one, (draws, keys), batch_size=16)
 
 
-def states_normaliser(model: StateSpace, temperatures: np.ndarray, data: Data) -> Normaliser:
-    """Each entry given its state, and each state given the one before."""
-    if "noise" in model.prior or "state_noise" in model.prior:
-        raise infinite("noise")
-    weights, x, powers = np.asarray(data.weights), data.values, 1.0 / temperatures
-    seen = np.tensordot(weights, (~np.isnan(np.asarray(x.x))).sum(axis=1), axes=1)
-    firsts, steps = weights.sum(), weights @ (~np.isnan(np.asarray(x.real))).sum(axis=1)
-    logs = seen @ np.log(np.asarray(model.noise)) + firsts * np.sum(np.log(np.asarray(model.start)))
-    logs = logs + (steps - firsts) * np.sum(np.log(np.asarray(model.state_noise)))
-    numbers = seen.sum() + steps * model.n_states
-    return exact(numbers * gaussian_volumes(powers, 1, 0.0) + 0.5 * (1.0 - powers) * logs)
+class CentredSeries(CentredRows):
+    """The same of series. Where the matrices are known no draw holds the centre."""
+
+    learned: bool = eqx.field(static=True)
+
+    def values_to_user(self, series: Series) -> np.ndarray:
+        return np.asarray(series.x) + (0.0 if self.learned else np.asarray(self.centre))
+
+    def log_unit(self, data: Data) -> Float[Array, ""]:
+        seen = jnp.sum(~jnp.isnan(data.values.x * data.values.real[..., None]), axis=1)
+        return jnp.sum((data.weights @ seen) * jnp.log(self.scale))
+
+
+class SeriesTempering(Tempering):
+    """Each entry given its state, and each state given the one before, where all noise is known."""
+
+    def log_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        model = self.model
+        if "noise" in model.prior or "state_noise" in model.prior:
+            raise infinite("noise")
+        weights, x, powers = np.asarray(data.weights), data.values, 1.0 / temperatures
+        seen = np.tensordot(weights, (~np.isnan(np.asarray(x.x))).sum(axis=1), axes=1)
+        firsts, steps = weights.sum(), weights @ (~np.isnan(np.asarray(x.real))).sum(axis=1)
+        logs = seen @ np.log(np.asarray(model.noise)) + firsts * np.sum(np.log(np.asarray(model.start)))
+        logs = logs + (steps - firsts) * np.sum(np.log(np.asarray(model.state_noise)))
+        numbers = seen.sum() + steps * model.n_states
+        return exact(numbers * gaussian_volumes(powers, 1, 0.0) + 0.5 * (1.0 - powers) * logs)
 
 
 # ---- where a fit starts --------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ exactly, whatever is missing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
@@ -26,16 +25,18 @@ from ...families._family import Family, as_float
 from ...numerics.gaussian_chains import chain_integral
 from ...numerics.linalg import outer, symmetrise
 from ...numerics.place import on_device
-from .._about import STATE, Symmetry, Words
+from .._about import STATE, Symmetry, Units, Words
 from .._answers import Creeping, Decomposing, Sequential
-from .._blocks import Normaliser
+from .._blocks import Tempering
 from .._data import Data, make_data
 from .._model import Conditional, Group, Means, Posterior, Powers, draw_posterior, means
 from . import Loaded, Prediction, average, each, factor_symmetry, finite, gamma_or_positive, positive, stack
 from .series import (
+    CentredSeries,
     LinearMap,
     Potentials,
     Series,
+    SeriesTempering,
     as_future,
     as_series,
     filtered_states,
@@ -44,7 +45,6 @@ from .series import (
     principal_start,
     series_entries,
     smoothed_states,
-    states_normaliser,
 )
 
 
@@ -82,7 +82,6 @@ class StateSpace(Loaded, Creeping, Decomposing, Sequential):
     n_controls: int = eqx.field(static=True)
     missing: bool = eqx.field(static=True)
     steps: int = eqx.field(static=True)  # of the longest series
-    words: ClassVar[Words] = STATE
     apart: ClassVar[tuple[str, ...]] = ("relevance",)
     loaded: ClassVar[str] = "observation"
 
@@ -126,18 +125,24 @@ class StateSpace(Loaded, Creeping, Decomposing, Sequential):
     # ---- the model ----------------------------------------------------------------------------------------
 
     @property
-    def size(self) -> int:
+    def words(self) -> Words:
+        axes = {"dynamics": ("state", "cause"), "observation": ("feature", "loading"), "noise": ("feature",)}
+        axes |= {"relevance": ("state",), "state_noise": ("state",), "x": ("series", "time", "feature")}
+        causes = [f"state {k}" for k in range(self.n_states)] + [f"control {k}" for k in range(self.n_controls)]
+        return STATE.of(self.n_states, axes, {"cause": causes, "loading": [*causes, "offset"]})
+
+    @property
+    def n_loadings(self) -> int:
         return self.n_states
 
     @property
-    def axes(self) -> dict[str, tuple[str, ...]]:
-        named = {"dynamics": ("state", "cause"), "observation": ("feature", "loading"), "noise": ("feature",)}
-        return named | {"relevance": ("state",), "state_noise": ("state",), "x": ("series", "time", "feature")}
+    def units(self) -> Units:
+        assert self.centre is not None
+        return CentredSeries(self.loaded, self.centre, self._scale(), "observation" in self.prior)
 
     @property
-    def labels(self) -> dict[str, Sequence[Any]]:
-        causes = [f"state {k}" for k in range(self.n_states)] + [f"control {k}" for k in range(self.n_controls)]
-        return {"cause": causes, "loading": [*causes, "offset"]}
+    def tempering(self) -> Tempering:
+        return SeriesTempering(self)
 
     @property
     def symmetry(self) -> Symmetry | None:
@@ -145,9 +150,6 @@ class StateSpace(Loaded, Creeping, Decomposing, Sequential):
             return None  # known matrices give every state its meaning
         known = {"start": self.start, "state_noise": self.state_noise}
         return factor_symmetry(self.n_states, "observation", known | self.prior)
-
-    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
-        return states_normaliser(self, temperatures, data)
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -284,10 +286,6 @@ class StateSpace(Loaded, Creeping, Decomposing, Sequential):
         assert self.centre is not None
         return Series(series.x - np.asarray(self.centre), series.controls, series.real)
 
-    def log_unit(self, data: Data) -> Float[Array, ""]:
-        seen = jnp.sum(~jnp.isnan(data.values.x * data.values.real[..., None]), axis=1)
-        return jnp.sum((data.weights @ seen) * jnp.log(self._scale()))
-
     def new_rows(self, data: Any) -> Series:
         return self._internal(as_series(data, self.missing, self.n_controls, len(self._scale())))
 
@@ -301,11 +299,6 @@ class StateSpace(Loaded, Creeping, Decomposing, Sequential):
             return self.simulate(key_x, draw_posterior(key_q, q), 1).x[0]
 
         return jax.vmap(one)(jax.random.split(key, n)) + jnp.asarray(self.centre)[None, None]
-
-    def values_to_user(self, series: Series) -> np.ndarray:
-        """Values simulated from draws in the user's coordinates. Where the matrices are known no draw holds the centre,
-        so it is added here."""
-        return np.asarray(series.x) + (0.0 if "observation" in self.prior else np.asarray(self.centre))
 
     def components(self, q: Posterior) -> Float[Array, "k d"]:
         """How each state is seen in the columns."""

@@ -93,7 +93,6 @@ class SwitchingStateSpace(Smoothing, Model):
     n_states: int = eqx.field(static=True)
     missing: bool = eqx.field(static=True)
     steps: int = eqx.field(static=True)
-    words: ClassVar[Words] = STATE
     local_groups: ClassVar[tuple[Group, ...]] = (("regimes",),)
 
     def __init__(
@@ -131,13 +130,10 @@ class SwitchingStateSpace(Smoothing, Model):
     # ---- the model ----------------------------------------------------------------------------------------
 
     @property
-    def size(self) -> int:
-        return self.n_regimes
-
-    @property
-    def axes(self) -> dict[str, tuple[str, ...]]:
-        named = {"initial": ("regime",), "transitions": ("regime", "next_regime"), "noise": ("feature",)}
-        return named | {"dynamics": ("regime", "state", "cause"), "regimes": ("series", "move")}
+    def words(self) -> Words:
+        axes = {"initial": ("regime",), "transitions": ("regime", "next_regime"), "noise": ("feature",)}
+        axes |= {"dynamics": ("regime", "state", "cause"), "regimes": ("series", "move")}
+        return STATE.of(self.n_regimes, axes)
 
     @property
     def symmetry(self) -> Symmetry | None:

@@ -9,7 +9,7 @@ weights or the components; `likelihoods.py` and `columns.py` say what x may be, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import equinox as eqx
 import jax
@@ -20,39 +20,33 @@ from jaxtyping import Array, ArrayLike, Float, Key
 from ..._arguments import check_choice, check_count
 from ...data import Table, as_matrix, as_weights, checked, column_moments
 from ...errors import InvalidData
-from ...families import Dirichlet, GaussianWithMissing, Independent, Pair, Point, Product, ProductPair
+from ...families import Dirichlet, GaussianWithMissing, Pair, Point, Product, ProductPair
 from ...families._family import Family
-from ...families.translate import translate, translate_draw
+from ...families.translate import translate
 from ...numerics.latents import sum_out
 from ...numerics.place import on_device
 from ...numerics.special import log_mix, safe_log
-from .._about import COMPONENT, Symmetry, Words, one_set
-from .._answers import Enumerable, Predicting, Profiling, Restarting, Start, compiled_occupancy
-from .._blocks import Heat, Heated, Normaliser, gaussian_heat
+from .._about import COMPONENT, Symmetry, Units, Words, one_set
+from .._answers import Enumerable, Predicting, Profiling, Restarting, Start, Tabular, compiled_occupancy
+from .._blocks import Tempering
 from .._data import Data, make_data, over_blocks
 from .._model import Conditional, Means, Posterior, Powers, column
 from .columns import ColumnsPair, Profiles, profile_of, profiles
 from .likelihoods import (
-    DISCRETE,
-    GAUSSIAN,
+    MixtureTempering,
+    Shifted,
     as_pair,
     axes_of,
-    exact_normaliser,
-    heated_mixture,
     log_known_weights,
     match_rows,
-    one_pair,
-    pair_log_base,
-    pair_volume,
     require_conjugate,
-    seen_numbers,
     stack_prior,
     weights_prior,
 )
 from .starts import as_start, kind_of_restart, label_messages, match_start, start_labels
 
 
-class Mixture(Profiling, Predicting, Restarting, Enumerable):
+class Mixture(Profiling, Tabular, Predicting, Restarting, Enumerable):
     """A mixture of `n_components` distributions of one kind.
 
     `n_components` is the number of components. `likelihood` is a name ("gaussian", "diagonal", "spherical", "poisson",
@@ -76,7 +70,6 @@ class Mixture(Profiling, Predicting, Restarting, Enumerable):
     columns: int | None = eqx.field(static=True)
     missing: bool = eqx.field(static=True)
     single: bool = eqx.field(static=True)
-    words: ClassVar[Words] = COMPONENT
 
     def __init__(
         self,
@@ -133,12 +126,9 @@ class Mixture(Profiling, Predicting, Restarting, Enumerable):
         return m | {"components": self.pair.packed(m["components"])}
 
     @property
-    def size(self) -> int:
-        return self.n_components
-
-    @property
-    def axes(self) -> dict[str, tuple[str, ...]]:
-        return {"weights": ("component",), "components": ("component", *axes_of(self.pair))}
+    def words(self) -> Words:
+        axes = {"weights": ("component",), "components": ("component", *axes_of(self.pair))}
+        return COMPONENT.of(self.n_components, axes)
 
     @property
     def plain_weights(self) -> bool:
@@ -154,37 +144,9 @@ class Mixture(Profiling, Predicting, Restarting, Enumerable):
     def traits(self, draws: dict[str, Any], x: Any) -> Float[Array, "n k"]:
         return jax.nn.softmax(self.log_joint_z(self.statistics(draws), x), axis=-1)
 
-    # ---- at a temperature -----------------------------------------------------------------------------------
-
-    def log_base(self, data: Data) -> Float[Array, ""] | None:
-        return None if self.known is not None else pair_log_base(self.pair, data)
-
     @property
-    def temperable_name(self) -> str:
-        missing = " with missing values" if self.missing else ""
-        return f"{type(self).__name__} of {type(one_pair(self.pair)).__name__}{missing}"
-
-    def heat(self, data: Data, powers: np.ndarray) -> Heat:
-        if type(one_pair(self.pair)) not in (*GAUSSIAN, *DISCRETE) or self.missing:
-            return super().heat(data, powers)
-        if type(one_pair(self.pair)) in DISCRETE:
-            return Heat(jnp.asarray(powers), jnp.zeros(1))
-        return gaussian_heat(powers, data.values.shape[1])
-
-    def heated(self, m: Means, ready: Means, m_local: Means, x: Array, power: Float[Array, " n"], heat: Heat) -> Heated:
-        return heated_mixture(self, m, ready, x, power, heat)
-
-    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
-        exact = exact_normaliser(self, temperatures, data)
-        return super().log_tempered_normaliser(temperatures, data, seed) if exact is None else exact
-
-    def log_volume(self, m: Means, x: Any, power: Float[Array, ""], key: Key[Array, ""] | None) -> Float[Array, " n"]:
-        key_pair, key_sum = (None, None) if key is None else jax.random.split(key)
-        each = pair_volume(self.pair, m["components"], x, power, key_pair)
-        return sum_out(power * self.log_weights(m)[None] + each, key_sum)
-
-    def known_gaussians(self, data: Data) -> float:
-        return seen_numbers(self.pair, data.values, data.weights)
+    def tempering(self) -> Tempering:
+        return MixtureTempering(self)
 
     # ---- draws and starts -----------------------------------------------------------------------------------
 
@@ -325,27 +287,9 @@ class Mixture(Profiling, Predicting, Restarting, Enumerable):
         match_rows(self._families()["components"], x)
         return self.to_internal(x)
 
-    def log_unit(self, data: Data) -> Float[Array, ""] | float:
-        return log_unit(self, data.values, data.weights)
-
-    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
-        """The posterior in the user's coordinates."""
-        return blocks if self.shift is None else blocks | {"components": translate(blocks["components"], self.shift)}
-
-    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
-        shift = self.shift
-        return draws if shift is None else draws | {"components": translate_draw(draws["components"], shift)}
-
-    def block_from_user(self, name: str, family: Family) -> Family:
-        if name != "components":
-            return family
-        columns = family.batch_shape[-1] if isinstance(family, Independent) else self.columns
-        family = stack_prior(family, self.pair, self.n_components, columns) or family
-        return family if self.shift is None else translate(family, -self.shift)
-
-    def draws_from_user(self, draws: dict[str, Any]) -> dict[str, Any]:
-        shift = self.shift
-        return draws if shift is None else draws | {"components": translate_draw(draws["components"], -shift)}
+    @property
+    def units(self) -> Units:
+        return Shifted("components", self.shift, self)
 
     def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
         """log Σ_k E[π_k] ∫ p(x | θ_k) q(θ_k) dθ_k: a mixture of Student-t densities for Gaussians."""
@@ -358,7 +302,7 @@ class Mixture(Profiling, Predicting, Restarting, Enumerable):
         return log_mix(jnp.broadcast_to(self.mean_log_weights(q)[None], each.shape), each)
 
     def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
-        return self.values_to_user(self._sample_rows(key, q, n))
+        return self.units.values_to_user(self._sample_rows(key, q, n))
 
     @eqx.filter_jit
     def _sample_rows(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
@@ -370,9 +314,6 @@ class Mixture(Profiling, Predicting, Restarting, Enumerable):
 
         rows = jax.vmap(one)(jax.random.split(key, n))
         return rows if self.shift is None else rows + self.shift[None]
-
-    def values_to_user(self, values: Any) -> Any:
-        return self.pair.to_table(values) if isinstance(self.pair, ColumnsPair) else values
 
     def notes(self, data: Data) -> list[str]:
         notes = []
@@ -411,7 +352,7 @@ class Mixture(Profiling, Predicting, Restarting, Enumerable):
         """The components that hold data, the heaviest first."""
         (counts,), order = self.held(q, data), self.order(q, data)
         weights = np.exp(np.asarray(self.mean_log_weights(q)))
-        components = self.to_user(jax.tree.map(np.asarray, q.blocks))["components"]
+        components = self.units.to_user(jax.tree.map(np.asarray, q.blocks))["components"]
         columns = {name: np.asarray(value) for name, value in self._described(components).items()}
         table: dict[str, list[Any]] = {
             self.words.part: [self.words.label(place) for place in range(len(order))],
@@ -422,7 +363,7 @@ class Mixture(Profiling, Predicting, Restarting, Enumerable):
 
     def profiles(self, q: Posterior, data: Data, level: float, names: Sequence[str] = ()) -> Profiles | None:
         """What distinguishes the components that hold data, with intervals; None where the posterior has none."""
-        components, order = self.to_user(q.blocks)["components"], self.order(q, data)
+        components, order = self.units.to_user(q.blocks)["components"], self.order(q, data)
         items = profile_of(self.pair, components, level, names)
         weights = np.exp(np.asarray(self.mean_log_weights(q)))
         return None if items is None else profiles(self.words, order, weights, q.blocks.get("weights"), items, level)
@@ -474,13 +415,3 @@ def occupancy(model: Mixture, q: Posterior, data: Data) -> np.ndarray:
     if shapes(q.blocks) == shapes(model.prior) and small_mixture.suits(model, data):
         return small_mixture.occupancy(model, q, data)
     return np.asarray(compiled_occupancy(model, q, data))
-
-
-def log_unit(model: Mixture, x: Any, weights: Any, xp: Any = jnp) -> Any:
-    """`log_unit` of rows, whose unit is the mean absolute value of each centred column; by NumPy or by JAX."""
-    if model.shift is None:
-        return 0.0
-    x = x[:, : model._families()["components"].natural.width]
-    seen = weights @ ~xp.isnan(x)
-    size = weights @ xp.nan_to_num(xp.abs(x), posinf=0.0) / xp.maximum(seen, 1.0)
-    return xp.sum(xp.where(size > 0.0, seen * xp.log(xp.where(size > 0.0, size, 1.0)), 0.0))

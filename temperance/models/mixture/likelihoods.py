@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from ..._arguments import check_choice
 from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
@@ -40,12 +41,14 @@ from ...families import (
     SphericalWithMissing,
 )
 from ...families._parameters import is_traced, parameters, require_concentration
+from ...families.translate import translate, translate_draw
 from ...numerics.host import log_gamma, logsumexp
 from ...numerics.latents import sum_out
 from ...numerics.linalg import cholesky, log_det
 from ...numerics.place import on_device
 from ...numerics.volumes import MaybeKey, Power, gaussian_volume, gaussian_volumes, infinite
-from .._blocks import Conditional, Heat, Heated, Means, Normaliser, exact, expected_power
+from .._about import Units
+from .._blocks import Conditional, Heat, Heated, Means, Normaliser, Tempering, exact, expected_power, gaussian_heat
 from .._data import Data, count, over_blocks
 from .columns import ColumnsPair
 
@@ -182,7 +185,7 @@ def weights_prior(n: int, concentration: Any, weights: str) -> dict[str, Family 
     return {"weights": Dirichlet(np.broadcast_to(delta, (n,)))}
 
 
-# ---- one temperature for each datum ------------------------------------------------------------------------
+# ---- at a temperature -------------------------------------------------------------------------------------
 
 
 DISCRETE = (Bernoulli, Categorical)
@@ -194,29 +197,71 @@ def one_pair(pair: Pair) -> Pair:
     return pair.inner if isinstance(pair, IndependentPair) else pair
 
 
-def heated_mixture(model: Mixture, m: Means, ready: Means, x: Array, power: Float[Array, " n"], heat: Heat) -> Heated:
-    """Powers multiply what each component says of a datum, so one evaluation serves all of them."""
-    width, discrete = x.shape[1], isinstance(one_pair(model.pair), DISCRETE)
-    peaks = model.log_weights(m)
-    if not discrete:
-        peaks = peaks + 0.5 * (_log_precisions(model, m, width) - width * jnp.log(2.0 * jnp.pi))
-    each, back = jax.vjp(lambda m: model.log_joint_z(m, x), ready)
-    # Components first, as in `sum_out`.
-    logits = power[None] * each.T
-    top = jnp.max(logits, axis=0)
-    # One exponential, behind a barrier (sums would take it again), and one walk over components for all sums.
-    parts = jax.lax.optimization_barrier(jnp.exp(logits - top[None]))
-    norm, joint, peak = _sums(parts, parts * each.T, parts * peaks[:, None])
-    joint, peak = joint / norm, peak / norm
-    if discrete:
-        fresh = _discrete_power(model, m, x, joint - peak, parts / norm[None], power, heat)
-    else:
-        fresh = expected_power(heat, peak - joint, width, power)
+class MixtureTempering(Tempering):
+    """Of a mixture."""
 
-    def messages(weights: Float[Array, " n"]) -> Means:
-        return back(((weights * fresh / norm)[None] * parts).T)[0]
+    model: Mixture
 
-    return Heated(top + jnp.log(norm), joint, fresh, messages)
+    @property
+    def name(self) -> str:
+        missing = " with missing values" if self.model.missing else ""
+        return f"{type(self.model).__name__} of {type(one_pair(self.model.pair)).__name__}{missing}"
+
+    def log_base(self, data: Data) -> Float[Array, ""] | None:
+        return None if self.model.known is not None else pair_log_base(self.model.pair, data)
+
+    def log_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        """In closed form for components of known covariance, whose tempered densities all have the same volume."""
+        model, weights = self.model, self.model.prior.get("weights")
+        if isinstance(weights, Point):
+            raise UnsupportedMethod("tp.VT needs a prior for the weights, not a point estimate; use tp.Annealed")
+        if not isinstance(model.pair, KnownCovarianceGaussian) or model.missing or not isinstance(weights, Dirichlet):
+            return super().log_normaliser(temperatures, data, seed)
+        powers, n, delta = 1.0 / temperatures, count(data), np.asarray(weights.concentration)
+        covariance = np.atleast_2d(np.asarray(model.pair.covariance))
+        gaussian = gaussian_volumes(powers, len(covariance), np.linalg.slogdet(covariance)[1])
+        return exact(n * gaussian + np.array([_log_shares(delta, n, s) for s in powers]))
+
+    def log_volume(self, m: Means, x: Any, power: Float[Array, ""], key: Key[Array, ""] | None) -> Float[Array, " n"]:
+        key_pair, key_sum = (None, None) if key is None else jax.random.split(key)
+        each = pair_volume(self.model.pair, m["components"], x, power, key_pair)
+        return sum_out(power * self.model.log_weights(m)[None] + each, key_sum)
+
+    def known_gaussians(self, data: Data) -> float:
+        return seen_numbers(self.model.pair, data.values, data.weights)
+
+    def heat(self, data: Data, powers: np.ndarray) -> Heat:
+        kind = type(one_pair(self.model.pair))
+        if kind not in (*GAUSSIAN, *DISCRETE) or self.model.missing:
+            return super().heat(data, powers)
+        if kind in DISCRETE:
+            return Heat(jnp.asarray(powers), jnp.zeros(1))
+        return gaussian_heat(powers, data.values.shape[1])
+
+    def heated(self, m: Means, ready: Means, m_local: Means, x: Array, power: Float[Array, " n"], heat: Heat) -> Heated:
+        """Powers multiply what each component says of a datum, so one evaluation serves all of them."""
+        model = self.model
+        width, discrete = x.shape[1], isinstance(one_pair(model.pair), DISCRETE)
+        peaks = model.log_weights(m)
+        if not discrete:
+            peaks = peaks + 0.5 * (_log_precisions(model, m, width) - width * jnp.log(2.0 * jnp.pi))
+        each, back = jax.vjp(lambda m: model.log_joint_z(m, x), ready)
+        # Components first, as in `sum_out`.
+        logits = power[None] * each.T
+        top = jnp.max(logits, axis=0)
+        # One exponential, behind a barrier (sums would take it again), and one walk over components for all sums.
+        parts = jax.lax.optimization_barrier(jnp.exp(logits - top[None]))
+        norm, joint, peak = _sums(parts, parts * each.T, parts * peaks[:, None])
+        joint, peak = joint / norm, peak / norm
+        if discrete:
+            fresh = _discrete_power(model, m, x, joint - peak, parts / norm[None], power, heat)
+        else:
+            fresh = expected_power(heat, peak - joint, width, power)
+
+        def messages(weights: Float[Array, " n"]) -> Means:
+            return back(((weights * fresh / norm)[None] * parts).T)[0]
+
+        return Heated(top + jnp.log(norm), joint, fresh, messages)
 
 
 def _discrete_power(
@@ -247,22 +292,6 @@ def _sums(*arrays: Float[Array, "k n"]) -> list[Float[Array, " n"]]:
         return tuple(one + other for one, other in zip(sums, others, strict=True))
 
     return jax.lax.reduce(arrays, tuple(jnp.zeros((), array.dtype) for array in arrays), add, (0,))
-
-
-# ---- one temperature for all: the normaliser -----------------------------------------------------------------------
-
-
-def exact_normaliser(model: Mixture, temperatures: np.ndarray, data: Data) -> Normaliser | None:
-    """log C(T) for components of known covariance, whose tempered densities all have the same volume; else None."""
-    weights = model.prior.get("weights")
-    if isinstance(weights, Point):
-        raise UnsupportedMethod("tp.VT needs a prior for the weights, not a point estimate; use tp.Annealed")
-    if isinstance(model.pair, KnownCovarianceGaussian) and not model.missing and isinstance(weights, Dirichlet):
-        powers, n, delta = 1.0 / temperatures, count(data), np.asarray(weights.concentration)
-        covariance = np.atleast_2d(np.asarray(model.pair.covariance))
-        gaussian = gaussian_volumes(powers, len(covariance), np.linalg.slogdet(covariance)[1])
-        return exact(n * gaussian + np.array([_log_shares(delta, n, s) for s in powers]))
-    return None
 
 
 def seen_numbers(pair: Pair, x: Array, weights: Float[Array, " n"]) -> float:
@@ -331,3 +360,51 @@ def _log_shares(delta: np.ndarray, n: int, power: float) -> float:
     product = np.prod(np.fft.rfft(shares, size, axis=1) ** times[:, None], axis=0)
     coefficient = np.log(np.fft.irfft(product, size)[n]) + times @ top - low * n
     return float(log_gamma(n + 1) + log_gamma(delta.sum()) - log_gamma(delta.sum() + power * n) + coefficient)
+
+
+# ---- the user's coordinates ----------------------------------------------------------------------------------------
+
+
+class Shifted(Units):
+    """Data that are numbers are moved by −`shift`, and with them the locations of the block `block`."""
+
+    block: str = eqx.field(static=True)
+    shift: Float[Array, " d"] | None
+    mixture: Mixture
+
+    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
+        return blocks if self.shift is None else blocks | {self.block: translate(blocks[self.block], self.shift)}
+
+    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
+        return self._moved(draws, self.shift)
+
+    def draws_from_user(self, draws: dict[str, Any]) -> dict[str, Any]:
+        return self._moved(draws, None if self.shift is None else -self.shift)
+
+    def _moved(self, draws: dict[str, Any], by: Float[Array, " d"] | None) -> dict[str, Any]:
+        return draws if by is None else draws | {self.block: translate_draw(draws[self.block], by)}
+
+    def block_from_user(self, name: str, family: Family) -> Family:
+        if name != self.block:
+            return family
+        mixture = self.mixture
+        columns = family.batch_shape[-1] if isinstance(family, Independent) else mixture.columns
+        family = stack_prior(family, mixture.pair, mixture.n_components, columns) or family
+        return family if self.shift is None else translate(family, -self.shift)
+
+    def values_to_user(self, values: Any) -> Any:
+        pair = self.mixture.pair
+        return pair.to_table(values) if isinstance(pair, ColumnsPair) else values
+
+    def log_unit(self, data: Data) -> Float[Array, ""] | float:
+        return log_unit(self.mixture, data.values, data.weights)
+
+
+def log_unit(mixture: Mixture, x: Any, weights: Any, xp: Any = jnp) -> Any:
+    """`Units.log_unit` of rows, whose unit is the mean absolute value of each centred column; by NumPy or JAX."""
+    if mixture.shift is None:
+        return 0.0
+    x = x[:, : mixture._families()["components"].natural.width]
+    seen = weights @ ~xp.isnan(x)
+    size = weights @ xp.nan_to_num(xp.abs(x), posinf=0.0) / xp.maximum(seen, 1.0)
+    return xp.sum(xp.where(size > 0.0, seen * xp.log(xp.where(size > 0.0, size, 1.0)), 0.0))

@@ -33,6 +33,7 @@ from ...numerics.linalg import log_det
 from ...numerics.place import on_device
 from ...numerics.random import log_gamma_variate
 from ...numerics.special import log_gamma, log_mix, safe_log
+from .._about import COMPONENT, Words
 from .._data import Data
 from .._model import Group, Means, Posterior, Powers, draw_posterior
 from . import Mixture
@@ -82,12 +83,9 @@ class StudentMixture(Mixture):
     # ---- the model ----------------------------------------------------------------------------------------
 
     @property
-    def axes(self) -> dict[str, tuple[str, ...]]:
-        return super().axes | {"degrees": ("component", "degrees_of_freedom")}
-
-    @property
-    def labels(self) -> dict[str, Sequence[Any]]:
-        return {"degrees_of_freedom": np.asarray(self.degrees).tolist()}
+    def words(self) -> Words:
+        axes = {**super().words.axes, "degrees": ("component", "degrees_of_freedom")}
+        return COMPONENT.of(self.n_components, axes, {"degrees_of_freedom": np.asarray(self.degrees).tolist()})
 
     @property
     def groups(self) -> tuple[Group, ...]:

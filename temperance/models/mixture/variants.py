@@ -3,6 +3,7 @@
     DirichletProcessMixture   v_k ~ Beta(1, α),   π_k = v_k Π_{j<k} (1 − v_j),   the last stick taking all that is left
     GaussianMixture           components with a full, diagonal, spherical, tied or known covariance
     ClassMixture              rows of a table, every column with a likelihood of its own
+    MixtureOfExperts          lines, each for a region of the inputs
 
 E log π and log E π are sums over independent sticks, so the weights of a (truncated) Dirichlet process are exact.
 """
@@ -20,7 +21,8 @@ from jaxtyping import Array, ArrayLike, Float, Key
 
 from ..._arguments import check_choice, check_count
 from ...data import column_moments
-from ...errors import InvalidParameter
+from ...data.features import as_inputs, as_inputs_and_targets
+from ...errors import InvalidData, InvalidParameter
 from ...families import (
     Beta,
     BetaVector,
@@ -36,14 +38,18 @@ from ...families._parameters import is_traced, require_concentration
 from ...families.matrix_normal_wishart import MatrixNormalWishartVector
 from ...families.normal_wishart import NormalWishartVector
 from ...families.translate import translate
-from ...numerics.linalg import cholesky, outer, transpose, transposed_solve_vector
-from ...numerics.special import safe_log
-from .._about import GROUP, Symmetry, Words, one_set
+from ...numerics.linalg import cholesky, explicit_inverse, outer, transpose, transposed_solve_vector
+from ...numerics.special import log_gamma, safe_log
+from .._about import COMPONENT, GROUP, Symmetry, Words, one_set
+from .._answers import Regressing
+from .._blocks import Tempering
 from .._data import Data
 from .._factors import Factors, LinearTerms, exact_prior, written_out
 from .._model import Conditional, Group, Means, Posterior, Powers, column
+from ..linear import Prediction
 from . import Mixture
 from .columns import ColumnsPair
+from .likelihoods import MixtureTempering
 from .starts import match_start
 
 # ---- weights of a Dirichlet process ------------------------------------------------------------------------
@@ -119,8 +125,8 @@ class DirichletProcessMixture(Mixture):
         return (first, ("concentration",)) if "concentration" in self.prior else (first,)
 
     @property
-    def axes(self) -> dict[str, tuple[str, ...]]:
-        return super().axes | {"sticks": ("stick",)}
+    def words(self) -> Words:
+        return COMPONENT.of(self.n_components, {**super().words.axes, "sticks": ("stick",)})
 
     @property
     def symmetry(self) -> None:
@@ -209,6 +215,13 @@ class GaussianMixture(Mixture):
 # Gaussian mixtures whose components share one precision matrix.
 
 
+class TiedTempering(MixtureTempering):
+    """The shared precision counts in every datum, whatever its component."""
+
+    def log_base(self, data: Data) -> None:
+        return None
+
+
 class TiedMixture(Mixture):
     """`prior` is the Normal-Wishart of one mean and the shared precision, or a posterior of this model."""
 
@@ -233,8 +246,9 @@ class TiedMixture(Mixture):
     def packed(self, m: Means) -> Means:
         return m
 
-    def log_base(self, data: Data) -> None:
-        return None  # the shared precision counts in every datum, whatever its component
+    @property
+    def tempering(self) -> Tempering:
+        return TiedTempering(self)
 
     def each(self, components: Family) -> Family:
         """The distribution of each (μ_k, Λ) by itself."""
@@ -340,8 +354,6 @@ class ClassMixture(Mixture):
     `fit.model.prior["components"]` shows. See `Mixture` for the other arguments.
     """
 
-    words: ClassVar[Words] = GROUP  # classes, to people who know them as latent classes
-
     def __init__(
         self,
         n_components: int,
@@ -361,3 +373,119 @@ class ClassMixture(Mixture):
             weights=weights,
             init=init,
         )
+
+    @property
+    def words(self) -> Words:  # classes, to people who know them as latent classes
+        return GROUP.of(self.n_components, super().words.axes)
+
+
+# ---- mixtures of experts: which line a target follows depends on where its inputs are ----------------------
+#
+#     z_n ~ π,   (x_n, y_n) ~ N(μ_{z_n}, Λ_{z_n}⁻¹)
+#
+# so that p(y | x) = Σ_k g_k(x) N(y | a_k + b_k · x, s_k²) with the gates g_k(x) ∝ π_k N(x | μ_k, …): the density of the
+# inputs decides (Xu, Jordan & Hinton, 1995). Inputs and target together are a Gaussian mixture, so every method and the
+# evidence are exact where they are for mixtures; the evidence is that of inputs and target together.
+
+
+class MixtureOfExperts(Mixture, Regressing):
+    """Lines, each for a region of the inputs; the data are a pair (X, y).
+
+    `prior` is a `tp.NormalWishart` over the columns of X and then y; `concentration`, `init` and `precision` are those
+    of `tp.GaussianMixture`. `predict` gives the mean and variance of y at new inputs, `log_predictive` the density of
+    inputs and target together, and `responsibilities` the expert behind each pair.
+    """
+
+    def __init__(
+        self,
+        n_components: int,
+        *,
+        prior: NormalWishart | None = None,
+        concentration: ArrayLike = 1.0,
+        init: Any = "mixed",
+        precision: str = "double",
+    ):
+        super().__init__(
+            n_components, "gaussian", prior=prior, concentration=concentration, init=init, precision=precision
+        )
+
+    def _rows(self, data: Any, new: bool = False) -> np.ndarray:
+        x, y = as_inputs_and_targets(data)
+        return super()._rows(np.column_stack([x, y]), new)
+
+    def predict(self, q: Any, inputs: Any) -> Prediction:
+        """Mean and variance of y at each row of X."""
+        x, shift = as_inputs(inputs), np.asarray(self.shift)
+        if x.shape[1] != len(shift) - 1:
+            raise InvalidData(f"X has {x.shape[1]} columns, but the model was fitted to {len(shift) - 1}")
+        mean, variance = _predicted(self, q, jnp.asarray(x - shift[:-1]))
+        return Prediction(np.asarray(mean) + shift[-1], np.asarray(variance))
+
+    def fitted(self, q: Any, data: Data) -> tuple[np.ndarray, np.ndarray]:
+        rows = np.asarray(data.values, dtype=np.float64)[: data.size] + np.asarray(self.shift)
+        return rows[:, -1], self.predict(q, rows[:, :-1]).mean
+
+
+@eqx.filter_jit
+def _predicted(model: MixtureOfExperts, q: Any, x: Float[Array, "n d"]) -> tuple[Array, Array]:
+    if isinstance(q, Posterior):
+        components = q.blocks["components"]
+        if isinstance(components, Point):
+            location, precision, *_ = components.mode()
+            each = _given(location, precision, x)
+        else:
+            each = _averaged(components, x)
+        return _mixed(model.mean_log_weights(q)[None] + each[0], *each[1:])
+
+    def one(draw: tuple[dict[str, Any], Array]) -> tuple[Array, Array, Array]:
+        blocks, log_weight = draw
+        location, precision, *_ = blocks["components"]
+        log_gate, mean, variance = _given(location, precision, x)
+        return safe_log(model.draw_weights(blocks))[None] + log_gate + log_weight, mean, variance
+
+    log_gate, mean, variance = jax.lax.map(one, q.flat(), batch_size=16)
+    # Draws and experts together are one mixture: a draw counts by the density that it has at x.
+    return _mixed(*(jnp.moveaxis(part, 0, 1).reshape((x.shape[0], -1)) for part in (log_gate, mean, variance)))
+
+
+def _mixed(log_gate: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
+    share = jax.nn.softmax(log_gate, axis=1)
+    centre = jnp.sum(share * mean, axis=1)
+    return centre, jnp.sum(share * (variance + jnp.square(mean - centre[:, None])), axis=1)
+
+
+def _averaged(components: Family, x: Float[Array, "n d"]) -> tuple[Array, Array, Array]:
+    """log p(x | k), and the mean and variance of y, of the Student-t density that a Normal-Wishart predicts."""
+    assert isinstance(components, NormalWishart)
+    d = x.shape[1] + 1
+    dof = components.dof - d + 1.0  # of the joint density; its scale matrix is `spread`
+    spread = components.scatter * ((components.pseudo_count + 1.0) / (components.pseudo_count * dof))[:, None, None]
+    factor, apart, slope, rest = _split(components.location, spread, x)
+    square = jnp.sum(jnp.square(factor), axis=-1)
+    log_det = jnp.sum(jnp.log(jnp.diagonal(cholesky(spread[:, :-1, :-1]), axis1=-2, axis2=-1)), axis=-1)
+    half, p = 0.5 * dof[None], d - 1
+    log_gate = log_gamma(half + 0.5 * p) - log_gamma(half) - 0.5 * p * jnp.log(jnp.pi * dof)[None] - log_det[None]
+    log_gate = log_gate - (half + 0.5 * p) * jnp.log1p(square / dof[None])
+    scale = rest[None] * (dof[None] + square) / (dof[None] + p)
+    left = dof + p  # degrees of freedom given x; a variance needs more than two
+    variance = jnp.where(left > 2.0, left / jnp.maximum(left - 2.0, 1e-300), jnp.inf)[None] * scale
+    return log_gate, components.location[:, -1][None] + jnp.sum(apart * slope[None], axis=-1), variance
+
+
+def _given(location: Float[Array, "k d1"], precision: Float[Array, "k d1 d1"], x: Float[Array, "n d"]) -> Any:
+    """The same for known means and precisions."""
+    spread = explicit_inverse(cholesky(precision))
+    factor, apart, slope, rest = _split(location, spread, x)
+    log_det = jnp.sum(jnp.log(jnp.diagonal(cholesky(spread[:, :-1, :-1]), axis1=-2, axis2=-1)), axis=-1)
+    log_gate = -0.5 * (jnp.sum(jnp.square(factor), axis=-1) + x.shape[1] * LOG_2PI) - log_det[None]
+    mean = location[:, -1][None] + jnp.sum(apart * slope[None], axis=-1)
+    return log_gate, mean, jnp.broadcast_to(rest[None], mean.shape)
+
+
+def _split(location: Array, spread: Array, x: Float[Array, "n d"]) -> tuple[Array, Array, Array, Array]:
+    """L⁻¹(x − μ_x) with L Lᵀ the inputs' part of the spread, x − μ_x, the slopes of y, and what they leave of it."""
+    factor = cholesky(spread[:, :-1, :-1])
+    apart = x[:, None] - location[None, :, :-1]
+    white = jax.vmap(lambda one: jax.scipy.linalg.solve_triangular(factor, one[..., None], lower=True)[..., 0])(apart)
+    slope = jax.scipy.linalg.cho_solve((factor, True), spread[:, :-1, -1:])[..., 0]
+    return white, apart, slope, spread[:, -1, -1] - jnp.sum(slope * spread[:, :-1, -1], axis=-1)

@@ -33,13 +33,14 @@ from ...families.point import Point
 from ...numerics.engines import default_engine
 from ...numerics.place import on_device
 from .._about import TOPIC, Symmetry, Words, one_set
-from .._answers import Collapsible, Predicting, Topical, Transforming
-from .._blocks import Heat, Normaliser
-from .._data import Data, Stochastic, bucket, make_data
-from .._model import Conditional, Means, Posterior, Powers, Walked
-from .heat import topic_heat, topics_normaliser, with_costs
+from .._answers import Collapsible, Holding, Predicting, Topical, Transforming
+from .._blocks import Tempering
+from .._data import Data, RowAccess, Stochastic, bucket, make_data
+from .._derive import OwnLocals
+from .._model import Conditional, Means, Posterior, Powers
+from .heat import TopicTempering
 from .report import LEAST, TopicsBy, by_number, mean_topics, names, proportions, shares_by, top_words, topic_weights
-from .walk import Local, document_terms, local_step, mean_energy
+from .walk import Local, document_terms, local_step
 
 _LONG = 10_000  # tokens of a document from which on its counts are drawn, not its tokens
 _LEARNED = ("document_prior", "topic_prior")
@@ -63,7 +64,7 @@ class Vocabulary:
         return hash((len(self.words), self.words[:1], self.words[-1:]))
 
 
-class LDA(Topical, Transforming, Predicting, Collapsible):
+class LDA(Topical, Holding, Transforming, Predicting, OwnLocals, Collapsible):
     """`n_topics` topics over `n_words` words (by default those of the data).
 
     `n_topics` is the number of topics. `n_words` is the size of the vocabulary. `document_prior` is the concentration α
@@ -93,7 +94,6 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
     length: int = eqx.field(static=True)  # tokens of a simulated document
     collapsed: bool = eqx.field(static=True)  # whether documents are inferred by collapsed updates
     seeds: Seeds = eqx.field(static=True, default=())  # in η once there are data
-    words: ClassVar[Words] = TOPIC
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         natural = DirichletVector(jnp.broadcast_to((self.alpha - 1.0)[None], shape))
         return {"proportions": Dirichlet.from_natural(natural)}
 
-    def initial_local(self, m: Means, x: Documents) -> dict[str, Any]:
+    def start_local(self, m: Means, x: Documents) -> dict[str, Any]:
         """Each token shared equally by all topics."""
         gamma = jnp.atleast_2d(self.concentration(m, x)) + x.lengths[:, None] / self.n_topics
         return {"proportions": Dirichlet.from_natural(DirichletVector(gamma - 1.0))}
@@ -237,16 +237,9 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         return {name: self.prior[name] for name in _LEARNED if name in self.prior}
 
     @property
-    def size(self) -> int:
-        return self.n_topics
-
-    @property
-    def axes(self) -> dict[str, tuple[str, ...]]:
-        return {"topics": ("topic", "word"), "x": ("document", "word")}
-
-    @property
-    def labels(self) -> dict[str, Sequence[Any]]:
-        return {"word": self.vocabulary.words} if self.vocabulary is not None else {}
+    def words(self) -> Words:
+        labels = {"word": self.vocabulary.words} if self.vocabulary is not None else {}
+        return TOPIC.of(self.n_topics, {"topics": ("topic", "word"), "x": ("document", "word")}, labels)
 
     # ---- exchangeable topics ----------------------------------------------------------------------------
 
@@ -271,36 +264,15 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
         """Those with seeds come first, in the order of these, as a user numbered them."""
         return by_number(self, q)
 
-    # ---- at a temperature -------------------------------------------------------------------------------
-
-    def acting_energy(self, blocks: dict[str, Any], walked: Walked, data: Data) -> Float[Array, ""]:
-        """The energy of the mean parameters: it does not temper the topics of tokens twice (errata to B.1)."""
-        return mean_energy(self, blocks["topics"].concentration, walked.local["proportions"].concentration, data)
+    # ---- parts and engines ------------------------------------------------------------------------------
 
     @property
-    def melts(self) -> bool:
-        """With α < 1 a document settles on one of many equal topics far above any temperature of the topics."""
-        return False
-
-    def heat(self, data: Data, powers: np.ndarray) -> Heat:
-        return topic_heat(powers)
-
-    def priced(self, heat: Heat, blocks: dict[str, Any]) -> Heat:
-        return with_costs(heat, blocks["topics"].concentration, self.on_host)
-
-    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
-        return topics_normaliser(self, temperatures, data, seed)
-
-    # ---- engines ----------------------------------------------------------------------------------------
+    def tempering(self) -> Tempering:
+        return TopicTempering(self)
 
     @property
-    def stochastic(self) -> Stochastic:
-        """Batches and step sizes as usual for topic models; few local steps are better than many."""
-        return Stochastic(batch_size=256, passes=10.0, step_size=(10.0, 0.7), local_steps=20)
-
-    @property
-    def uses_all_cores(self) -> bool:
-        return True
+    def rows(self) -> RowAccess:
+        return DocumentRows(self)
 
     @property
     def on_host(self) -> bool:
@@ -438,6 +410,13 @@ class LDA(Topical, Transforming, Predicting, Collapsible):
     @property
     def rounding(self) -> float:
         return 1e-5 if self.single else 1e-9
+
+
+class DocumentRows(RowAccess):
+    """Batches and step sizes as usual for topic models; few local steps are better than many."""
+
+    stochastic: ClassVar[Stochastic] = Stochastic(batch_size=256, passes=10.0, step_size=(10.0, 0.7), local_steps=20)
+    uses_all_cores: ClassVar[bool] = True
 
 
 _ENGINES = ("auto", "host", "device", "autodiff")

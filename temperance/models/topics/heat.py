@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,8 +15,9 @@ from jaxtyping import Array, Float
 from ...errors import UnsupportedMethod
 from ...numerics.threads import in_threads, one_blas_thread
 from ...numerics.volumes import STABLE, moved, shift
-from .._blocks import Heat, Normaliser, exact
+from .._blocks import Heat, Normaliser, Tempering, Walked, exact
 from .._data import Data
+from .walk import mean_energy
 
 if TYPE_CHECKING:
     from . import LDA
@@ -25,6 +26,35 @@ _ENTRIES = 8192  # of a table of concentrations
 _NODES = 9  # powers at which a sum over all words is worked out
 _LAMBDAS = (1e-8, 1e10)  # concentrations that the table holds
 _STEP = np.log(_LAMBDAS[1] / _LAMBDAS[0]) / (_ENTRIES - 1)  # of their logarithms
+
+
+class TopicTempering(Tempering):
+    """Of a topic model (errata to B.1 of Mandt et al., 2016)."""
+
+    @property
+    def melts(self) -> bool:
+        """With α < 1 a document settles on one of many equal topics far above any temperature of the topics."""
+        return False
+
+    def acting_energy(self, blocks: dict[str, Any], walked: Walked, data: Data) -> Float[Array, ""]:
+        """The energy of the mean parameters: it does not temper the topics of tokens twice."""
+        return mean_energy(self.model, blocks["topics"].concentration, walked.local["proportions"].concentration, data)
+
+    def heat(self, data: Data, powers: np.ndarray) -> Heat:
+        return topic_heat(powers)
+
+    def priced(self, heat: Heat, blocks: dict[str, Any]) -> Heat:
+        return with_costs(heat, blocks["topics"].concentration, self.model.on_host)
+
+    def log_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        return topics_normaliser(self.model, temperatures, data, seed)
+
+
+class WithoutNormaliser(TopicTempering):
+    """Of a topic model whose normaliser is not known."""
+
+    def log_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
+        raise UnsupportedMethod(f"tp.VT is for tp.LDA, not for {self.name}; use tp.Annealed or tp.VB")
 
 
 def topic_heat(powers: np.ndarray) -> Heat:

@@ -45,12 +45,13 @@ from ...families.normal import Normal, NormalVector
 from ...families.point import Point
 from ...families.sticks import Sticks
 from ...numerics.special import digamma, log_gamma
-from .._about import Symmetry, one_set
+from .._about import Symmetry, Units, Words, one_set
 from .._answers import Explaining, Mergeable
-from .._blocks import Normaliser, prior_terms
+from .._blocks import Tempering, prior_terms
 from .._data import Data
 from .._model import Conditional, Means, Posterior
 from . import LDA
+from .heat import WithoutNormaliser
 from .report import topic_weights
 from .walk import Local
 
@@ -181,37 +182,25 @@ class StructuralTopics(LDA, Explaining):
     def as_collapsed(self) -> Self:
         raise UnsupportedMethod("collapsed updates are for tp.LDA, not for StructuralTopics; use tp.VB() or tp.SVI()")
 
-    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
-        raise UnsupportedMethod("tp.VT is for tp.LDA, not for StructuralTopics; use tp.Annealed or tp.VB")
+    @property
+    def tempering(self) -> Tempering:
+        return WithoutNormaliser(self)
 
     def effects(self, q: Posterior, data: Data, **options: Any) -> Effects:
         from ...inference.monte_carlo.effects import topic_effects
 
         return topic_effects(self, q, data, **options)
 
-    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
-        """Coefficients of the columns as they were given."""
-        q, to_user = blocks["coefficients"], jnp.asarray(self._coding().to_user)
-        inner = q.inner if isinstance(q, Point) else q
-        if not isinstance(inner, Normal):
-            return blocks
-        moved = Normal(inner.location @ to_user.T, to_user @ inner.covariance @ to_user.T)
-        return blocks | {"coefficients": Point(moved) if isinstance(q, Point) else moved}
+    @property
+    def units(self) -> Units:
+        return Coded(self._coding().to_user, self.n_topics)
 
     @property
-    def log_stretch(self) -> float:
-        return self.n_topics * float(np.linalg.slogdet(self._coding().to_user)[1])
-
-    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
-        return draws | {"coefficients": draws["coefficients"] @ jnp.asarray(self._coding().to_user).T}
-
-    @property
-    def axes(self) -> dict[str, tuple[str, ...]]:
-        return super().axes | {"coefficients": ("topic", "coefficient")}
-
-    @property
-    def labels(self) -> dict[str, Any]:
-        return dict(super().labels) | ({} if self.coding is None else {"coefficient": self.coding.names})
+    def words(self) -> Words:
+        inherited = super().words
+        axes = {**inherited.axes, "coefficients": ("topic", "coefficient")}
+        coding = {} if self.coding is None else {"coefficient": self.coding.names}
+        return inherited._replace(axes=axes, labels={**inherited.labels, **coding})
 
     def _coding(self) -> Design:
         assert self.coding is not None, "prepare completes the model"
@@ -238,6 +227,28 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 _LEAST = 1e-8  # variance of a: derivatives of sums over nodes need one
 _LARGEST = 50.0  # exponent
+
+
+class Coded(Units):
+    """Coefficients of columns that were centred, scaled and made orthogonal."""
+
+    matrix: np.ndarray  # from these to the coefficients of the columns as they were given
+    n_topics: int = eqx.field(static=True)
+
+    def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
+        q, matrix = blocks["coefficients"], jnp.asarray(self.matrix)
+        inner = q.inner if isinstance(q, Point) else q
+        if not isinstance(inner, Normal):
+            return blocks
+        moved = Normal(inner.location @ matrix.T, matrix @ inner.covariance @ matrix.T)
+        return blocks | {"coefficients": Point(moved) if isinstance(q, Point) else moved}
+
+    def draws_to_user(self, draws: dict[str, Any]) -> dict[str, Any]:
+        return draws | {"coefficients": draws["coefficients"] @ jnp.asarray(self.matrix).T}
+
+    @property
+    def log_stretch(self) -> float:
+        return self.n_topics * float(np.linalg.slogdet(self.matrix)[1])
 
 
 class Regressed(Conditional):
@@ -374,5 +385,6 @@ class HDP(LDA, Mergeable):
     def as_collapsed(self) -> LDA:  # type: ignore[override]
         raise UnsupportedMethod("collapsed updates are for tp.LDA, not for HDP; use tp.VB() or tp.SVI()")
 
-    def log_tempered_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
-        raise UnsupportedMethod("tp.VT is for tp.LDA, not for HDP; use tp.Annealed or tp.VB")
+    @property
+    def tempering(self) -> Tempering:
+        return WithoutNormaliser(self)

@@ -24,9 +24,9 @@ import jax.numpy as jnp
 from jax.scipy.special import log_ndtr, ndtr
 from jaxtyping import Array, Float, Key
 
-from ..._module import Module
-from ...numerics.quadrature import gaussian_expectation, tilted_moments
-from ...numerics.special import LOG_2PI, log_gamma
+from .._module import Module
+from ..numerics.quadrature import gaussian_expectation, tilted_moments
+from ..numerics.special import LOG_2PI, log_gamma
 
 FAR = 1e100  # stands for infinity, which has no derivative
 
