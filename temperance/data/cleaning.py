@@ -6,19 +6,21 @@ import dataclasses
 import html
 import re
 
+from ._patterns import pattern
+
 _TAGS = (
     "a|abbr|article|aside|b|big|blockquote|body|br|button|caption|center|cite|code|dd|del|div|dl|dt|em|figcaption|figure|"
     "font|footer|form|h[1-6]|head|header|hr|html|i|iframe|img|input|ins|label|li|link|main|meta|nav|ol|option|p|pre|q|s|"
     "section|select|small|span|strike|strong|sub|sup|svg|table|tbody|td|tfoot|th|thead|title|tr|tt|u|ul|video"
 )
-_HIDDEN = re.compile(r"<(script|style)\b[^<>]*>.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", re.IGNORECASE | re.DOTALL)
-_TAG = re.compile(rf"</?(?:{_TAGS})(?:\s[^<>=]*+=[^<>]*+|\s*/?)>|<(?:!doctype|\?xml)[^<>]*>", re.IGNORECASE)
-_ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]{2,8}\d{0,2});", re.IGNORECASE)
-_ADDRESS = re.compile(r"\b(?:(?:https?|ftp)://|www\.)\S+|\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+", re.IGNORECASE)
+_HIDDEN = pattern(r"<(script|style)\b[^<>]*>.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", re.IGNORECASE | re.DOTALL)
+_TAG = pattern(rf"</?(?:{_TAGS})(?:\s[^<>=]*+=[^<>]*+|\s*/?)>|<(?:!doctype|\?xml)[^<>]*>", re.IGNORECASE)
+_ENTITY = pattern(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]{2,8}\d{0,2});", re.IGNORECASE)
+_ADDRESS = pattern(r"\b(?:(?:https?|ftp)://|www\.)\S+|\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+", re.IGNORECASE)
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese and Japanese
-_RUNS = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
-_ANY = re.compile(f"[{_UNSPACED}]")
-_THAI = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")  # and Lao, Burmese, Khmer
+_RUNS = pattern(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
+_ANY = pattern(f"[{_UNSPACED}]")
+_THAI = pattern("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")  # and Lao, Burmese, Khmer
 
 
 @dataclasses.dataclass

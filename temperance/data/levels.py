@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from ..errors import InvalidData
+from ._patterns import pattern
 from .text import NO_ANSWER
 
 EMPTY = "(empty)"  # the level of a cell without anything, in a column of ticks
@@ -33,9 +33,9 @@ _STRENGTH = {
     "strongly": 3, "very": 3, "extremely": 3, "completely": 3, "totally": 3, "fully": 3, "highly": 3, "": 2,
     "fairly": 1, "quite": 1, "rather": 1, "moderately": 1, "mostly": 1, "somewhat": 1, "slightly": 1, "tend to": 1,
 }  # fmt: skip
-_ANSWER = re.compile(rf"(?:({'|'.join(filter(None, _STRENGTH))}) )?(dis(?=[as])|un|not )?(\w+)")
-_NEUTRAL = re.compile(r"neutral|undecided|unsure|neither(\b.*)?")
-_NUMBERED = re.compile(r"[<>≤≥~ ]*(\d+(\.\d+)?)")
+_ANSWER = pattern(rf"(?:({'|'.join(filter(None, _STRENGTH))}) )?(dis(?=[as])|un|not )?(\w+)")
+_NEUTRAL = pattern(r"neutral|undecided|unsure|neither(\b.*)?")
+_NUMBERED = pattern(r"[<>≤≥~ ]*(\d+(\.\d+)?)")
 _NO = ("no", "n", "false", "f", "0", "nein", "non")
 _YES = ("yes", "y", "true", "t", "1", "ja", "j", "oui")
 _PAIRS = ((_NO, _YES), (("female", "f", "woman"), ("male", "m", "man")))

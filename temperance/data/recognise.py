@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import InvalidData, InvalidParameter
+from ._patterns import pattern
 from .codes import odd_codes, plain
 from .dates import parse_dates
 from .gate import LARGEST
@@ -17,15 +18,15 @@ from .levels import EMPTY, code, ordered_levels, same_words
 from .schema import LEFT_OUT, USED, Column
 from .text import MISSING, NO_ANSWER, Dialect, without_unit
 
-_ID = re.compile(
+_ID = pattern(
     r"(.*[ _.-])?(ids?|uuid|guid|rownames?|subject|respondent)|index|idx|key|row|nr|no|case"
     r"|(.*[ _.-])?(zip([ _-]?code)?|post(al)?[ _-]?code|plz|phone|telephone|mobile|fax)",
     re.IGNORECASE,
 )
-_CAMEL_ID = re.compile(r".*[a-z](Id|ID)")
-_NUMBERING = re.compile(r"(?i:.*[ _.-](key|index|idx|row|nr|no|case))\.?|.*[a-z](Nr|No)")  # or a measurement
-_WEIGHT = re.compile(r"(.*[ _.-])?(weights?|wts?|wgt|pweight)", re.IGNORECASE)
-_TIME = re.compile(r".*(year|time|date|month|day|week|hour|minute|second|age).*|t", re.IGNORECASE)
+_CAMEL_ID = pattern(r".*[a-z](Id|ID)")
+_NUMBERING = pattern(r"(?i:.*[ _.-](key|index|idx|row|nr|no|case))\.?|.*[a-z](Nr|No)")  # or a measurement
+_WEIGHT = pattern(r"(.*[ _.-])?(weights?|wts?|wgt|pweight)", re.IGNORECASE)
+_TIME = pattern(r".*(year|time|date|month|day|week|hour|minute|second|age).*|t", re.IGNORECASE)
 _SCALE_CODES = (8, 9, 77, 88, 98, 99, 888, 999)  # that stand for a missing value beside a scale from 1 to 7 at most
 _LARGEST_SCALE, _LARGEST_COUNT, _MOST_LEVELS, _MOST_IDS = 7, 1000, 1000, 12
 _SUMS = ("total", "totals", "sum", "grand total", "average", "mean", "summe", "gesamt", "total general")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterator
 
 from ..errors import InvalidParameter
+from ._patterns import pattern
 
 USED = ("real", "positive", "count", "binary", "category", "ordered")
 LEFT_OUT = ("date", "id", "constant", "text", "weight")
 _WIDE = 36  # letters of a list of levels
 _MANY = 40  # columns of one kind that are said one by one
-_UNIT = re.compile(r".+?\s*[(\[]([^()\[\]]{1,12})[)\]]")
+_UNIT = pattern(r".+?\s*[(\[]([^()\[\]]{1,12})[)\]]")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import InvalidData
+from ._patterns import pattern
 
 # Cells without a value. In a column of words "none" is a word.
 MISSING = frozenset({
@@ -25,16 +26,16 @@ NO_ANSWER = frozenset({
 })  # fmt: skip
 DELIMITERS = ("\t", ";", "|", ",")  # a comma last: it may be a decimal point
 LOOK = 20  # lines that are looked at to find the delimiter
-_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f]")
+_CONTROLS = pattern(r"[\x00-\x08\x0e-\x1f]")
 _STRAY, _SOME = 1e-3, 100_000  # their share in texts, at most; characters that are looked at
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)", re.IGNORECASE | re.ASCII)
+_NUMBER = pattern(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)", re.IGNORECASE | re.ASCII)
 _MONEY = r"(?:[$€£¥₹]|EUR|USD|GBP|CHF)"
-_MARKED = re.compile(rf"([+-]?)\s?{_MONEY}?\s?([+-]?[\d.,'\u2019\u00a0\u202f ]*\d\.?)\s?(?:{_MONEY}|%)?", re.ASCII)
-_WITH_UNIT = re.compile(r"([+-]?[\d.,]*\d)\s?([^\W\d_°‰][^\s\d]{0,7}|[°‰][^\s\d]{0,7})")
-_SPACED = re.compile(r'"((?:[^"]|"")*)"|(\S+)')
+_MARKED = pattern(rf"([+-]?)\s?{_MONEY}?\s?([+-]?[\d.,'\u2019\u00a0\u202f ]*\d\.?)\s?(?:{_MONEY}|%)?", re.ASCII)
+_WITH_UNIT = pattern(r"([+-]?[\d.,]*\d)\s?([^\W\d_°‰][^\s\d]{0,7}|[°‰][^\s\d]{0,7})")
+_SPACED = pattern(r'"((?:[^"]|"")*)"|(\S+)')
 _MARKS = " \u00a0\u202f'\u2019"  # between groups of three digits, besides the point and the comma
-_GROUPS = re.compile(rf"[+-]?\d{{1,3}}([{_MARKS}]\d{{3}})+([.,]\d*)?", re.ASCII)
-_COMMA = re.compile(rf"[+-]?(\d*|\d{{1,3}}([.{_MARKS}]\d{{3}})+),\d+([eE][+-]?\d+)?", re.ASCII)
+_GROUPS = pattern(rf"[+-]?\d{{1,3}}([{_MARKS}]\d{{3}})+([.,]\d*)?", re.ASCII)
+_COMMA = pattern(rf"[+-]?(\d*|\d{{1,3}}([.{_MARKS}]\d{{3}})+),\d+([eE][+-]?\d+)?", re.ASCII)
 
 
 class Dialect(NamedTuple):

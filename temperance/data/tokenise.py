@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InvalidData
+from ._patterns import pattern
 from .cleaning import Cleaner
 from .phrases import merge_phrases
 from .stop_words import IsStopWord, is_english
@@ -22,8 +23,8 @@ from .stop_words import IsStopWord, is_english
 STOP, NUMBER, LETTER = -1, -2, -3  # what stands for a token that is left out; of a known vocabulary only -1
 _CHARACTERS = 4_000_000  # of text in one piece
 _KEPT_DIGITS = 4  # longer numbers are not remembered: there may be many
-_BEYOND = re.compile("[\U00010000-\U0010ffff]")
-_ASCII = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
+_BEYOND = pattern("[\U00010000-\U0010ffff]")
+_ASCII = pattern(r"[a-z0-9]+(?:'[a-z0-9]+)*")
 
 
 class Sequences(NamedTuple):

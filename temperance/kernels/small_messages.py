@@ -62,9 +62,24 @@ def short_pass(
     """(natural parameters of q, of the sites, log scales, factors skipped) after one pass."""
     x, name = factors.each.statistics.first, weights_name(natural)
     known = factors.terms.log if isinstance(factors.terms, KnownWeights) else None
+    rows, messages = (jnp.swapaxes(_pack(part, name), -1, -2) for part in (natural, sites))
+    parts = (messages, scales, x, factors.live)
+    parts = jax.tree.map(lambda leaf: leaf[order], parts)
+    rows, messages, scales, skipped = refreshed(damping, rows, parts, known)
+    back = jnp.argsort(order)
+    natural, sites = (_unpack(jnp.swapaxes(part, -1, -2), x.shape[1], name) for part in (rows, messages[back]))
+    return natural, sites, scales[back], skipped
+
+
+def refreshed(
+    damping: float, rows: Float[Array, "w k"], parts: tuple[Array, ...], known: Float[Array, " k"] | None
+) -> tuple[Float[Array, "w k"], Float[Array, "n w k"], Float[Array, " n"], Int[Array, ""]]:
+    """(rows of q, messages of the sites, their log scales, factors skipped) after the factors were refreshed one after
+    the other; `parts` are the messages, the log scales, the data, and which of them are no padding."""
+    log_base = -0.5 * parts[2].shape[-1] * LOG_2PI
 
     def update(q: Float[Array, "w k"], part: Any) -> Any:
-        old, old_scale, datum, log_base, live = part
+        old, old_scale, datum, live = part
         cavity = q - old
         fresh, log_site = _projected(cavity, datum, log_base, known)
         # Log normalisers are finite only inside the domain, so this also catches an improper cavity.
@@ -75,17 +90,12 @@ def short_pass(
         scale = jnp.where(kept, log_site + damping * (old_scale - log_site), old_scale)
         return cavity + site, (site, scale, live & ~kept)
 
-    rows, messages = (jnp.swapaxes(_pack(part, name), -1, -2) for part in (natural, sites))
-    parts = (messages, scales, x, factors.each.log_base, factors.live)
-    rows, found = jax.lax.scan(one_call(update), rows, jax.tree.map(lambda leaf: leaf[order], parts))
-    back = jnp.argsort(order)
-    messages, scales = found[0][back], found[1][back]
-    natural, sites = (_unpack(jnp.swapaxes(part, -1, -2), x.shape[1], name) for part in (rows, messages))
-    return natural, sites, scales, jnp.sum(found[2])
+    rows, (messages, scales, skipped) = jax.lax.scan(one_call(update), rows, parts)
+    return rows, messages, scales, jnp.sum(skipped)
 
 
 def _projected(
-    cavity: Float[Array, "w k"], x: Float[Array, " d"], log_base: Float[Array, ""], known: Float[Array, " k"] | None
+    cavity: Float[Array, "w k"], x: Float[Array, " d"], log_base: float, known: Float[Array, " k"] | None
 ) -> tuple[Float[Array, "w k"], Float[Array, ""]]:
     """The projection of cavity × factor, and ln s̃, which is not finite where the cavity is improper."""
     d, size = len(x), cavity.shape[1]

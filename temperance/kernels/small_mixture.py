@@ -236,14 +236,18 @@ def flat(model: Mixture, data: Data) -> Flat:
     assert form is not None
     leaves = [np.asarray(leaf)[None] for leaf in jax.tree.leaves(model.prior)]
     shapes = [leaf.shape[2:] for leaf in leaves]
-    statistics = [*form.statistics(x), 1.0][: len(leaves)]
-    rows = [np.broadcast_to(part, (len(x), *shape)) for part, shape in zip(statistics, shapes, strict=True)]
     log_weights = np.zeros(model.n_components) if model.known is None else np.asarray(model.known)
     constant = log_weights[:, None] + form.log_base(x)
     prior = _pack(leaves)
-    features = np.concatenate([part.reshape((len(x), -1)) for part in rows], axis=1)
+    features = statistics(form, shapes, x)
     problem = Flat(form.coordinates(x), weights, features, prior[0], np.zeros(1), constant, shapes, form, model)
     return problem._replace(log_prior=problem.value_and_mean(prior)[0])
+
+
+def statistics(form: Form | Columns, shapes: list[tuple[int, ...]], x: np.ndarray) -> np.ndarray:
+    """T(x) of each row as a flat vector, and a 1 for the weights where they are unknown."""
+    parts = zip([*form.statistics(x), 1.0][: len(shapes)], shapes, strict=True)
+    return np.concatenate([np.broadcast_to(part, (len(x), *shape)).reshape((len(x), -1)) for part, shape in parts], 1)
 
 
 # ---- the engine: what `inference/run.py` asks of one -------------------------------------------------------------

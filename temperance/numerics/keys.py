@@ -5,6 +5,7 @@ Threefry-2x32 (Salmon et al., 2011) is a few additions and rotations, for which 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,6 +57,18 @@ def uniforms(keys: np.ndarray, count: int) -> np.ndarray:
     bits = hashes(keys, np.arange(count)).astype(np.uint64)
     mantissa = (bits[..., 0] << np.uint64(20)) | (bits[..., 1] >> np.uint64(12))
     return (mantissa | np.uint64(0x3FF0000000000000)).view(np.float64) - 1.0
+
+
+def shuffles(keys: np.ndarray, count: int) -> np.ndarray:
+    """`jax.random.permutation(key, count)` of each of the keys (r, 2), a row each: sorted by random bits, and again
+    until equal ones do not matter."""
+    order = np.tile(np.arange(count), (len(keys), 1))
+    for _ in range(math.ceil(3 * math.log(max(1, count)) / math.log(2**32 - 1))):
+        both = hashes(keys, [0, 1])
+        keys, bits = both[:, 0], hashes(both[:, 1], np.arange(count))
+        places = np.argsort(bits[..., 0] ^ bits[..., 1], axis=1, kind="stable")
+        order = np.take_along_axis(order, places, axis=1)
+    return order
 
 
 def _is_threefry(key: Key[Array, ""] | None = None) -> bool:

@@ -87,10 +87,11 @@ def _sources() -> str:
     """The names, sizes and times of the package's files."""
     found = []
     for folder, _, names in os.walk(_PACKAGE):
+        inside = os.path.relpath(folder, _PACKAGE)
         for name in names:
             if name.endswith(".py"):
                 about = os.stat(os.path.join(folder, name))
                 if about.st_mtime > _IMPORTED:
                     raise NoIdentity("the sources are newer than what was imported")
-                found.append(f"{os.path.relpath(folder, _PACKAGE)}/{name} {about.st_size} {about.st_mtime_ns}")
+                found.append(f"{inside}/{name} {about.st_size} {about.st_mtime_ns}")
     return "\n".join(sorted(found))

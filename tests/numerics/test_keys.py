@@ -35,3 +35,10 @@ def test_nothing_is_compiled() -> None:
         assert not [event for event in compiled if event.endswith("backend_compile_duration")]
     finally:
         jax.monitoring.clear_event_listeners()
+
+
+@pytest.mark.parametrize("count", [1, 70, 3000])
+def test_shuffles_are_those_of_jax(count: int) -> None:
+    own = jax.random.split(jax.random.key(5), 3)
+    wanted = np.stack([jax.random.permutation(key, count) for key in own])
+    np.testing.assert_array_equal(keys.shuffles(np.asarray(bits(own)), count), wanted)

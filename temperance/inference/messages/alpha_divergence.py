@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from ..._arguments import Checks, choice, number, optional, whole
 from ...errors import InvalidData, NumericalFailure, UnsupportedMethod
+from ...kernels import RunEngine
 from ...models import Data, Model, Posterior
 from ...models._answers import Enumerable, Sited, summed
 from ...models._factors import (
@@ -137,6 +138,13 @@ class MessagePassing(Method):
             return Together(self.alpha, self.restarts, passes, kept, self.warm_passes)
         # The compiled function must not depend on the budget, so it counts the warm passes that remain.
         return dataclasses.replace(self, warm_passes=self._warm)
+
+    def host_engine(self, model: Model, data: Any) -> RunEngine | None:
+        if self.alpha != 1.0 or not one_by_one(model):
+            return None
+        from ...kernels import small_passes
+
+        return small_passes.ENGINE if small_passes.when(self, model, data) else None
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Approximation:
         assert isinstance(model, Enumerable)

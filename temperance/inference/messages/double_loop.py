@@ -82,6 +82,9 @@ class DoubleLoop(MessagePassing):
         require_whole(self.name, data)
         return dataclasses.replace(self, warm_passes=self._warm)
 
+    def host_engine(self, model: Model, data: Any) -> None:
+        return None  # that of the plain passes would take the wrong steps
+
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Approximation:
         if one_by_one(model):
             return super().init(key, model, data)
