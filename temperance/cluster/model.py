@@ -23,6 +23,7 @@ from ..models._about import Units
 from ..models._answers import Predicting, Restarting
 from ..models._blocks import is_cold
 from ..models._data import RowAccess, Stochastic, make_data
+from ..models._derive import OwnLocals
 from ..models._model import Means, Walked, Wrapped
 from .worker import answer
 
@@ -58,7 +59,7 @@ class Question(NamedTuple):
     shapes: tuple[tuple[tuple[int, ...], Any], ...]  # of the sums
 
 
-class Distributed(Wrapped, Predicting, Restarting):
+class Distributed(Wrapped, Predicting, Restarting, OwnLocals):
     """`inner` with its data on the cluster; `sample` holds some rows, weighted to stand for all."""
 
     inner: Model
@@ -96,7 +97,7 @@ class Distributed(Wrapped, Predicting, Restarting):
         fresh: dict[str, Any] = {"cluster": Versions(jnp.full(data.weights.shape, FRESH))}
         return Posterior(blocks, fresh if self.inner.local_groups else {})
 
-    def initial_local(self, m: Means, x: Any) -> dict[str, Any]:
+    def start_local(self, m: Means, x: Any) -> dict[str, Any]:
         """Local blocks of a minibatch start afresh, and are kept only if the sweep walks over it again."""
         if not self.inner.local_groups or self.walks == 1:
             return {}

@@ -385,56 +385,6 @@ def derived_walk(model: Model, m: Means, data: Data, way: Way = Way(), local: di
 # ---- local blocks --------------------------------------------------------------------------------------------------
 
 
-class OwnLocals(Module):
-    """A model whose local blocks start, are updated or are drawn in a way of its own: the same result with less work,
-    each held to what it replaces by a test, or a better place to start."""
-
-    def start_local(self, m: Means, x: Any) -> dict[str, Any]:
-        """Where the local blocks of new data start."""
-        return local_from_prior(self, m, x)  # type: ignore[arg-type]
-
-    def update_local(self, m: Means, x: Any, powers: Powers, q: dict[str, Family], steps: int) -> dict[str, Family]:
-        """Update the local blocks `steps` times, the globals held fixed."""
-        return ascend_in_turn(self, m, x, powers, q, steps)  # type: ignore[arg-type]
-
-    def draw_local(
-        self,
-        key: Key[Array, ""],
-        draws: dict[str, Any],
-        data: Data,
-        powers: Powers,
-        local: dict[str, Any],
-        backwards: bool = False,
-    ) -> dict[str, Any]:
-        """Draw the local blocks given the globals; `backwards`, in the opposite order."""
-        return draw_in_turn(self, key, draws, data, powers, local, backwards)  # type: ignore[arg-type]
-
-
-def initial_local(model: Model, m: Means, x: Any) -> dict[str, Any]:
-    """Where the local blocks of new data start: at their prior given the globals, unless the model knows better."""
-    return model.start_local(m, x) if isinstance(model, OwnLocals) else local_from_prior(model, m, x)
-
-
-def ascend_local(model: Model, m: Means, x: Any, powers: Powers, q: dict[str, Family], steps: int) -> dict[str, Family]:
-    """Coordinate ascent over the local blocks, the globals held fixed."""
-    ascend = model.update_local if isinstance(model, OwnLocals) else partial(ascend_in_turn, model)
-    return ascend(m, x, powers, q, steps)
-
-
-def gibbs_local(
-    model: Model,
-    key: Key[Array, ""],
-    draws: dict[str, Any],
-    data: Data,
-    powers: Powers,
-    local: dict[str, Any],
-    backwards: bool = False,
-) -> dict[str, Any]:
-    """Draw the local blocks given the globals; `backwards`, in the opposite order."""
-    draw = model.draw_local if isinstance(model, OwnLocals) else partial(draw_in_turn, model)
-    return draw(key, draws, data, powers, local, backwards)
-
-
 def local_from_prior(model: Model, m: Means, x: Any) -> dict[str, Any]:
     local: dict[str, Family] = {}
     for name, p in model.local_prior(x).items():
@@ -466,3 +416,28 @@ def ascend_in_turn(
         return q
 
     return jax.lax.fori_loop(0, steps, step, q)
+
+
+class OwnLocals(Module):
+    """A model whose local blocks start, are updated or are drawn in a way of its own: from a better place, or with less
+    work, which a test holds to what it replaces."""
+
+    start_local = local_from_prior
+    update_local = ascend_in_turn
+    draw_local = draw_in_turn
+
+
+def initial_local(model: Model, m: Means, x: Any) -> dict[str, Any]:
+    """Where the local blocks of new data start: at their prior given the globals, unless the model knows better."""
+    return model.start_local(m, x) if isinstance(model, OwnLocals) else local_from_prior(model, m, x)
+
+
+def ascend_local(model: Model, m: Means, x: Any, powers: Powers, q: dict[str, Family], steps: int) -> dict[str, Family]:
+    """Update the local blocks `steps` times, the globals held fixed."""
+    ascend = model.update_local if isinstance(model, OwnLocals) else partial(ascend_in_turn, model)
+    return ascend(m, x, powers, q, steps)
+
+
+def gibbs_local(model: Model, *given: Any) -> dict[str, Any]:
+    """Draw the local blocks given the globals; the arguments are those of `draw_in_turn`."""
+    return model.draw_local(*given) if isinstance(model, OwnLocals) else draw_in_turn(model, *given)
