@@ -28,7 +28,7 @@ from ..errors import InvalidData, InvalidParameter
 from ..families.normal import NormalVector
 from ..numerics.place import on_device
 from . import as_matrix
-from .arrays import within
+from .arrays import as_numbers, within
 
 BASES = ("orthonormal", "monomial", "scaled")
 LARGEST = 1e120  # the squares of the inputs must be finite
@@ -49,6 +49,9 @@ class Rows(NamedTuple):
 
 def as_inputs(data: Any, name: str = "X") -> np.ndarray:
     """A finite matrix with one row for each datum."""
+    array = as_numbers(data, name)
+    if array.ndim == 2 and array.size and within(array, LARGEST):
+        return array
     array = as_matrix(data, missing=True, name=name)
     if within(array, LARGEST):
         return array
@@ -312,17 +315,27 @@ def _centre_and_width(
 ) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
     """The mean of each column (or 0) and the root mean square around it; where a column is constant, its absolute
     value, or 1 if that is zero."""
-
-    def mean(of: Callable[[Any], Any]) -> Float[np.ndarray, " p"]:
-        rows = max(64, _PIECE // max(1, columns[:1].nbytes))
-        pieces = [slice(start, start + rows) for start in range(0, len(columns), rows)]
-        return sum(share[piece] @ of(columns[piece]) for piece in pieces)
-
-    centre = np.zeros(columns.shape[1])
+    # Around the first row: sums of numbers far from zero lose digits, and a constant column is then exactly so.
+    centre = columns[0] if centred else np.zeros(columns.shape[1])
+    mean, square = _moments(columns, centre, share)
     if centred:
-        # Around the first row: sums of numbers far from zero lose digits, and a constant column is then exactly so.
-        centre = columns[0] + mean(lambda rows: rows - columns[0])
-    width = np.sqrt(mean(lambda rows: np.square(rows - centre)))
+        centre = centre + mean
+        variance = square - np.square(mean)
+        square = variance if (square <= 100.0 * variance).all() else _moments(columns, centre, share)[1]
+    width = np.sqrt(square)
     size = np.hypot(width, centre)
     constant = width <= 1e-14 * size
     return centre, np.where(constant, np.where(size > 0, size, 1.0), width)
+
+
+def _moments(
+    columns: Float[np.ndarray, "n p"], centre: Float[np.ndarray, " p"], share: Float[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
+    """The mean difference to `centre` of each column, and the mean square of these differences."""
+    rows = max(64, _PIECE // max(1, columns[:1].nbytes))
+    mean, square = np.zeros((2, columns.shape[1]))
+    for start in range(0, len(columns), rows):
+        apart = columns[start : start + rows] - centre
+        mean += share[start : start + rows] @ apart
+        square += share[start : start + rows] @ np.square(apart, out=apart)
+    return mean, square

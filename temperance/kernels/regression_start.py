@@ -7,6 +7,7 @@ left to do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 MANY = 2**26  # rows · columns² from which work on the rows outweighs the compilation of more code
 _SAMPLE = 2**14  # rows
+_BLOCK = 2**10  # rows of a sample at a time
 _STEPS = 20  # at most
 _ENOUGH = 1e-2  # nats that the next step would gain
 
@@ -35,33 +37,45 @@ class Point(NamedTuple):
     gradient: Float[Array, " p"]
 
 
+class Sample(NamedTuple):
+    cases: Cases
+    weights: Float[Array, " s"]
+
+
 def has_many(features: Float[Array, "n p"]) -> bool:
     return features.shape[0] * features.shape[1] ** 2 >= MANY
 
 
 def near_maximum(model: GeneralisedRegression, prior: NormalVector, data: Data) -> NormalVector:
     """The natural parameter of a Normal at the maximum of log p(y, w), with the precision of the bound's curvature."""
-    few, share = _sample(data)
-
-    def curvature(each: Float[Array, " s"]) -> Float[Array, "p p"]:
-        return prior.precision + weighted_squares(few.features, share * each)
+    few = _sample(data)
 
     def point(w: Float[Array, " p"]) -> Point:
         return _point(model, prior, data, w)
 
     def factor(w: Float[Array, " p"]) -> Any:
-        _, _, second = model.expansion(few.features @ w + few.offset, few.target)
-        return cho_factor(curvature(-second))
+        def second(x: Cases) -> Array:
+            return model.expansion(x.features @ w + x.offset, x.target)[2]
 
-    a = model.typical(few.target)
-    _, first, second = model.expansion(a, few.target)
-    linear = prior.linear + (share * (first - second * (a - few.offset))) @ few.features
-    start = cho_solve(cho_factor(curvature(-second)), linear)
-    end = _climb(point, factor, point(start)).weights
-    a = few.features @ end + few.offset
-    slope = jax.grad(lambda square: jnp.sum(model.expected(a, square, few.target)))(jnp.square(a))
-    precision = curvature(-2.0 * slope)
+        return cho_factor(prior.precision + _curvature(few, second))
+
+    def slope(x: Cases) -> Array:
+        a = x.features @ end + x.offset
+        return 2.0 * jax.grad(lambda square: jnp.sum(model.expected(a, square, x.target)))(jnp.square(a))
+
+    end = _climb(point, factor, point(_typical(model, prior, few))).weights
+    precision = prior.precision + _curvature(few, slope)
     return NormalVector(precision @ end, precision)
+
+
+def _typical(model: GeneralisedRegression, prior: NormalVector, few: Sample) -> Float[Array, " p"]:
+    """The weights after a step from typical a."""
+    x, weights = few
+    a = model.typical(x.target)
+    _, first, second = model.expansion(a, x.target)
+    linear = prior.linear + (weights * (first - second * (a - x.offset))) @ x.features
+    curvature = _curvature(few, lambda x: model.expansion(model.typical(x.target), x.target)[2])
+    return cho_solve(cho_factor(prior.precision + curvature), linear)
 
 
 def _climb(point: Any, factor: Any, start: Point) -> Point:
@@ -94,8 +108,23 @@ def _point(model: GeneralisedRegression, prior: NormalVector, data: Data, w: Flo
     return Point(w, value + (prior.linear - 0.5 * pull) @ w, gradient + prior.linear - pull)
 
 
-def _sample(data: Data) -> tuple[Cases, Float[Array, " s"]]:
-    """Evenly spaced rows, and weights with which they stand for all of them."""
+def _sample(data: Data) -> Sample:
+    """Evenly spaced rows, a whole number of blocks of them, and weights with which they stand for all."""
     stride = max(1, data.weights.shape[0] // _SAMPLE)
-    few, weights = jax.tree.map(lambda leaf: leaf[::stride], (data.values, data.weights))
-    return few, weights * (jnp.sum(data.weights) / jnp.maximum(jnp.sum(weights), 1e-300))
+    size = -(-data.weights.shape[0] // stride)
+    size -= size % _blocks(size)
+    few, weights = jax.tree.map(lambda leaf: leaf[: size * stride : stride], (data.values, data.weights))
+    return Sample(few, weights * (jnp.sum(data.weights) / jnp.maximum(jnp.sum(weights), 1e-300)))
+
+
+def _curvature(sample: Sample, second: Callable[[Cases], Array]) -> Float[Array, "p p"]:
+    """−Σ_n w_n s_n φ_n φ_nᵀ, where `second` gives s_n."""
+
+    def block(part: Sample, _: Array) -> tuple[Array, tuple[()]]:
+        return weighted_squares(part.cases.features, -part.weights * second(part.cases)), ()
+
+    return over_blocks(block, sample, _blocks(sample.weights.shape[0]))[0]
+
+
+def _blocks(rows: int) -> int:
+    return max(1, rows // _BLOCK)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from fractions import Fraction
-from math import log, pi
+from math import log, pi, sqrt
 from typing import NamedTuple
 
 import equinox as eqx
@@ -460,6 +460,17 @@ def test_a_constant_column_of_many_rows_is_constant():
     np.testing.assert_array_equal(np.asarray(at.target_width), 1 / 3)
     np.testing.assert_allclose(np.asarray(at.width)[1], x[:, 0].std(), rtol=1e-12)
     np.testing.assert_array_equal(at.design(x)[:, [0, 2]], np.tile([1.0, 0.0], (len(x), 1)))
+
+
+def test_the_width_of_a_column_does_not_depend_on_how_far_its_first_row_is():
+    x = np.random.default_rng(0).normal(np.array([1e6, 0.0]), size=(5_000, 2))
+    x[0] = [0.0, 1e9]
+    at = Standardised.of(x, np.zeros(len(x)), np.ones(len(x)), True)
+    exact = np.array([[Fraction(value) for value in column] for column in x.T])
+    centre = exact.sum(axis=1) / len(x)
+    width = [sqrt(sum((column - mean) ** 2) / len(x)) for column, mean in zip(exact, centre, strict=True)]
+    assert (np.abs(np.asarray(at.centre)[1:] - centre.astype(float)) < 1e-12 * np.array(width)).all()
+    np.testing.assert_allclose(np.asarray(at.width)[1:], width, rtol=1e-12)
 
 
 @pytest.mark.parametrize("size", [2, 5])

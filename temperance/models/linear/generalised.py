@@ -169,7 +169,7 @@ class GeneralisedRegression(Designed, Sited):
         at = Standardised.of(phi, np.zeros(len(y)), share, bool(self.intercept))
         model = self._with(prior=self.weight_priors(at), features=features, coordinates=at, columns=x.shape[1])
         rows = Cases(phi, self.checked_targets(y), offset)
-        return model, make_data(rows, weights, rows_at_a_time(at), at.place)
+        return model, make_data(rows, weights, rows_at_a_time(at) // 3, at.place)
 
     def _split(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The columns of X without the one that holds o, and o."""
