@@ -39,6 +39,7 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .diagnostics.completion import Completion as Completion
     from .diagnostics.completion import document_completion as document_completion
     from .diagnostics.completion import perplexity as perplexity
+    from .diagnostics.left_to_right import left_to_right as left_to_right
     from .families import *  # noqa: F403
     from .fit import Fit as Fit
     from .fit import fit as fit

@@ -310,6 +310,7 @@ _OTHERS = {
     "data.stream": ("Stream",),
     "diagnostics.coherence": ("coherence",),
     "diagnostics.completion": ("Completion", "document_completion", "perplexity"),
+    "diagnostics.left_to_right": ("left_to_right",),
     "families": (
         "Bernoulli", "BernoulliDistribution", "BernoulliVector", "Beta", "BetaVector", "Categorical",
         "CategoricalDistribution", "CategoricalVector", "Dirichlet", "DirichletVector", "Family", "Gamma",

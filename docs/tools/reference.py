@@ -30,7 +30,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 RESULTS = ("fit", "Fit", "load", "compare", "Comparison", "bracket", "report")
 DATA = (
     "read_table", "Table", "Schema", "read_texts", "Corpus", "Stream", "Polynomial", "Prediction",
-    "document_completion", "Completion", "perplexity", "coherence",
+    "document_completion", "Completion", "perplexity", "left_to_right", "coherence",
 )  # fmt: skip
 OWN_PAGE = {  # where another page names the method or model more often
     "VB": "vb.md", "SVI": "svi.md", "Annealed": "annealed.md", "Laplace": "laplace.md", "Mixture": "mixture.md",

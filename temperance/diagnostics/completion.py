@@ -47,7 +47,7 @@ def completion_scores(fit: Fit, documents: Any, seed: int = 0) -> tuple[np.ndarr
 
 def _completed(fit: Fit, documents: Any, seed: int, by: str) -> tuple[Corpus, Iterator[np.ndarray]]:
     """The held-out halves, and the scores of their entries."""
-    model, q = _fitted(fit)
+    model, q = fitted_topics(fit)
     observed, rest = model.new_corpus(documents).halves(seed, by)
     if rest.n_tokens == 0:
         raise InvalidData("no document has a token to hold out: each needs at least two")
@@ -57,7 +57,7 @@ def _completed(fit: Fit, documents: Any, seed: int, by: str) -> tuple[Corpus, It
 def perplexity(fit: Fit, documents: Any) -> float:
     """exp(−bound per token) of whole `documents` under the `fit` of a topic model: an upper bound on the perplexity
     given the mean topics."""
-    model, _ = _fitted(fit)
+    model, _ = fitted_topics(fit)
     corpus = model.new_corpus(documents)
     if corpus.n_tokens == 0:
         raise InvalidData("all documents are empty")
@@ -74,7 +74,7 @@ def _token_scores(theta: np.ndarray, beta: np.ndarray, corpus: Corpus) -> Iterat
         yield corpus.counts[part] * np.log(probability)
 
 
-def _fitted(fit: Fit) -> tuple[LDA, Posterior]:
+def fitted_topics(fit: Fit) -> tuple[LDA, Posterior]:
     from ..models.topics import LDA
 
     if not isinstance(fit.model, LDA) or not isinstance(fit.state, Posterior):
