@@ -46,7 +46,7 @@ from .models._answers import (
     require,
 )
 from .numerics.keys import fold_in
-from .programs import refuse_after_fork
+from .programs import ready
 from .rowwise import rowwise
 from .summary import Summary, fit_card, in_one_line, summarise, with_names
 
@@ -87,7 +87,7 @@ class Fit(Members, Card):
     @property
     def posterior(self) -> dict[str, Any]:
         """The posterior of the global blocks (families, or draws), in the user's coordinates."""
-        refuse_after_fork()
+        ready()
         if not isinstance(self.state, Posterior):
             return self.model.units.draws_to_user(self.state.equally_weighted().blocks)
         return self.model.units.to_user(self.state.blocks)
@@ -287,7 +287,7 @@ class Fit(Members, Card):
 
     def _families(self) -> Posterior:
         """The posterior as families; draws are summed up by those with their moments."""
-        refuse_after_fork()
+        ready()
         return self.state if isinstance(self.state, Posterior) else self.state.matched(self.model, self.data)
 
     def _with_labels(self) -> Any:
@@ -335,7 +335,7 @@ def fit(
     """
     from .inference.variational.coordinate import VB
 
-    refuse_after_fork()
+    ready()
     method = VB() if method is None else method
     if not isinstance(method, Method):
         raise UnsupportedMethod(f"method must be a method such as tp.VB(), got {given(method)}")

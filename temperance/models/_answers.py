@@ -19,7 +19,7 @@ from .._module import Module
 from ..data.tables import Table
 from ..errors import UnsupportedMethod
 from ..families import Pair
-from ..programs import refuse_after_fork
+from ..programs import ready
 from ._data import Data
 from ._factors import Factor, Factored, Factors, SeenTerms, weight_terms
 from ._model import Means, Model, Posterior, Powers
@@ -36,7 +36,7 @@ A = TypeVar("A", bound=Answer)
 
 def require(model: Any, answer: type[A], name: str = "") -> A:
     """The model, which gives this answer, or the sentence that says what it lacks; `name` is what was asked for."""
-    refuse_after_fork()
+    ready()
     if not isinstance(model, answer):
         instead = "; see fit.smooth" if isinstance(model, Smoothing) and answer in (Labelled, Sequential) else ""
         raise UnsupportedMethod(f"{type(model).__name__} {answer.lack.format(name=name)}{instead}")

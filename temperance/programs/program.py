@@ -20,9 +20,10 @@ from .compilation import Executable, Promised, Traced, awaiting, build, pack, un
 from .environment import context, describe_context, describe_process
 from .fork import refuse_after_fork
 from .identity import NoIdentity, describe, name_of
+from .room import another, make_room
 
 SMALL = 2**16  # numbers in all array arguments together: below it compilation takes longer than the run
-CAPACITY = 128  # executables in memory; each holds a dozen of the 65,530 memory maps that Linux allows a process
+CAPACITY = 128  # executables in memory; each holds some 160 of the 65,530 memory maps that Linux allows a process
 
 _EXECUTABLES: OrderedDict[Hashable, Executable] = OrderedDict()  # the least recently used first
 _COMPILING: dict[Hashable, threading.Lock] = {}
@@ -65,7 +66,7 @@ class Program:
         functools.update_wrapper(self, fun)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        refuse_after_fork()
+        ready()
         bound = self.signature.bind(*args, **kwargs)
         call = _take_apart((bound.args, bound.kwargs))
         if call is None or getattr(jax.config, "jax_disable_jit", False):
@@ -127,6 +128,7 @@ class Program:
         kept = None if digest is None or anew else store.read(name, digest)
         if digest is not None and kept is not None:
             try:
+                another()
                 return unpack(kept)
             except Exception:  # from a version of XLA that names itself alike, or a class that has moved
                 store.discard(name, digest)
@@ -211,6 +213,18 @@ def _find(key: Hashable, make: Callable[[], Executable]) -> Executable:
 def compiling() -> bool:
     """Whether some thread is making an executable that this process has not had before."""
     return bool(_COMPILING)
+
+
+def ready() -> None:
+    """Call this before JAX is used: the process may be a forked child, or full of compiled code, which is dropped."""
+    refuse_after_fork()
+    if not compiling():
+        make_room(_drop)
+
+
+def _drop() -> None:
+    with _LOCK:
+        _EXECUTABLES.clear()
 
 
 def _forget(key: Hashable, executable: Executable) -> None:

@@ -243,7 +243,8 @@ def at_the_gate(model: str, by: str, name: str) -> bool:
 def attack(model: str, by: str, name: str, clean: dict[str, Outcome], only_gate: bool = False) -> Outcome:
     """The outcome of one case; `clean` remembers the answer to the clean data of each pair.
 
-    With `only_gate` it is "later" for data that are not refused at the gate: only those need the clean answer.
+    With `only_gate` it is "later" for data that are not refused at the gate: of these, what holds the same numbers
+    needs the clean answer.
     """
     case, hostile, pair = CASES[model], INPUTS[name], f"{model}, {by}"
     try:
@@ -252,10 +253,11 @@ def attack(model: str, by: str, name: str, clean: dict[str, Outcome], only_gate:
             if not at_the_gate(model, by, name):
                 if only_gate:
                     return Outcome("later")
-                if pair not in clean:
-                    clean[pair] = attempt(case, method(by), fed(case))
-                if clean[pair].outcome == "unsupported":
-                    return clean[pair]  # the method looks at the model, not at the data
+                if hostile.same:
+                    if pair not in clean:
+                        clean[pair] = attempt(case, method(by), fed(case))
+                    if clean[pair].outcome == "unsupported":
+                        return clean[pair]  # the method looks at the model, not at the data
             found = attempt(case, method(by), fed(case, hostile.make))
     except TimeoutError as error:
         return Outcome("hang", str(error))
