@@ -153,7 +153,7 @@ def _flatten(leaf: Array, kind: str, dual: bool = False) -> Array:
 
 
 class ClosedForm(NamedTuple):
-    """What `closed_form` makes of a function that returns both."""
+    """A(η) and ∇A(η), as `closed_form` makes them from a function that returns both."""
 
     log_normaliser: Callable[[Any], Array]
     value_and_mean: Callable[[Any], tuple[Array, Any]]
@@ -219,7 +219,7 @@ class Family(Card, Module):
         """The member with E[t(θ)] = `mean`; an iterative family starts from `guess`."""
 
     def described(self) -> dict[str, Any]:
-        """Parameters that people read, as columns with the batch axes; none where there are no such parameters."""
+        """Parameters that people read, as columns with the batch axes; empty where a family has none."""
         return {}
 
     @classmethod
@@ -233,11 +233,11 @@ class Family(Card, Module):
         return type(self).from_natural(natural)
 
     def worth(self, times: float) -> Self:
-        """The prior that counts as so many `times` the observations: its density to that power."""
+        """The prior that counts as `times` as many observations: this density to the power `times`, normalised."""
         return self.with_natural(self.natural.scale(times))
 
     def match(self, mean: Any) -> Self:
-        """The member of the same family with E[t(θ)] = `mean`, searched for from here."""
+        """The member of the same family with E[t(θ)] = `mean`; a search for it starts from this member."""
         return type(self).from_mean(mean, self)
 
     @property
@@ -254,7 +254,7 @@ class Family(Card, Module):
 
     def value_and_mean(self) -> tuple[Float[Array, "*b"], Any]:
         """(A(η), ∇A(η)) together, sharing the factorisation that both need."""
-        if self.closed is not None:  # nothing to differentiate, which takes longer to trace
+        if self.closed is not None:  # faster to trace than a derivative
             return self.closed.value_and_mean(self.natural)
         value, pull = jax.vjp(lambda natural: self.with_natural(natural).log_normaliser(), self.natural)
         return value, pull(jnp.ones_like(value))[0]
@@ -274,12 +274,11 @@ class Family(Card, Module):
         return jnp.maximum(divergence, 0.0)  # between near neighbours rounding can leave it just below zero
 
     def mix(self, other: Self, rate: ArrayLike) -> Self:
-        """The member a share `rate` of the way in natural parameters: on the geometric path between the two
-        densities."""
+        """The member at (1 − `rate`) η + `rate` η′: a point on the geometric path between the two densities."""
         return self.with_natural(self.natural.mix(other.natural, rate))
 
     def mix_means(self, other: Self, rate: ArrayLike) -> Self:
-        """The member a share `rate` of the way in mean parameters: the closest in KL to a mixture of the two
+        """The member with the mean (1 − `rate`) E[t] + `rate` E′[t]: the closest in KL to a mixture of the two
         densities."""
         return self.match(self.mean().mix(other.mean(), rate))
 
@@ -301,7 +300,7 @@ def closed_form(value_and_mean: Callable[[Any], tuple[Array, Any]]) -> ClosedFor
 
     Both may be differentiated in either mode and again.
     """
-    # Traced once for all of its uses in a sweep, and in others of the same shape.
+    # Traced once per shape, however often a sweep uses it.
     value_and_mean = jax.jit(value_and_mean)
 
     @jax.custom_jvp

@@ -43,8 +43,8 @@ class Located(Family):
         return cls._matching(*cls._moments(mean), 2.0 * mean.dof, None if guess is None else guess.dof)
 
     def mix_means(self, other: Self, rate: ArrayLike) -> Self:
-        """By the centred form of the spread: uncentred, its digits are lost when the location is many widths
-        from the origin, and more of them the larger the count."""
+        """The mixture of means, by the centred form of the spread. The uncentred form loses digits when the location is
+        many widths from the origin, and loses more the larger the count is."""
         mean, weight = self.mean().mix(other.mean(), rate), jnp.asarray(rate)
         location, _, precision = self._moments(mean)
         here, there = self._spread(location), other._spread(location)

@@ -53,11 +53,11 @@ class Pair(Module):
         return self
 
     def shifted(self, shift: Any) -> Self:
-        """The pair for data that were moved by −`shift`: the same, unless its base measure is not that of a shift."""
+        """The pair for data that were moved by −`shift`: `self`, unless log h(x) changes with such a move."""
         return self
 
     def coordinates(self, x: Any) -> Float[Array, "n c"]:
-        """Rows to measure distances between, for starting values."""
+        """The data as rows (n, c) between which starting values measure distances."""
         return self.statistics(x).features()
 
     def tempered_log_likelihood(
@@ -77,7 +77,7 @@ class Pair(Module):
         return product.T + self.log_base(x)[:, None]
 
     def packed(self, m: Any) -> Any:
-        """What `tempered_log_likelihood` needs of m, packed once for many blocks of data."""
+        """The part of m that `tempered_log_likelihood` needs, packed once for many blocks of data."""
         return Packed(m.weights())
 
     def features(self, x: Any) -> Float[Array, "f n"]:
@@ -111,6 +111,6 @@ def check_counts(x: np.ndarray, name: str, largest: int | None = None) -> np.nda
 
 
 def first_of(x: np.ndarray, where: np.ndarray) -> str:
-    """The first value that is marked, and its place."""
+    """The first value of x where `where` is true, and its place, in words."""
     place = np.argwhere(where)[0]
     return f"{x[tuple(place)]:g} in row {place[0]}" + (f", column {place[1]}" if x.ndim > 1 else "")

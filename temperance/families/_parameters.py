@@ -24,7 +24,7 @@ def is_traced(value: Any) -> bool:
 
 
 def as_float(value: Any) -> Array:
-    """A float64 array; one from the host is put on the device as it is, which compiles nothing."""
+    """A float64 array; a NumPy array is put on the device without a compilation."""
     if isinstance(value, jax.Array) or is_traced(value):
         return jnp.asarray(value, dtype=jnp.float64)
     return on_device(value, np.float64)
@@ -92,8 +92,8 @@ def require_finite_positive(**named: Any) -> None:
 
 
 def require_concentration(**named: Any) -> None:
-    """Refuse concentrations δ whose natural parameter δ − 1 would round off too much: a δ below 1e-12 itself, a δ above
-    1e12 the digits of the counts that are added to it."""
+    """Refuse concentrations δ whose natural parameter δ − 1 loses too much to rounding: below 1e-12 it loses δ itself,
+    above 1e12 the digits of the counts that are added to it."""
     for name, value in named.items():
         require_finite_positive(**{name: value})
         if not is_traced(value):

@@ -57,7 +57,7 @@ class Beta(Family):
         return self._dirichlet().sample(key)[..., 0]
 
     def statistics(self, draw: Float[Array, "*b"]) -> BetaVector:
-        # Stand-ins for a draw that rounded to 0 or to 1: its neighbours are 2⁻¹⁰²² and 2⁻⁵³ away.
+        # Replacements for draws that rounded to 0 or to 1, from which the nearest numbers are 2⁻¹⁰²² and 2⁻⁵³ away.
         info = jnp.finfo(draw.dtype)
         return BetaVector(jnp.log(jnp.maximum(draw, info.tiny)), jnp.log(jnp.maximum(1.0 - draw, 0.25 * info.eps)))
 
@@ -98,5 +98,5 @@ class Bernoulli(Pair):
         return jax.random.bernoulli(key, draw).astype(jnp.float64)
 
     def default_prior(self, x: Any, size: int) -> Beta:
-        """Uniform."""
+        """The uniform prior."""
         return Beta(np.ones(size), np.ones(size))

@@ -48,7 +48,7 @@ class CategoricalDistribution(Family):
     def log_normaliser(self) -> Float[Array, "*b"]:
         return jax.nn.logsumexp(self.natural.indicator, axis=-1)
 
-    # Where a probability is zero the generic forms meet −∞ · 0, which is 0 here.
+    # Where a probability is zero the generic forms meet −∞ · 0, which must count as 0.
 
     def log_prob(self, draw: Float[Array, "*b k"]) -> Float[Array, "*b"]:
         return _weighted(draw, self.natural.indicator) - self.log_normaliser()
@@ -67,7 +67,7 @@ class CategoricalDistribution(Family):
         return jnp.all(~jnp.isnan(eta) & (eta < jnp.inf), axis=-1) & jnp.any(jnp.isfinite(eta), axis=-1)
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, "*b k"]:
-        """One-hot."""
+        """A one-hot draw per batch element."""
         index = jax.random.categorical(key, self.natural.indicator, axis=-1)
         return jax.nn.one_hot(index, self.natural.indicator.shape[-1], dtype=jnp.float64)
 

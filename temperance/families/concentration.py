@@ -19,7 +19,7 @@ from .dirichlet import Dirichlet, DirichletVector, match_log_mean
 
 
 class ConcentrationVector(Vector):
-    """η = (s, n), t(α) = (α, −A(α)); with one α for all categories s is the sum over them."""
+    """η = (s, n), t(α) = (α, −A(α)); if all categories share one α, s is summed over the categories."""
 
     concentration: Float[Array, "*b k"]
     minus_log_normaliser: Float[Array, "*b"]

@@ -53,7 +53,7 @@ class Dirichlet(Family):
         return jnp.all(self.natural.log > -1.0, axis=-1)
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, "*b k"]:
-        # Through log-gamma draws: small concentrations underflow to exact zeros otherwise.
+        # By the logarithms of gamma draws: with small concentrations the draws themselves underflow to zero.
         return jnp.exp(self.sample_log(key))
 
     def sample_log(self, key: Key[Array, ""]) -> Float[Array, "*b k"]:
@@ -81,7 +81,8 @@ class Dirichlet(Family):
 
 
 def _start(log_mean: Float[Array, "*b k"]) -> Float[Array, "*b k"]:
-    """For large totals Σ exp E[log π] ≈ 1 − (K − 1)/(2 Σδ); a fixed-point step of Minka sets the shares."""
+    """A start for `match_log_mean`: for large totals Σ exp E[log π] ≈ 1 − (K − 1)/(2 Σδ), which gives Σδ; a fixed-point
+    step of Minka's then sets the shares."""
     k = log_mean.shape[-1]
     missing = jnp.maximum(-jnp.expm1(jax.nn.logsumexp(log_mean, axis=-1, keepdims=True)), 1e-16)
     total = jnp.maximum((k - 1) / 2, 0.5) / missing
@@ -111,18 +112,18 @@ def match_log_mean(log_mean: Float[Array, "*b k"], start: Float[Array, "*b k"]) 
 def _newton_step(
     delta: Float[Array, "*b k"], log_mean: Float[Array, "*b k"]
 ) -> tuple[Float[Array, "*b k"], Float[Array, ""]]:
-    """The next δ, and the residual at this one, relative to the terms whose difference it is."""
+    """The next δ, and the residual at the present δ, relative to the terms whose difference it is."""
     whole = total(delta)[..., None]
     psi, psi_whole, slope = digamma(delta), digamma(whole), trigamma(delta)
     residual = psi - psi_whole - log_mean
     terms = 1.0 + jnp.abs(psi) + jnp.abs(psi_whole) + jnp.abs(log_mean)
     shares = residual / slope
-    # 1/ψ′(Σδ) − Σ 1/ψ′(δ_k) > 0; written so, its terms would cancel for large counts.
+    # 1/ψ′(Σδ) − Σ 1/ψ′(δ_k) > 0; in this form, its terms would cancel for large counts.
     denominator = total(trigamma_deficit(delta, slope))[..., None] - trigamma_deficit(whole, trigamma(whole))
     together = total(shares)[..., None]
     both = shares + together / (slope * denominator)
-    # With large counts the log mean says little about the total, and the squared error of the shares would
-    # throw it off by orders of magnitude: then settle the shares first.
+    # With large counts the log mean says little about the total, which the squared error of the shares would
+    # throw off by orders of magnitude: then the shares converge first.
     uneven = jnp.where(delta > 1.0, jnp.square(shares - together / whole * delta) / delta, 0.0)
     error = total(uneven)[..., None]
     unsettled = error > 0.5 * jnp.maximum(denominator, 0.5)
@@ -131,7 +132,7 @@ def _newton_step(
     return updated, jnp.max(jnp.abs(residual) / terms)
 
 
-_LEVELS = 10_000  # more than a column of categories has, fewer than an id or a stray code asks for
+_LEVELS = 10_000  # more than a column of categories has, fewer than a column of ids or a stray code would need
 
 
 class Categorical(Pair):

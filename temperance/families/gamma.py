@@ -15,8 +15,8 @@ from ._family import ClosedForm, Family, Vector, closed_form
 from ._pair import Pair, check_counts
 from ._parameters import as_arrays, is_traced, parameters, require, require_finite_positive
 
-# No draw is below this part of 1/rate: a vague prior has most of its mass there, and numbers whose precision such a
-# draw is would have squares that overflow.
+# No draw is below this part of 1/rate. A vague prior has most of its mass there, but data with such a draw as their
+# precision would have squares that overflow.
 LEAST = 1e-80
 
 
@@ -68,7 +68,7 @@ class Gamma(Family):
         return GammaVector(steady_log(draw), draw)
 
     def mode(self) -> Float[Array, "*b"]:
-        # A quotient below the smallest normal number would be flushed to zero, whose logarithm is infinite.
+        # A quotient below the smallest normal number would be rounded to zero, whose logarithm is infinite.
         return jnp.maximum(self.natural.log / self.rate, jnp.finfo(self.natural.log.dtype).tiny)
 
     def described(self) -> dict[str, Any]:
@@ -98,6 +98,6 @@ class Poisson(Pair):
         return jax.random.poisson(key, draw).astype(jnp.float64)
 
     def default_prior(self, x: Any, size: int) -> Gamma:
-        """Exponential with the mean of the data: one pseudo-observation's worth of knowledge."""
+        """An exponential prior with the mean of the data: worth one pseudo-observation."""
         centre = np.maximum(np.nanmean(x), 1e-3)
         return Gamma(np.ones(size), np.full(size, 1.0 / centre))

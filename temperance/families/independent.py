@@ -93,7 +93,7 @@ class Independent(Family):
 
 
 class IndependentPair(Pair):
-    """The same likelihood, `inner`, for every column; NaN stands for a column that was not seen and adds nothing."""
+    """The likelihood `inner` for every column; NaN stands for a column that was not seen, which adds nothing."""
 
     inner: Pair
 

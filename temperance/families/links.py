@@ -1,16 +1,17 @@
-"""Likelihoods p(y | a) of a number a that is linear in Normal variables, and what each method needs of them.
+"""Likelihoods p(y | a) of a number a that is linear in Normal variables, with the bounds, moments and derivatives that
+methods use.
 
 Every function works on each entry of arrays that broadcast. `expected` is a lower bound on E log p(y | a) by E[a] and
 E[a²], exact where a is known:
 
-    logistic   y E[a]/2 − log 2 cosh(√E[a²]/2), y = ±1     Jaakkola & Jordan (2000), the best ξ² = E[a²] put in
-    probit     log Φ(y E[a]) − ½ var[a], y = ±1            Albert & Chib (1993), the best q(z) put in
-    Poisson    y E[a] − exp{E[a] + ½ var[a]} − log y!      exact under a Gaussian
-    intervals  log p(y | E[a]) − ½ β var[a]                the same, for z ~ N(a, 1/β) that is seen only in part
-    truncated  log p(y | E[a]) − ½ β var[a]                Jensen's inequality: the log normaliser is concave in a
-    softmax    log p(y | E[a]) − ½ c Σ_k var[a_k]          Böhning (1992): log Σ exp curves by at most ½ (I − 11ᵀ/K)
+    logistic   y E[a]/2 − log 2 cosh(√E[a²]/2), y = ±1     Jaakkola & Jordan (2000), the best ξ² = E[a²] put in probit
+    log Φ(y E[a]) − ½ var[a], y = ±1            Albert & Chib (1993), the best q(z) put in Poisson    y E[a] − exp{E[a]
+    + ½ var[a]} − log y!      exact under a Gaussian intervals  log p(y | E[a]) − ½ β var[a]                as for
+    probit, for z ~ N(a, 1/β) that is seen only in part truncated  log p(y | E[a]) − ½ β var[a]                Jensen's
+    inequality: the log normaliser is concave in a softmax    log p(y | E[a]) − ½ c Σ_k var[a_k]          Böhning
+    (1992): log Σ exp curves by at most ½ (I − 11ᵀ/K)
 
-All but the last and Poisson's are convex in (E[a], E[a²]): a step to their gradient raises the bound.
+All but those of softmax and Poisson are convex in (E[a], E[a²]): a step to their gradient raises the bound.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Link(Module):
 
     @abstractmethod
     def expected(self, mean: Array, square: Array, y: Array) -> Array:
-        """A lower bound on E log p(y | a) by E[a] and E[a²], which is exact where a is known."""
+        """A lower bound on E log p(y | a) from E[a] and E[a²], which is exact where a is known."""
 
     @abstractmethod
     def draw(self, key: Key[Array, ""], a: Array) -> Array:
@@ -130,11 +131,11 @@ class LogPoisson(Link):
         return rate, rate + jnp.square(rate) * jnp.expm1(variance)
 
 
-# ---- a Normal number that is seen in part ---------------------------------------------------------------------
+# ---- a Normal number of which only a part is seen -------------------------------------------------------------
 
 
 def log_inside(low: Array, high: Array) -> Array:
-    """log{Φ(high) − Φ(low)}, on the side where both are small."""
+    """log{Φ(high) − Φ(low)}, computed in the tail where both terms are small."""
     flip = low + high > 0
     below, above = jnp.where(flip, -high, low), jnp.where(flip, -low, high)
     top = log_ndtr(above)
@@ -142,7 +143,7 @@ def log_inside(low: Array, high: Array) -> Array:
 
 
 class Partial(Link):
-    """Of z ~ N(a, 1/scale²) something is seen."""
+    """A likelihood p(y | a) where y is partial information about z ~ N(a, 1/scale²)."""
 
     scale: eqx.AbstractVar[Array]
 
@@ -155,7 +156,7 @@ class Interval(Partial):
 
     @abstractmethod
     def interval(self, y: Array) -> tuple[Array, Array]:
-        """The ends of I(y); the same number twice where z was seen."""
+        """The ends of I(y), which are equal where z itself was seen."""
 
     def log_factor(self, a: Array, y: Array) -> Array:
         low, high = (self.scale * (end - a) for end in self.interval(y))
@@ -165,7 +166,7 @@ class Interval(Partial):
 
 
 class Ordered(Interval):
-    """y is how many of the cuts lie below z."""
+    """y is the number of cuts that lie below z."""
 
     scale: Array
     cuts: Float[Array, " c"]
@@ -190,7 +191,7 @@ class Ordered(Interval):
 
 
 class Censored(Interval):
-    """y is z, or the limit that z lies beyond; `moments` are those of z."""
+    """y is z, or the limit beyond which z lies; `moments` are those of z."""
 
     scale: Array
     lower: Array
@@ -216,7 +217,7 @@ class Censored(Interval):
 
 
 class Truncated(Partial):
-    """z was recorded only where it lies between the limits: N(y | a, 1/scale²) over the mass between them."""
+    """y is z, which was recorded only if it lies between the limits: N(y | a, 1/scale²) over the mass between them."""
 
     scale: Array
     lower: Array
@@ -226,7 +227,7 @@ class Truncated(Partial):
         return self.scale * (self.lower - a), self.scale * (self.upper - a)
 
     def log_factor(self, a: Array, y: Array) -> Array:
-        inside = jnp.clip(y, self.lower, self.upper)  # what stands for a missing y may lie outside
+        inside = jnp.clip(y, self.lower, self.upper)  # the stand-in for a missing y may lie outside
         square = jnp.square(self.scale * (inside - a))
         return jnp.log(self.scale) - 0.5 * (LOG_2PI + square) - log_inside(*self._ends(a))
 
@@ -237,7 +238,7 @@ class Truncated(Partial):
         return y
 
     def at(self, a: Array) -> tuple[Array, Array]:
-        """Derivatives of the log mass M(a): a + M′/scale² and 1/scale² + M″/scale⁴."""
+        """Mean a + M′/scale² and variance 1/scale² + M″/scale⁴, by derivatives of the log mass M(a)."""
 
         def mass(a: Array) -> Array:
             return jnp.sum(log_inside(*self._ends(a)))

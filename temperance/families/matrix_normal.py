@@ -75,7 +75,7 @@ class MatrixNormal(Family):
 
     @property
     def covariance(self) -> Float[Array, "*b k k"]:
-        """The covariance of the rows, the same for every column."""
+        """The covariance of the rows (k, k), which all columns share."""
         return explicit_inverse(cholesky(self.natural.gram))
 
     def is_proper(self) -> Bool[Array, "*b"]:

@@ -25,7 +25,7 @@ Rows = Float[Array, "n d"]
 
 
 def _split(x: Rows) -> tuple[Rows, Rows]:
-    """(1 where seen, the values with zeros where not)."""
+    """The data as (1 where seen and 0 where not, values with 0 where not seen)."""
     seen = ~jnp.isnan(x)
     return seen.astype(jnp.float64), jnp.where(seen, x, 0.0)
 
@@ -36,7 +36,7 @@ def _grid(power: Array) -> Array:
 
 
 class _Missing(Pair):
-    """What both have in common."""
+    """The common base of both likelihoods with missing columns."""
 
     has_latents: ClassVar[bool] = True
     reference: Float[Array, " d"] | None = None  # variances of the stand-in density of missing columns
@@ -51,7 +51,7 @@ class _Missing(Pair):
         return _split(x)[1]
 
     def packed(self, m: Vector) -> Vector:
-        return m  # conditioning on what was seen needs the matrices themselves
+        return m  # conditioning on seen columns needs whole matrices, not packed ones
 
 
 class GaussianWithMissing(_Missing, Gaussian):
@@ -69,7 +69,7 @@ class GaussianWithMissing(_Missing, Gaussian):
         observation, latent = jnp.asarray(observation), jnp.asarray(latent)
         seen, filled = _split(x)
         hidden = (1.0 - seen)[:, None]  # n 1 d
-        # E[Λ], k d d. Both halves, because the message, a derivative in m.second, must be symmetric too.
+        # E[Λ], k d d. Both triangles, because the message, a derivative in m.second, must be symmetric too.
         precision = -(m.second + jnp.swapaxes(m.second, -1, -2))
         pull = m.first[None] - jnp.einsum("kde,ne->nkd", precision, filled)
         rest = _grid(latent) - _grid(observation)
@@ -84,12 +84,13 @@ class GaussianWithMissing(_Missing, Gaussian):
         return observation * self.log_likelihood(m, filled) + integral - unused + (latent - observation) * stand_in
 
     def log_predictive(self, family: Family, x: Rows, power: ArrayLike = 1.0) -> Float[Array, "n k"]:
-        """The Student-t of the seen columns (power 1): same degrees of freedom, their block of the scatter."""
+        """The density of the seen columns; at power 1 a Student-t with the block of the scatter that belongs to
+        them."""
         assert isinstance(family, NormalWishart)
         d = x.shape[-1]
         seen, filled = _split(x)
         both = outer(seen, seen)[:, None] > 0
-        # Both halves, so that the derivative is a symmetric matrix, too.
+        # Both triangles, so that the derivative is a symmetric matrix, too.
         scatter = jnp.where(both, symmetrise(family.scatter)[None], jnp.eye(d)[None, None])
         factor = cholesky(scatter)
         centred = seen[:, None] * (filled[:, None] - family.location[None])
@@ -149,7 +150,8 @@ class SphericalWithMissing(_Missing, SphericalGaussian):
 def _powered(
     power: ArrayLike, half_dof: Array, count: Array, distance: Array, log_width: Array, columns: Float[Array, "n 1"]
 ) -> Float[Array, "n k"]:
-    """log E[N(x_seen | μ, Λ)^power], but for the gamma functions; `half_dof` is that of the precision afterwards."""
+    """log E[N(x_seen | μ, Λ)^power] without its gamma functions; `half_dof` is dof/2 of the precision given the
+    datum."""
     power = jnp.asarray(power)
     return (
         -half_dof * jnp.log1p(distance * count * power / (count + power))

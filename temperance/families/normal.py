@@ -51,7 +51,7 @@ class NormalVector(Vector):
 
 def _value_and_mean(natural: NormalVector) -> tuple[Float[Array, "*b"], NormalVector]:
     factor = cholesky(natural.precision)
-    half = inverse_factor(factor)  # all that follows are products with it
+    half = inverse_factor(factor)  # all that follows are products with this inverse
     white = times(half, natural.linear)
     centre = times(transpose(half), white)
     d = natural.linear.shape[-1]
@@ -115,7 +115,7 @@ class Normal(Family):
     def from_mean(cls, mean: NormalVector, guess: Self | None = None) -> Self:
         second = -2.0 * mean.precision
         covariance = second - outer(mean.linear, mean.linear)
-        # Moments of a few draws, or of one again and again, have no spread in some direction but rounding.
+        # Moments of a few draws, or of a repeated one, have no spread but rounding in some direction.
         flat = jnp.any(jnp.isnan(cholesky(covariance)), axis=(-2, -1), keepdims=True)
         floor = 1e-12 * jnp.diagonal(second, axis1=-2, axis2=-1) + jnp.finfo(second.dtype).tiny
         unit = jnp.broadcast_to(jnp.eye(floor.shape[-1]), second.shape)
@@ -127,7 +127,7 @@ class Normal(Family):
         return cls.from_natural(NormalVector((precision @ location[..., None])[..., 0], precision))
 
     def mix_means(self, other: Self, rate: ArrayLike) -> Self:
-        """By the centred form of the covariance, which keeps its digits far from the origin."""
+        """The mixture of means, by the centred form of the covariance, which keeps its digits far from the origin."""
         weight = jnp.asarray(rate)
         share = weight[..., None]
         location = (1.0 - share) * self.location + share * other.location
@@ -172,7 +172,8 @@ class KnownCovarianceGaussian(Pair):
         return -0.5 * (distance + log_det(factor) + jnp.sum(seen, axis=-1) * LOG_2PI)
 
     def _seen(self, x: Float[Array, "n d"]) -> tuple[Float[Array, "n d"], Float[Array, "#n d d"]]:
-        """1 where a column is seen, and the factor of the covariance of the seen block (else identity)."""
+        """1 where a column is seen, and the factor of the covariance of the seen columns (the identity in other
+        rows)."""
         if not self.missing:
             factor = cholesky(self.covariance)
             return jnp.ones_like(x), jnp.broadcast_to(factor, (x.shape[0], *factor.shape))
@@ -185,7 +186,7 @@ class KnownCovarianceGaussian(Pair):
         return draw + normal(key, draw.shape) @ factor.T
 
     def default_prior(self, x: Any, size: int) -> Normal:
-        """Centred on the data with ten times their variance in each column."""
+        """A Normal prior centred on the data, with ten times their variance in each column."""
         spread = np.nanvar(x, axis=0)
         spread = np.where(spread > 0.0, spread, 1.0)
         mean = np.broadcast_to(np.nanmean(x, axis=0), (size, x.shape[-1]))

@@ -73,7 +73,7 @@ def gamma_terms(dof: Float[Array, "*b"], scatter: Float[Array, "*b"]) -> tuple[A
 def sample_scalar_precision(
     key: Key[Array, ""], dof: Float[Array, "*b"], scatter: Float[Array, "*b"]
 ) -> Float[Array, "*b"]:
-    """Through the logarithm, and never zero: with few degrees of freedom a draw underflows otherwise."""
+    """A draw of λ, by way of log λ and never zero: with few degrees of freedom λ itself would underflow."""
     log = log_gamma_variate(key, 0.5 * dof)
     return jnp.exp(jnp.maximum(log, np.log(TINY)) - jnp.log(0.5 * scatter))
 
@@ -90,7 +90,7 @@ def match_scalar_precision(
 
 
 def _wide(value: Array, vector: Any) -> Array:
-    """A number for each batch element, ready to multiply means."""
+    """One number per batch element, shaped so that it can multiply means."""
     return value[..., None] if vector.kinds[0] == "vector" else value
 
 
@@ -247,7 +247,7 @@ class ScalarGaussian(Pair):
         return draw.mean + normal(key, draw.mean.shape) / jnp.sqrt(draw.precision)
 
     def default_prior(self, x: Float[Array, " n"], size: int) -> NormalGamma:
-        """As for the full covariance, one column at a time."""
+        """The prior of `Gaussian.default_prior`, one column at a time."""
         centre, spread = np.nanmean(x), default_spread(x[:, None], size)[0]
         return NormalGamma(np.full(size, centre), 0.01, 3.0, np.full(size, spread))
 
@@ -269,7 +269,7 @@ class SphericalGaussian(Pair):
         return draw.mean + normal(key, draw.mean.shape) / jnp.sqrt(draw.precision)[..., None]
 
     def default_prior(self, x: Any, size: int) -> IsotropicNormalGamma:
-        """As for the full covariance, with the average variance of the columns."""
+        """The prior of `Gaussian.default_prior`, with the average variance of the columns."""
         d = x.shape[-1]
         mean = np.broadcast_to(np.nanmean(x, axis=0), (size, d))
         return IsotropicNormalGamma(mean, 0.01, 3.0, np.full(size, np.mean(default_spread(x, size))))

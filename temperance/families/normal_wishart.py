@@ -72,11 +72,12 @@ class BeforeRounding(NamedTuple):
 class MeanAndPrecision(NamedTuple):
     """A draw of the mean and the precision matrix of a Gaussian.
 
-    With dof close to d − 1 most draws are nearly singular: `before` holds what a sampler knew before rounding.
+    With dof close to d − 1 most draws are nearly singular: `before` holds functions of the draw as they were before
+    rounding.
     """
 
     mean: Float[Array, "*b d"]  # a vector
-    precision: Float[Array, "*b d d"] | Float[Array, "*b d"]  # a matrix, or one for each column
+    precision: Float[Array, "*b d d"] | Float[Array, "*b d"]  # a matrix, or one number per column
     before: BeforeRounding | None = None
 
 
@@ -114,7 +115,7 @@ def _value_and_mean(natural: NormalWishartVector) -> tuple[Float[Array, "*b"], N
     location = natural.first / natural.count[..., None]
     factor = cholesky(_scatter(natural))
     value = log_wishart_normaliser(factor, dof) + 0.5 * d * (LOG_2PI - jnp.log(natural.count))
-    half = whiten(factor, location[..., None])[..., 0]  # its squares cannot cancel, as products with E[Λ] can
+    half = whiten(factor, location[..., None])[..., 0]  # sums of its squares cannot cancel; products with E[Λ] can
     mean = NormalWishartVector(
         dof[..., None] * transposed_solve_vector(factor, half),
         -0.5 * (d / natural.count + dof * inner(half, half)),
@@ -184,7 +185,7 @@ class NormalWishart(Located):
         return MeanAndPrecision(self.location, scale * explicit_inverse(cholesky(self.scatter)))
 
     def described(self) -> dict[str, Any]:
-        # The inverse of the mean precision: it exists for every proper member, the mean covariance does not.
+        # The inverse of the mean precision, which exists for every proper member (the mean covariance does not).
         width = np.diagonal(self.scatter, axis1=-2, axis2=-1) / self.dof[..., None]
         return {"mean": self.location, "sd": np.sqrt(width)}
 
@@ -217,7 +218,7 @@ class Gaussian(Pair):
         return NormalWishartVector(x, one, outer(x, x), one)
 
     def features(self, x: Float[Array, "n d"]) -> Float[Array, "f n"]:
-        """Products of the coordinates themselves, ten times faster than packing x xᵀ datum by datum."""
+        """T(x) packed, from products of columns: ten times faster than packing x xᵀ datum by datum."""
         columns, one = x.T, jnp.ones((1, x.shape[0]), dtype=x.dtype)
         first, second = np.triu_indices(x.shape[1])
         return jnp.concatenate([columns, one, columns[first] * columns[second], one])
@@ -278,7 +279,7 @@ def default_spread(x: Float[Array, "n d"], size: int) -> Float[Array, " d"]:
     """
     variance = np.nanvar(x, axis=0)
     rounding = 8.0 * np.finfo(np.float64).eps * np.nanmax(np.abs(x), axis=0)
-    # A variance below the normal numbers is nothing to a compiled sum.
+    # Compiled sums round subnormal variances to zero.
     varies = (np.sqrt(variance) > rounding) & (variance >= np.finfo(np.float64).tiny)
     variance = np.where(varies, variance, 1.0)
     return variance * float(size) ** (-2.0 / x.shape[-1])

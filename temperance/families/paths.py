@@ -25,7 +25,7 @@ class PathsVector(Vector):
 
     @property
     def shares(self) -> Float[Array, "*b u k"]:
-        """Of statistics or means: the probability of each state at every step."""
+        """The probability of each state at every step, when `self` holds statistics or means."""
         return jnp.concatenate([self.first[..., None, :], jnp.sum(self.moves, axis=-2)], axis=-2)
 
 
@@ -38,8 +38,8 @@ class Paths(Family):
         self.natural = natural
 
     def _ahead(self) -> tuple[Float[Array, "n k"], Float[Array, "t n k"]]:
-        """The log of what comes after each step, given its state: after the first, and after all of them but the last
-        from the second on."""
+        """The log of the sum over all steps after a step, given its state: for the first step (n, k), and for the
+        second to the last (t, n, k)."""
         moves = jnp.moveaxis(self.natural.moves, 1, 0)
 
         def back(after: Array, table: Array) -> tuple[Array, Array]:
@@ -74,11 +74,12 @@ class Paths(Family):
         return PathsVector(share[:, 0], share[:, :-1, :, None] * share[:, 1:, None, :])
 
     def mode(self) -> Int[Array, "n u"]:
-        """Of every step by itself."""
+        """The most probable state of every step, step by step (not the most probable path)."""
         return jnp.argmax(self.mean().shares, axis=-1)
 
     @classmethod
     def from_mean(cls, mean: PathsVector, guess: Self | None = None) -> Self:
-        """Markov, so that the moves given the state before are all there is."""
+        """The member with these means: a Markov chain is known by its first state and its moves given the state
+        before."""
         before = jnp.sum(mean.moves, axis=-1, keepdims=True)
         return cls.from_natural(PathsVector(jnp.log(mean.first), jnp.log(mean.moves) - jnp.log(before)))

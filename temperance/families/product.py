@@ -12,7 +12,7 @@ from ..errors import InvalidParameter
 from ._family import Family, Vector
 from ._pair import Pair
 
-REAL = "real"  # the factor whose locations are moved; the first columns are its own
+REAL = "real"  # the name of the factor whose locations are moved; its columns come first
 
 
 class ProductVector(Vector):
@@ -99,7 +99,8 @@ class Product(Family):
 
 
 class ProductPair(Pair):
-    """Likelihoods as `factors`, given by name, of the parts of a datum, which is a dictionary with the same names."""
+    """Likelihoods as `factors`, given by name, one for each part of a datum, which is a dictionary with the same
+    names."""
 
     factors: dict[str, Pair]
 

@@ -1,15 +1,16 @@
-"""The shares of topics over all documents, as pieces of a stick: what a hierarchical Dirichlet process says of α.
+"""The shares of topics over all documents as pieces of a stick: the prior of α in a hierarchical Dirichlet process.
 
-    v_k ~ Beta(1, γ)   π_k = v_k Π_{j<k} (1 − v_j)   α = c π, the last of K topics taking what is left
+    v_k ~ Beta(1, γ)   π_k = v_k Π_{j<k} (1 − v_j)   α = c π, where the last of K topics takes the rest
 
-n documents say ⟨s, α⟩ − n A(α) of α, with s = Σ_d E log θ_d and A(α) = Σ_k log Γ(α_k) − log Γ(c). As log Γ(1 + x) is
-convex and 0 at 0, −A(α) ≥ (K − 1) log c + Σ_k log π_k (Hughes, Kim and Sudderth, 2015), with equality at c → 0 and less
-than 0.6 nats per document lost at c = 1. Under this bound the best q(v_k), the other sticks given, is known,
+The log likelihood of α from n documents is ⟨s, α⟩ − n A(α), with s = Σ_d E log θ_d and A(α) = Σ_k log Γ(α_k) − log
+Γ(c). As log Γ(1 + x) is convex and 0 at 0, −A(α) ≥ (K − 1) log c + Σ_k log π_k (Hughes, Kim and Sudderth, 2015), with
+equality at c → 0 and less than 0.6 nats per document lost at c = 1. Under this bound the best q(v_k) given the other
+sticks is
 
     q(v_k) ∝ v_k^n (1 − v_k)^(γ − 1 + n (K − k)) exp(C_k v_k),
 
-with C_k = c Π_{j<k} E(1 − v_j) (s_k − the mean of s over the pieces after k). Its integrals are over one number.
-Which topic takes which piece is chosen as well: the largest s takes the largest piece.
+with C_k = c Π_{j<k} E(1 − v_j) (s_k − the mean of s over the pieces after k). Its integrals are one-dimensional. The
+order of the topics is chosen too: the topic with the largest s takes the largest piece.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from ..errors import UnsupportedMethod
 from ._family import Family
 from .concentration import ConcentrationVector
 
-_SWEEPS = 3  # over the sticks, whenever the natural parameter moves
-_STEP = 0.05  # of the rule for integrals: in u, at sinh(u) standard deviations from the mode
+_SWEEPS = 3  # sweeps over the sticks for each new natural parameter
+_STEP = 0.05  # of the quadrature, in u; its nodes lie sinh(u) standard deviations from the mode
 _NODES = np.arange(-5.5, 5.5 + _STEP / 2, _STEP)
 
 
 class Moments(NamedTuple):
-    """Of v under the density ∝ v^a (1 − v)^b exp(c v)."""
+    """Moments of v under the density ∝ v^a (1 − v)^b exp(c v)."""
 
     log_normaliser: Array
     value: Array
@@ -41,7 +42,7 @@ class Moments(NamedTuple):
 
 
 def moments(a: Array, b: Array, c: Array) -> Moments:
-    """By the trapezium rule on the logit scale, where the density has one mode."""
+    """Compute `Moments` by the trapezium rule on the logit scale, where the density has one mode."""
     log, log_complement, level = _rule(a, b, c)
     total = jax.nn.logsumexp(level, axis=-1)
     weight = jnp.exp(level - total[..., None])
@@ -70,8 +71,8 @@ def _mode(a: Array, b: Array, c: Array) -> Array:
 class Sticks(Family):
     """q(v), a family in α = c π(v): natural parameters (s, n), statistics (α, a lower bound on −A(α)).
 
-    The natural parameter names a problem; `tilt` (C above, in the order of the pieces) and `order` (the topic
-    that takes each piece) are where the search for the best q(v) stands, which every new parameter takes further.
+    The natural parameter names a problem; `tilt` (C above, in the order of the pieces) and `order` (the topic that
+    takes each piece) are the state of the search for the best q(v), which every new parameter continues.
     """
 
     natural: ConcentrationVector
@@ -81,14 +82,14 @@ class Sticks(Family):
     total: float = eqx.field(static=True)  # c
 
     def __init__(self, n_topics: int, first: float, total: float):
-        """The prior."""
+        """The prior of α for `n_topics` topics: γ = `first`, c = `total`."""
         self.natural = ConcentrationVector(jnp.zeros(n_topics), jnp.zeros(()))
         self.tilt, self.order = jnp.zeros(n_topics - 1), jnp.arange(n_topics)
         self.first, self.total = first, total
 
     def with_natural(self, natural: ConcentrationVector) -> Self:
         s, value = natural.concentration, self._moments().value
-        places = jnp.argsort(-jnp.round(1000 * len(s) * _pieces(value)))  # equal pieces stay in their order
+        places = jnp.argsort(-jnp.round(1000 * len(s) * _pieces(value)))  # nearly equal pieces keep their order
         order = self.order.at[places].set(jnp.argsort(-s))
         a, b = _exponents(natural.minus_log_normaliser, len(s), self.first)
         ordered = s[order]
@@ -139,11 +140,12 @@ class Sticks(Family):
         return self.natural.minus_log_normaliser >= 0
 
     def mode(self) -> Float[Array, " k"]:
-        """α at its mean."""
+        """E α, which stands for the mode."""
         return self.mean().concentration
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, " k"]:
-        """α, its sticks drawn among the nodes of the rule (a twentieth of a standard deviation apart near the mode)."""
+        """A draw of α, with sticks drawn from the nodes of the quadrature (near the mode 1/20 standard deviation
+        apart)."""
         a, b = _exponents(self.natural.minus_log_normaliser, len(self.order), self.first)
         log, _, level = _rule(a, b, self.tilt)
         node = jax.random.categorical(key, level, axis=-1)
@@ -164,6 +166,6 @@ def _exponents(n: Array, n_topics: int, first: float) -> tuple[Array, Array]:
 
 
 def _pieces(value: Array) -> Array:
-    """E π, the sticks being independent."""
+    """E π from the means of the sticks, which are independent."""
     left = jnp.concatenate([jnp.ones(1), jnp.cumprod(1.0 - value)])
     return left * jnp.append(value, 1.0)

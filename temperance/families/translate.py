@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Family)
 
 
 def translate(family: F, shift: Shift | np.ndarray) -> F:
-    """The family of θ + shift when `family` is that of θ; where both are known numbers, nothing is compiled."""
+    """The family of θ + shift when `family` is that of θ. Nothing is compiled unless one of them is traced."""
     leaves = jax.tree.leaves(family.natural)
     if any(is_traced(leaf) for leaf in (*leaves, shift)):
         return family.with_natural(family.natural.moved(shift))

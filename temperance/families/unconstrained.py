@@ -62,7 +62,7 @@ class Chart(ABC):
     def jacobian(self) -> Jacobian: ...
 
     def _jacobian(self, constant: float = 0.0, **fields: float) -> Jacobian:
-        """A vector that is zero but for the given fields."""
+        """A `Jacobian` whose vector is zero except in the given fields."""
         natural = self.family.natural
         shapes = {field.name: getattr(natural, field.name).shape for field in dataclasses.fields(natural)}
         vector = {name: jnp.full(shape, fields.get(name, 0.0)) for name, shape in shapes.items()}

@@ -45,8 +45,8 @@ def sample_bartlett(
 ) -> tuple[Float[Array, "*b d d"], Float[Array, "*b"]]:
     """Bartlett's lower triangular B, with B Bᵀ ~ Wishart(dof, I), and log|B Bᵀ|.
 
-    With dof near d − 1 a draw can be singular in floating point and its factor NaN. `least` keeps draws away from
-    that, for callers that look at the entries of B Bᵀ only.
+    With dof near d − 1 a draw can be singular in floating point, and its factor NaN. `least` bounds draws away from
+    singular ones, for callers that use only the entries of B Bᵀ.
     """
     key_diagonal, key_below = jax.random.split(key)
     index = jnp.arange(d, dtype=dof.dtype).reshape((1,) * dof.ndim + (d,))
@@ -69,7 +69,8 @@ def sample_precision(
 def sample_covariant(
     key: Key[Array, ""], factor: Float[Array, "*b d d"], bartlett: Float[Array, "*b d d"], columns: int
 ) -> Float[Array, "*b d m"]:
-    """Columns of noise with covariance Λ⁻¹ = (L B⁻ᵀ)(L B⁻ᵀ)ᵀ: the draw's own factor, no second Cholesky."""
+    """Columns of noise with covariance Λ⁻¹ = (L B⁻ᵀ)(L B⁻ᵀ)ᵀ, from the factors of the draw, without a second
+    Cholesky."""
     noise = normal(key, (*factor.shape[:-1], columns))
     return factor @ transposed_solve(bartlett, noise)
 
@@ -129,7 +130,7 @@ class Wishart(Family):
         return WishartVector(-0.5 * draw, 0.5 * log_det(cholesky(draw)))
 
     def mode(self) -> Float[Array, "*b d d"]:
-        # With dof ≤ d + 1 the density grows towards singular matrices: almost zero stands for them.
+        # With dof ≤ d + 1 the density grows towards singular matrices; a nearly zero matrix stands for their limit.
         scale = jnp.maximum(self.natural.dof, TINY)[..., None, None]
         return scale * explicit_inverse(cholesky(self.scatter))
 

@@ -82,7 +82,7 @@ def engines(model: Model) -> list[Engine]:
 
 
 def walk_engine(model: Model, data: Data, way: Way) -> Engine:
-    """The engine that walks over these data: the first registered one that suits, else autodiff."""
+    """The engine that walks over these data: the first registered engine whose condition holds, else autodiff."""
     for candidate in engines(model):
         if (data.engine != "plain" or candidate.always) and candidate.when(model, data, way):
             return candidate
@@ -94,8 +94,8 @@ class RunEngine(NamedTuple):
 
     name: str
     start: Callable[..., Any]  # (method, model, data, keys) → the states of all restarts
-    chunk: Callable[..., tuple[Any, dict[str, Any]]]  # as `_chunk` there
-    goes_on: bool = False  # whether it also takes the steps of a run that begins at given states
+    chunk: Callable[..., tuple[Any, dict[str, Any]]]  # with the arguments and results of `_chunk` in `inference/run.py`
+    goes_on: bool = False  # whether it can also continue a run from given states
 
 
 def run_module(model: Any) -> str | None:
@@ -104,7 +104,7 @@ def run_module(model: Any) -> str | None:
 
 
 def run_engine(method: Any, model: Any, data: Any) -> RunEngine | None:
-    """The engine that runs a whole fit without XLA, if there is one."""
+    """The engine that runs this whole fit without XLA, or None."""
     own = method.host_engine(model, data)
     if own is not None:
         return own
@@ -130,7 +130,7 @@ TakeSteps = Callable[..., tuple[dict[str, Any], Any]]
 
 
 def steps_engine(model: Model, data: Data) -> TakeSteps | None:
-    """The engine that takes many minibatch steps of this model at once, if there is one."""
+    """The engine that takes many minibatch steps of this model in one call, or None."""
     module = _STEPS.get(type(model).__name__)
     if module is None or data.engine == "plain":
         return None

@@ -122,7 +122,8 @@ def wishart_gap(dof: float, d: int) -> tuple[float, float]:
 
 @njit(**_OPTIONS)
 def inverse_wishart_gap(gap: float, d: int, guess: float) -> float:
-    """The degrees of freedom with this gap, by Newton in (log(dof − d + 1), log gap), from `guess`; NaN if none."""
+    """The degrees of freedom that have this gap, by Newton in (log(dof − d + 1), log gap), from `guess`; NaN if none
+    have."""
     if not gap > -1e-10:
         return math.nan
     target = math.log(max(gap, 1e-16))  # a gap lost to rounding is set to the smallest distinguishable from zero

@@ -1,4 +1,4 @@
-"""exp, log and digamma in single precision for Numba kernels, which fit twice as many in a vector as `_host.py`.
+"""exp, log and digamma in single precision for Numba kernels: a vector holds twice as many numbers as in `_host.py`.
 
 All constants are in single precision: a single double would make the compiler widen the whole loop.
 """

@@ -32,7 +32,7 @@ VECTOR_BYTES = _vector_bytes()
 
 
 def lanes(itemsize: int) -> int:
-    """How many numbers of this size a vector holds."""
+    """How many numbers of `itemsize` bytes a vector register holds."""
     return VECTOR_BYTES // itemsize
 
 
@@ -40,8 +40,8 @@ def lanes(itemsize: int) -> int:
 def add_outer(
     context: Any, w: Any, w_at: Any, f: Any, f_at: Any, out: Any, out_at: Any, stride: Any, depth: Any
 ) -> Any:
-    """out[out_at + a·stride + b] += Σ_p w[w_at + p·TALL + a] f[f_at + p·width + b] for a < TALL and b < width, which
-    is WIDE vectors; sums over p are in the precision of w and f, `out` is in double."""
+    """out[out_at + a·stride + b] += Σ_p w[w_at + p·TALL + a] f[f_at + p·width + b] for a < TALL and b < width, which is
+    WIDE vectors; sums over p are in the precision of w and f, `out` is in double precision."""
 
     def generate(context: Any, builder: ir.IRBuilder, _: Any, given: Any) -> Any:
         vector, fma = _vector(w), _fma(builder, _vector(w))
@@ -54,7 +54,7 @@ def add_outer(
             right = [_load(builder, second, builder.add(at, _I64(b * vector.count)), vector) for b in range(WIDE)]
             at, fresh = builder.mul(p, _I64(TALL)), []
             for a in range(TALL):
-                # One at a time, because all of them together would push sums out of the registers.
+                # One vector at a time, because all of them together would push the sums out of the registers.
                 left = _splat(builder, builder.load(builder.gep(first, [builder.add(at, _I64(a))])), vector)
                 fresh += [fma(left, right[b], sums[a * WIDE + b]) for b in range(WIDE)]
             return fresh
@@ -179,7 +179,7 @@ def _loop(
     builder: ir.IRBuilder, n: Any, step: int, vector: ir.VectorType, sums: int,
     body: Callable[[Any, list[Any]], list[Any]],
 ) -> list[Any]:  # fmt: skip
-    """`body(p, sums) → sums` for p = 0, step, … below n, which is at least 1, from sums of zero."""
+    """Apply `body(p, sums) → sums` for p = 0, step, … below n (at least 1), starting from sums of zero."""
     before = builder.block
     inside, after = builder.append_basic_block("tile"), builder.append_basic_block("tiled")
     builder.branch(inside)

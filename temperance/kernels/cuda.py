@@ -31,8 +31,8 @@ def launch(
     results: Sequence[jax.ShapeDtypeStruct],
     operands: Sequence[Array],
 ) -> list[Array]:
-    """The results of the kernel `name` of a source file, compiled with these options. Under `vmap` the kernel runs once
-    for each of the arrays."""
+    """Run the kernel `name` of a CUDA source file, compiled with these options, and return its results. Under `vmap`
+    the kernel runs once per batch element."""
     ptx = compile_ptx(source.read_text(encoding="utf-8"), tuple(options), _architecture())
     return _call(ptx, name, grid, threads, results, operands)
 
@@ -46,7 +46,7 @@ def _call(ptx: str, name: str, grid: Any, threads: int, results: Any, operands: 
 
 @functools.cache
 def available() -> bool:
-    """Whether kernels can be compiled and launched here: on an NVIDIA GPU, with NVRTC, by an XLA that takes PTX."""
+    """Whether kernels can be compiled and launched: this needs an NVIDIA GPU, NVRTC, and an XLA that takes PTX."""
     if jax.default_backend() != "gpu" or not jax.local_devices()[0].device_kind.startswith("NVIDIA"):
         return False
     try:
@@ -96,7 +96,7 @@ def _nvrtc() -> Any:
 
 
 def _places() -> Iterator[str]:
-    """Packages of Python first: what JAX itself was installed with."""
+    """Places to look for NVRTC; Python packages first, because JAX's own CUDA libraries are installed as such."""
     package = importlib.util.find_spec("nvidia")
     for folder in (package.submodule_search_locations or ()) if package is not None else ():
         yield from (str(path) for path in sorted(Path(folder).glob("*/lib/libnvrtc.so.*"), reverse=True))

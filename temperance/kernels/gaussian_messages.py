@@ -79,8 +79,8 @@ _RANKS = (2, 1, 1, 1, 1, 2, 3, 1)  # of x, log_base, live, order, log_weights, q
 
 
 def _call(alpha: float, damping: float, limits: np.ndarray, dirichlet: bool, *given: Any) -> tuple[np.ndarray, ...]:
-    """Passes side by side: every array has the batch axes (restarts, or data sets), of length one if it is the same for
-    all."""
+    """Make one pass per batch element (restart or data set): every array has the batch axes, of length one where all
+    elements share it."""
     from .gaussian_messages_kernel import refresh
 
     batch = np.broadcast_shapes(*(np.shape(a)[: np.ndim(a) - rank] for a, rank in zip(given, _RANKS, strict=True)))

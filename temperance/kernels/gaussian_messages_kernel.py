@@ -1,9 +1,9 @@
 """Passes over the factors of a Gaussian mixture on the CPU: Numba behind `sweep.py`, imported only when used.
 
-A datum changes a Normal-Wishart of location m, scatter S = L Lᵀ, count v and ν degrees of freedom by a matrix of rank
-one, and so does matching the moments of the Normal-Wisharts with and without it. With u = x − m, w = L⁻¹u, power α, v′
-= v + α, ν′ = ν + α and D = (αv/v′) |w|², let κ = (1−r)ν + rν′ and τ = (1−r)ν + rν′/(1+D). Then the mixture's moments
-are those of
+A datum changes the scatter S = L Lᵀ of a Normal-Wishart (location m, count v, ν degrees of freedom) by a matrix of rank
+one, and so does matching the moments of a mixture of the Normal-Wisharts with and without the datum. With u = x − m, w
+= L⁻¹u, power α, v′ = v + α, ν′ = ν + α and D = (αv/v′) |w|², let κ = (1−r)ν + rν′ and τ = (1−r)ν + rν′/(1+D). Then the
+mixture's moments are those of
 
     location m + λu, λ = αrν′/(v′(1+D)τ);   E[Λ]⁻¹ = (S + (κ−τ)/(τ|w|²) uuᵀ)/κ;   log|E Λ| = d log κ + log τ/κ − log|S|,
 
@@ -98,7 +98,8 @@ def _project(
     r: np.ndarray,
     fresh: np.ndarray,
 ) -> float:
-    """`projection.project` for 0 < α ≤ 1, left in `fresh`; returns ln s̃, or NaN if the cavity is improper."""
+    """Write the result of `projection.project` for 0 < α ≤ 1 to `fresh`; return ln s̃, or NaN if the cavity is
+    improper."""
     size, width = q.shape
     tolerance, most, least_rate = limits
     rate, last, value, top = 1.0 / alpha, math.inf, math.nan, math.nan
@@ -149,7 +150,7 @@ def _relative_change(d: int, old: np.ndarray, new: np.ndarray) -> float:
 
 @njit(**OPTIONS)
 def _factor(d: int, row: np.ndarray, work: np.ndarray) -> float:
-    """log|S|, with m in `work[8 : 8 + d]` and L in `work[8 + 2d :]`; NaN unless proper."""
+    """Return log|S|, or NaN unless the row is proper; leave m in `work[8 : 8 + d]` and L in `work[8 + 2d :]`."""
     count = row[d]
     if not (count > 0.0 and row[d + 1 + d * d] > -1.0):
         return math.nan
@@ -230,7 +231,7 @@ def _tilt(
     work: np.ndarray,
     r: np.ndarray,
 ) -> tuple[float, float]:
-    """A(η̂) and log Σ_k R_k^(1/α), with the shares of the components in `r`; NaN where η̂ is improper.
+    """Return A(η̂) and log Σ_k R_k^(1/α), NaN where η̂ is improper; leave the components' shares of the datum in `r`.
 
     Leaves in `work`: |w|², D, ν, v, log|S|, log(1 + D).
     """
@@ -335,7 +336,7 @@ def _match(
 
 @njit(**OPTIONS)
 def _digamma_growth(dof: float, alpha: float, d: int) -> float:
-    """The derivative of `_gamma_growth`, twice: E log|Λ| at ν + α, less that at ν."""
+    """E log|Λ| at ν + α, less E log|Λ| at ν: twice the derivative of `_gamma_growth`."""
     if alpha != 1.0 or d % 2:
         return d * math.log1p(alpha / dof) - wishart_gap(dof + alpha, d)[0] + wishart_gap(dof, d)[0]
     y, growth = 0.5 * (dof + 1.0 - d), 0.0
@@ -359,7 +360,7 @@ def _match_weights(alpha: float, current: np.ndarray, q: np.ndarray, r: np.ndarr
         below = digamma_and_slope(old)[0]
         above = below + 1.0 / old if alpha == 1.0 else digamma_and_slope(old + alpha)[0]
         target[k] = (1.0 - r[k]) * below + r[k] * above
-        delta[k] = old + alpha * r[k]  # has the right total
+        delta[k] = old + alpha * r[k]  # a start whose total is Σδ̂ + α
         whole += old
     psi_target = digamma_and_slope(whole + alpha)[0]
     for _ in range(100):

@@ -1,8 +1,8 @@
 """Sweeps of tempered replicas of a Gaussian mixture on a CPU, through the kernel of `gaussian_replicas_kernel.py`.
 
-`Path` serves every model; but for a Gaussian mixture it spends nearly all of its time on exponentials one by one,
-random bits and small array operations. A call from JAX to the host costs as much as a sweep of a thousand data, so one
-call makes many sweeps, and swaps between them the pairs that `ParallelTempering` has chosen beforehand. Everything else
+`Path` serves every model, but for a Gaussian mixture it spends nearly all of its time on single exponentials, random
+bits and small array operations. A call from JAX to the host costs as much as a sweep of a thousand data, so one call
+makes many sweeps, and swaps between them the pairs that `ParallelTempering` has chosen beforehand. Everything else
 about the ladder is left to `ParallelTempering`.
 """
 
@@ -33,10 +33,10 @@ _WORTH_SHARING = 5 * 10**4  # exponentials per sweep from which threads pay
 
 
 class Sweeps(NamedTuple):
-    """Measurements of the sweeps of one call, taken before swaps; the leading axis is that of the sweeps."""
+    """Measurements of the sweeps of one call, taken before swaps; the leading axis is s, the sweep."""
 
     targets: Float[Array, "s j w"]  # the last replica
-    energies: Float[Array, "s k 4"]  # of each replica at the β below, its own and the one above; the slope
+    energies: Float[Array, "s k 4"]  # of each replica at the β below, at its own β and at the β above; then the slope
     tables: Float[Array, "s k k"] | None  # energies of each replica at every β
     identity: Int[Array, "s k"]
 
@@ -92,7 +92,7 @@ def generators(key: Key[Array, ""], replicas: int) -> UInt64[Array, "k+1 4"]:
 
 
 class Sweeper(NamedTuple):
-    """A round of `thin` Gibbs sweeps of all replicas; with `every` they are measured at every temperature."""
+    """Rounds of `thin` Gibbs sweeps of all replicas; with `every`, each replica is measured at every temperature."""
 
     fixed: Float[Array, " f"]  # the prior and the data
     n: int
@@ -107,8 +107,8 @@ class Sweeper(NamedTuple):
         offered: Bool[Array, "s k-1"],
         span: Int[Array, "2"],
     ) -> tuple[Standing, Sweeps]:
-        """The replicas after the rounds from `span[0]` to `span[1]`, and the measurements, in the rows of those rounds.
-        After each round the pairs of neighbours that are `offered` a swap accept or refuse it.
+        """The replicas after rounds `span[0]` to `span[1]`, and the measurements, one row per round. After each round
+        the pairs of neighbours that are `offered` a swap accept or refuse it.
         """
         sweeps, (k, size, width) = offered.shape[0], standing.rows.shape
         # Few arguments, because each costs a conversion in every call.
@@ -140,7 +140,7 @@ def sweeper(model: Mixture, data: Data, method: Any) -> Sweeper:
 
 
 def _call(n: int, dirichlet: bool, thin: int, every: bool, *given: Any) -> list[np.ndarray]:
-    """All ensembles (under `vmap`, leading axes)."""
+    """Run all ensembles on the host; under `vmap` they are the leading axes of the arrays."""
     from .gaussian_replicas_kernel import Ensemble, Problem, Record
 
     axes = (1, 2, 1, 1, 3)
@@ -180,7 +180,7 @@ def _call(n: int, dirichlet: bool, thin: int, every: bool, *given: Any) -> list[
 def _one(
     problem: Problem, ensemble: Ensemble, record: Record, offered: np.ndarray, span: np.ndarray, only: bool
 ) -> None:
-    """Run one ensemble without returning to Python or, if it is the only one, with each sweep shared between
+    """Run one ensemble: without returning to Python or, if it is the `only` one, with each sweep shared between
     threads."""
     from .gaussian_replicas_kernel import advance
 

@@ -74,7 +74,7 @@ def _factor_scatter(
 
 @njit(**PLAIN)
 def _draw_bartlett(bits: np.ndarray, d: int, dof: float, bartlett: np.ndarray) -> float:
-    """The lower triangle B of Bartlett, B Bᵀ ~ Wishart(dof, 1); returns its log determinant."""
+    """Fill the lower triangle B of Bartlett's decomposition, B Bᵀ ~ Wishart(dof, 1); return log|B|."""
     log_det = 0.0
     for i in range(d):
         log_chi2 = max(math.log(2.0) + log_gamma_variate(bits, 0.5 * (dof - i)), math.log(_LEAST * dof))

@@ -1,8 +1,8 @@
 """Tempered Gibbs sweeps of a Gaussian mixture on the CPU: Numba behind `gaussian_replicas.py`, imported when used.
 
-A row of a state holds what belongs to a component: Λμ (d), μᵀΛμ, log|Λ|, Λ (d × d), μ (d) and its weight. Data are
-columns, so that the loops over them run along neighbours in memory. Draws of the parameters are in
-`gaussian_replicas_draws.py`. Arrays are filled by loops: `a[:] = b` costs seconds of compilation.
+A row of a state holds one component: Λμ (d), μᵀΛμ, log|Λ|, Λ (d × d), μ (d) and its weight. Data are columns, so that
+the loops over them run along neighbours in memory. Draws of the parameters are in `gaussian_replicas_draws.py`. Arrays
+are filled by loops: `a[:] = b` costs seconds of compilation.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Ensemble(NamedTuple):
 
 
 class Record(NamedTuple):
-    """The measurements of each sweep before its swaps; the leading axis is that of the sweeps."""
+    """The measurements of each sweep before its swaps; the leading axis is s, the sweep."""
 
     targets: np.ndarray  # (s, components, d² + 2d + 3): the last replica
-    energies: np.ndarray  # (s, k, 4): of each replica at the beta below, its own and the one above; the slope
-    tables: np.ndarray  # (s, k, k): of each replica at every beta; s = 0 if nobody asks for them
+    energies: np.ndarray  # (s, k, 4): of each replica at the β below, at its own β and at the β above; then the slope
+    tables: np.ndarray  # (s, k, k): of each replica at every β; s = 0 if they are not asked for
     identity: np.ndarray  # (s, k)
 
 
@@ -71,9 +71,9 @@ def advance(
     replicas: tuple[int, int],
     swap: bool,
 ) -> None:
-    """Make the `sweeps` from the first number to the second, of the `replicas` from the first to the second. After each
-    sweep the pairs of neighbours that are `offered` (s, k − 1) a swap decide on it, unless `swap` is False: threads
-    that share a sweep leave the swaps to a call of their own.
+    """Make sweeps `sweeps[0]` to `sweeps[1]` of replicas `replicas[0]` to `replicas[1]`. After each sweep the pairs of
+    neighbours that are `offered` (s, k − 1) a swap decide on it, unless `swap` is False: threads that share a sweep
+    leave the swaps to a call of their own.
     """
     d, components = len(problem.x), ensemble.states.shape[1]
     scratch = Scratch(
@@ -115,7 +115,7 @@ def _exchange(number: int, offered: np.ndarray, ensemble: Ensemble, record: Reco
 
 @njit(**PLAIN)
 def _sweep(bits: np.ndarray, beta: float, problem: Problem, state: np.ndarray, scratch: Scratch) -> None:
-    """Sweep one replica. At β = 0, where the data have no influence, it is an exact draw from the prior."""
+    """Sweep one replica. At β = 0, where the data have no influence, a sweep is an exact draw from the prior."""
     x, tallies = problem.x, scratch.tallies
     for _ in range(problem.thin if beta > 0.0 else 1):
         for k in range(tallies.shape[0]):
@@ -192,7 +192,7 @@ def _draw_labels(
         weight, row = max(state[k, last], _SMALLEST), logs[k]
         for n in range(count):
             row[n] = weight * exp(beta * (row[n] - top[n]))
-        if k > 0:  # in a separate loop, because the compiler takes the first for one over the same memory
+        if k > 0:  # in a separate loop: in a single one the compiler would assume that `row` and `before` share memory
             before = logs[k - 1]
             for n in range(count):
                 row[n] += before[n]

@@ -1,7 +1,7 @@
 """Walks over many data of large mixtures of Gaussians on a CPU, through the kernel of `gaussian_walk_kernel.py`.
 
-The derived walk serves every mixture. If components have thousands of coordinates, it is limited by writing the
-products of all pairs of columns to memory. The kernel forms them in the cache.
+The derived walk serves every mixture. If components have thousands of coordinates, its time goes into writing the
+products of all pairs of columns to memory. The kernel forms these products in the cache.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def walk(model: Mixture, m: Means, data: Data, way: Way, local: Any = None) -> W
 
     def ready(m: Means) -> tuple[Float[Array, " k"], Float[Array, "k f"]]:
         flat = jnp.asarray(powers.observation) * m["components"].weights()
-        # The statistics of count and dof are one for every datum.
+        # The statistics that go with `count` and `dof` are 1 for every datum.
         constant = flat[:, d] + flat[:, -1] + powers.observation * base
         weights = jnp.concatenate([flat[:, :d], flat[:, d + 1 : -1]], axis=1)
         return jnp.asarray(powers.latent) * model.log_weights(m) + constant, weights

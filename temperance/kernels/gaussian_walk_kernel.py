@@ -1,11 +1,11 @@
 """One walk over data of a mixture of Gaussians with full covariance: the kernel behind `gaussian_walk.py`.
 
-Rows are taken in tiles that stay in the cache. So do the products of their columns, which are formed a few at a time
-when they are needed, once for E log p(x, z) and once for the statistics. Only the data are read from memory.
+Rows are processed in tiles that stay in the cache. The products of their columns stay there too: they are formed a few
+at a time when needed, once for E log p(x, z) and once for the statistics. Only the data are read from memory.
 """
 
 # mypy: disable-error-code="call-arg"
-# (of intrinsics, whose first argument Numba gives)
+# (for intrinsics, to which Numba passes the first argument)
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ._host import OPTIONS, exp
 from ._tiles import TALL, WIDE, add_inner, add_outer, lanes, multiply
 
 _TILE = 450_000  # bytes of a tile of rows (measured)
-_DEPTH = 128  # products of columns formed at a time for the first sum
-_PRODUCTS = 2 * WIDE  # and for the second
-_PIECES, _SUMS = 32, 2**26  # pieces of work, and the bytes of their sums
+_DEPTH = 128  # products of columns formed at a time for E log p(x, z)
+_PRODUCTS = 2 * WIDE  # products formed at a time for the statistics
+_PIECES, _SUMS = 32, 2**26  # pieces of work, and the most bytes that their sums may take
 
 
 def host_statistics(
@@ -56,7 +56,7 @@ def host_statistics(
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:
-    """Read-only, as JAX gives it: writable arrays would be compiled for again."""
+    """Make an array read-only, as those from JAX are: Numba would compile the kernel again for writable arrays."""
     array = np.ascontiguousarray(array).view()
     array.flags.writeable = False
     return array
@@ -89,7 +89,7 @@ def _walk(  # type: ignore[no-untyped-def]
             for i in range(d):
                 columns[i * stride + row] = x[start + row, i]
         for row in range(here, rows):
-            scale[row] = 0.0  # what an earlier tile left there
+            scale[row] = 0.0  # clears what an earlier tile left
         used = -(-here // width) * width
         for c in range(k):
             logits[c * stride : c * stride + used] = bias[c]

@@ -1,8 +1,8 @@
-"""Where a generalised regression on many rows begins: next to its maximum.
+"""The start of a generalised regression on many rows: next to the maximum of its posterior density.
 
-A step H⁻¹g has the gradient g of all rows, two products of the features with a vector, and the curvature H of a sample
-of them, their product with themselves. Sweeps, each of which forms that product twice over all rows, then have little
-left to do.
+A step H⁻¹g takes the gradient g from all rows (two products of the features with a vector) and the curvature H from a
+sample of rows (a product of the features with themselves). Sweeps, each of which forms the latter product twice over
+all rows, then have little left to do.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def _typical(model: GeneralisedRegression, prior: NormalVector, few: Sample) -> 
 
 
 def _climb(point: Any, factor: Any, start: Point) -> Point:
-    """Newton's steps, a quarter of one where log p(y, w) would fall, until the next would gain nothing."""
+    """Take Newton steps, each shortened to a quarter where log p(y, w) would fall, until the next would gain almost
+    nothing."""
 
     def step(loop: tuple[Point, Array, Array, Array]) -> tuple[Point, Array, Array, Array]:
         here, share, _, number = loop

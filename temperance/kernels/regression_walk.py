@@ -1,8 +1,8 @@
 """Generalised regressions on many rows: E[a²] = (E a)² + φᵀΣφ, its second part in single precision.
 
-Autodiff of `log_evidence` forms φᵀ E[wwᵀ] φ, all of it in double precision, and all of a symmetric product. The
-bound loses nothing that can be seen: it varies with φᵀΣφ by ½ Σ_n 2λ_n φᵀΣφ ≤ ½ tr(ΛΣ) in all, half the number of
-weights, of which single precision keeps seven digits.
+Autodiff of `log_evidence` forms φᵀ E[wwᵀ] φ wholly in double precision, and both triangles of a symmetric product.
+Single precision does not visibly change the bound: φᵀΣφ enters the bound as ½ Σ_n 2λ_n φᵀΣφ ≤ ½ tr(ΛΣ), half the number
+of weights, and seven digits of that are kept.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Variational Bayes of short hidden Markov models in NumPy: XLA would compile for longer than these fits run.
 
 Forward–backward (`numerics/chains.py`) goes over blocks of steps side by side. Step t multiplies the filtered
-probabilities by M_t(i, j) = A_ij p(x_t | j), or, where a sequence begins, by π_j p(x_t | j) whatever i is. The product
-of a block's matrices takes them from its beginning to its end; then each block knows what it begins and ends with.
+probabilities by M_t(i, j) = A_ij p(x_t | j), or, where a sequence begins, by π_j p(x_t | j) for every i. The product of
+a block's matrices carries the probabilities from the block's first step to its last, so a pass over these products
+gives what each block begins and ends with.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def start(method: Any, model: HMM, data: Data, keys: Any, kinds: tuple[str, ...]
 def chunk(
     method: Any, model: HMM, data: Data, keys: Any, carry: Any, limit: Any, tol: Any, hold: Any
 ) -> tuple[Any, dict[str, np.ndarray]]:
-    """`_chunk` of `inference/run.py`: the same rules, and no work for a restart that is done."""
+    """`_chunk` of `inference/run.py`, but no work for a restart that is done."""
     problem = _problem(model, data)
     q, recent, done = problem.flat(carry.states), np.array(carry.recent), np.array(carry.done)
     small, still, bounds = float(tol), bool(hold), []
@@ -87,7 +88,7 @@ def chunk(
 
 
 class State(NamedTuple):
-    """Natural parameters; a leading axis of restarts."""
+    """Natural parameters of the blocks, with a leading axis of restarts."""
 
     emissions: np.ndarray  # r k f
     initial: np.ndarray  # r k
@@ -100,7 +101,7 @@ class Problem(NamedTuple):
     log_base: np.ndarray
     begins: np.ndarray  # whether a sequence begins with the step
     first: np.ndarray  # the weight of each step that begins a sequence
-    on: np.ndarray  # of each step that follows another
+    on: np.ndarray  # the weight of each step that follows another
     prior: State
     log_prior: np.ndarray  # A(η⁰)
 
@@ -123,7 +124,7 @@ class Problem(NamedTuple):
         return value + of_rows.sum(axis=1), State(emissions, rows[:, 0], rows[:, 1:])
 
     def updated(self, shares: np.ndarray, initial: np.ndarray, pairs: np.ndarray) -> State:
-        """The prior with the statistics of the states."""
+        """The prior plus the expected statistics of the states."""
         prior = self.prior
         emissions = prior.emissions + shares @ self.emissions.features
         return State(emissions, prior.initial + initial, prior.transitions + pairs)
@@ -180,7 +181,7 @@ def expected(
 def step_by_step(
     initial: np.ndarray, transition: np.ndarray, likelihood: np.ndarray, begins: np.ndarray, weights: np.ndarray
 ) -> Expected:
-    """In logarithms throughout."""
+    """The expectations computed in logarithms, one step after the other."""
     t = len(begins)
     seen = np.moveaxis(likelihood, 2, 0)
     forward, ahead, increments = np.empty_like(seen), np.zeros_like(seen), np.empty((t, len(initial)))
@@ -205,7 +206,7 @@ def _log_sum(terms: np.ndarray, axis: int) -> np.ndarray:
 def in_blocks(
     initial: np.ndarray, transition: np.ndarray, likelihood: np.ndarray, begins: np.ndarray, weights: np.ndarray
 ) -> Expected:
-    """By products of probabilities, blocks of steps side by side."""
+    """The expectations computed by products of probabilities, with blocks of steps side by side."""
     r, k, t = likelihood.shape
     top = likelihood.max(axis=1)
     length, blocks = _LENGTH, -(-t // _LENGTH)
@@ -230,7 +231,7 @@ def in_blocks(
 
 
 def _through(steps: np.ndarray) -> np.ndarray:
-    """The product of each block's matrices, but for a factor: (r, blocks, k, k)."""
+    """The product of each block's matrices, up to a factor: (r, blocks, k, k)."""
     while len(steps) > 1:
         steps = steps[0::2] @ steps[1::2]
         steps /= steps.max(axis=(-2, -1), keepdims=True)
@@ -238,7 +239,7 @@ def _through(steps: np.ndarray) -> np.ndarray:
 
 
 def _forward(steps: np.ndarray, through: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Filtered probabilities, and what they were divided by: (l, r, blocks, k) and (l, r, blocks)."""
+    """Filtered probabilities (l, r, blocks, k), and their normalisers (l, r, blocks)."""
     r, blocks, k = through.shape[:3]
     row = np.empty((blocks, r, 1, k))
     row[0] = 1.0 / k
@@ -254,7 +255,7 @@ def _forward(steps: np.ndarray, through: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def _ahead(steps: np.ndarray, through: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The likelihood of what follows each step, but for a factor: (l, r, blocks, k)."""
+    """The likelihood of all later data given the state of each step, up to a factor: (l, r, blocks, k)."""
     r, blocks, k = through.shape[:3]
     after = np.ones((blocks, r, k, 1))
     for block in range(blocks - 1, 0, -1):

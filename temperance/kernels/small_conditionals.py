@@ -2,8 +2,9 @@
 
     q(θ) = 1/S Σ_s 1/K! Σ_σ p(θ_σ | z_s, x)
 
-is close to the posterior if the z_s are draws of it (Frühwirth-Schnatter, 2004). Where components can change places the
-average over their orders is a permanent, a sum over subsets in which all terms are positive.
+is close to the posterior if the z_s are draws from the posterior of the labels (Frühwirth-Schnatter, 2004). Where
+components can change places, the sum over their orders σ is a permanent, computed as a sum over subsets in which all
+terms are positive.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from ..numerics.threads import in_threads
 from .small_mixture import _normal_wishart
 from .small_tempered import Drawn, Levels, Problem, _components, _least, _weights
 
-MOST = 7  # components: the permanent takes K 2ᴷ steps
-_DRAWS = 64  # for which the density is worked out at a time
+MOST = 7  # most components: the permanent takes K 2ᴷ steps
+_DRAWS = 64  # draws whose density is worked out at a time
 
 
 class Conditionals(NamedTuple):
@@ -32,7 +33,7 @@ class Conditionals(NamedTuple):
     symmetric: bool  # whether components can change places
 
     def draw(self, streams: Streams, index: np.ndarray) -> Drawn:
-        """A draw of each of the conditionals at `index`, as many for each of the streams."""
+        """One draw from each conditional in `index`, which lists equally many conditionals for each stream."""
         parts = _components(streams, *(leaf[index] for leaf in self.natural))
         if self.delta is not None:
             return Drawn(*parts, _weights(streams, self.delta[index]))
@@ -40,11 +41,11 @@ class Conditionals(NamedTuple):
         return Drawn(*parts, np.broadcast_to(np.exp(self.known), parts[-1].shape))
 
     def log_prob(self, drawn: Drawn) -> np.ndarray:
-        """log q of each draw."""
+        """log q(θ) of each draw."""
         return self.log_probs(drawn, 1)[:, 0]
 
     def log_probs(self, drawn: Drawn, parts: int) -> np.ndarray:
-        """The same of each of as many equal parts of the S assignments (draw, part)."""
+        """log q(θ) of each draw under each of `parts` equal parts of the S assignments, (draw, part)."""
         table, constant = self._table()
         (b, k, _), found = drawn.mean.shape, np.empty((len(drawn.mean), parts))
         square, log_det, log_weights = -0.5 * drawn.square, 0.5 * drawn.log_det, np.log(_least(drawn.weights))
@@ -86,14 +87,15 @@ class Conditionals(NamedTuple):
 
 
 def conditionals(problem: Problem, streams: Streams, drawn: Drawn, levels: Levels, symmetric: bool) -> Conditionals:
-    """Given labels drawn for each of these draws."""
+    """The conditionals given labels that are drawn anew for each of these parameter draws."""
     tallies = problem.tallies(streams, drawn, levels, np.ones(len(drawn.mean)))
     delta = None if problem.delta is None else problem.delta + tallies[..., 0]
     return Conditionals(problem.posterior(tallies), delta, problem.known, symmetric)
 
 
 def _log_permanent(pairs: np.ndarray) -> np.ndarray:
-    """log Σ_σ Π_j exp(pairs[b, j, σ(j), s]) of each b and s, in single precision without the largest of each row."""
+    """log Σ_σ Π_j exp(pairs[b, j, σ(j), s]) for each b and s, in single precision after the largest entry of each row
+    is taken out."""
     k = pairs.shape[1]
     top = pairs.max(axis=2, keepdims=True)
     terms = np.exp((pairs - top).astype(np.float32))

@@ -1,7 +1,7 @@
 """Variational Bayes of factor analyses in NumPy, from sums over the rows alone.
 
-Rows in which the same columns were seen share the covariance P⁻¹ of their scores, whose means P⁻¹h are linear in x,
-h = Aᵀx − b. So Σ w, Σ w x and Σ w x xᵀ of these rows are all that a sweep needs, however many they are.
+Rows in which the same columns were seen share the covariance P⁻¹ of their scores. The means of the scores, P⁻¹h with h
+= Aᵀx − b, are linear in x. So a sweep needs only Σ w, Σ w x and Σ w x xᵀ of these rows, however many rows there are.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 NAME, GOES_ON = "small factor analysis (numpy)", True
 _NUMBERS = 2**16  # largest table (numbers)
-_PATTERNS = 32  # of columns that were seen
+_PATTERNS = 32  # most patterns of seen columns
 
 
 def when(method: Any, model: FactorAnalysis, data: Data) -> bool:
@@ -94,7 +94,7 @@ def _patterns(x: np.ndarray, weights: np.ndarray) -> list[Pattern]:
 
 
 class Walked(NamedTuple):
-    """What one walk over the data gives; of the scores Σ w, Σ w E[z] and Σ w E[z zᵀ]."""
+    """The results of one walk over the data, with the sums Σ w, Σ w E[z] and Σ w E[z zᵀ] of the scores z."""
 
     value: float
     messages: Blocks
@@ -180,7 +180,7 @@ class Problem(NamedTuple):
         return loadings[0] @ inverse, 0.5 * (precision + precision.swapaxes(1, 2))
 
     def _log_prior(self, square: np.ndarray) -> float:
-        """What the size of the loadings and of the mean does to the bound, with the best q(α)."""
+        """The terms of the bound that depend on the size of the loadings and of the mean, at the best q(α)."""
         each = np.diagonal(square)
         if isinstance(self.relevance, tuple):
             log, mean = self.relevance

@@ -34,7 +34,7 @@ _NARROW = 1e-4  # share of a column's variance: with narrower classes the likeli
 
 
 class Maximum(NamedTuple):
-    """The highest log likelihood found, and the probability of each component for each datum, (n, k)."""
+    """The highest log likelihood of all runs, and the probability of each component for each datum, (n, k)."""
 
     log_likelihood: float
     shares: np.ndarray
@@ -71,8 +71,9 @@ def maximum_likelihood(model: Mixture, data: Data, q: Posterior, restarts: int =
 def bootstrap(
     model: Mixture, data: Data, q: Posterior, replicates: int, seed: int = 0
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Random weights of the rows (Dirichlet; Rubin, 1981) and the probabilities of the components (n, k) after EM with
-    them, from a posterior: how far the components would move with other data of the same kind."""
+    """Yield random weights of the rows (Bayesian bootstrap; Rubin, 1981) and the probabilities of the components (n, k)
+    after EM with these weights, started at a posterior: they show how far the components would move with other data of
+    the same kind."""
     problem = flat(model, data)
     _, mean = problem.value_and_mean(_pack([np.asarray(leaf)[None] for leaf in jax.tree.leaves(q.blocks)]))
     n, rng = len(problem.weights), np.random.default_rng(seed)
@@ -92,8 +93,8 @@ def bootstrap(
 def together(
     model: Mixture, data: Data, q: Posterior, weights: np.ndarray, regress: Callable[[np.ndarray], np.ndarray]
 ) -> None:
-    """EM of classes whose probabilities depend on covariates: `regress` takes p(x | class) of each row (n, k), up to a
-    factor a row, and returns the probabilities of the classes after row and covariates are seen."""
+    """EM of classes whose probabilities depend on covariates. `regress` takes p(x | class) of each row (n, k), up to
+    one factor per row, and returns the posterior probabilities of the classes given the row and its covariates."""
     problem = flat(model, data)._replace(weights=weights)
     _, mean = problem.value_and_mean(_pack([np.asarray(leaf)[None] for leaf in jax.tree.leaves(q.blocks)]))
     seen = np.where(weights > 0, weights, 1.0)
@@ -110,7 +111,7 @@ def together(
 
 
 def _climb(problem: Flat, shares: np.ndarray, steps: int, close: float = _CLOSE) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted responsibilities (r, k, n) after at most this many steps of EM, and the log likelihood of each run."""
+    """Weighted responsibilities (r, k, n) after at most `steps` steps of EM, and the log likelihood of each run."""
     before = np.full(len(shares), -np.inf)
     for _ in range(steps):
         eta = shares @ problem.features

@@ -62,7 +62,7 @@ def means(blocks: Blocks) -> tuple[Blocks, float]:
         if name not in together:
             value, m[name] = _normal(*eta)
             entropy += value - product(eta, m[name])
-    if together:  # a special function takes as long of a few numbers as of one
+    if together:  # a call of a special function takes as long for a few numbers as for one
         etas = [np.concatenate([np.atleast_1d(blocks[name][part]) for name in together]) for part in (0, 1)]
         value, found = _gamma(*etas)
         entropy += value - product((etas[0], etas[1]), found)
@@ -130,7 +130,7 @@ class Prior(NamedTuple):
         return self.fixed[name]
 
     def _precisions(self, m: Blocks) -> np.ndarray:
-        """Of the loadings and the other entries of each row."""
+        """Expected precisions of the entries of each row: the loadings, then the others."""
         return np.concatenate([m["relevance"][1], self.others])[None] / np.square(self.scale)[:, None]
 
 
@@ -147,7 +147,7 @@ def host_prior(prior: Mapping[str, Any]) -> Prior:
 
 
 def is_known(prior: Mapping[str, Any]) -> bool:
-    """Whether all blocks are of the families above."""
+    """Whether the families of all blocks are among those of this module."""
     return all(type(p) in (Normal, Gamma, LoadingsPrior) for p in prior.values())
 
 
@@ -163,7 +163,7 @@ class Rows(NamedTuple):
 
 
 def corners(first: np.ndarray, beside: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """Symmetric matrices by their parts: `beside` is below the diagonal."""
+    """Symmetric matrices from their blocks: `first` and `last` on the diagonal, `beside` below it."""
     k, width = first.shape[1], first.shape[1] + last.shape[1]
     whole = np.empty((len(first), width, width))
     whole[:, :k, :k], whole[:, k:, :k], whole[:, :k, k:], whole[:, k:, k:] = first, beside, beside.swapaxes(1, 2), last
@@ -212,7 +212,7 @@ def stacked(found: list[Blocks]) -> Posterior:
 def advance(
     sweep: Sweep, finished: Callable[..., Any], unit: float, carry: Any, limit: Any, tol: Any, hold: Any
 ) -> tuple[Any, dict[str, np.ndarray]]:
-    """Steps until `limit`, or until every restart is done."""
+    """Take steps until `limit`, or until every restart is done."""
     recent, done = np.array(carry.recent), np.array(carry.done)
     states = [restart_of(carry.states, number) for number in range(len(done))]
     small, still, bounds = float(tol), bool(hold), []
@@ -276,7 +276,7 @@ _PRODUCTS, _SHAKE = 4, 0.1  # as in `models/linear/factor_coordinates.py`
 
 
 def normals(key: np.ndarray, *shape: int) -> np.ndarray:
-    """`jax.random.normal(key, shape)`, but for rounding."""
+    """The numbers of `jax.random.normal(key, shape)`, up to rounding."""
     low = np.nextafter(-1.0, 0.0)
     drawn = np.maximum(low, uniforms(key[None], math.prod(shape))[0] * (1.0 - low) + low)
     quantile = NormalDist().inv_cdf
@@ -290,7 +290,8 @@ def split(key: np.ndarray, count: int) -> np.ndarray:
 def principal_loadings(
     key: np.ndarray, x: np.ndarray, weights: np.ndarray, scale: np.ndarray, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`principal_loadings` of `models/linear/factor_coordinates.py`, for rows in which NaN was not seen."""
+    """`principal_loadings` of `models/linear/factor_coordinates.py`, for rows in which NaN marks a value that was not
+    seen."""
     key_start, key_shake = split(key, 2)
     seen = ~np.isnan(x)
     rows = np.where(seen, x, 0.0) / scale

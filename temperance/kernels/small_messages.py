@@ -47,7 +47,7 @@ def suits(alpha: float, few: bool, terms: Terms, blocks: Blocks) -> bool:
 
 
 def when(model: Any, data: Any) -> bool:
-    """Whether the data are those of a mixture of full Gaussians, and of few enough columns."""
+    """Whether the model is a mixture of full Gaussians, and the data have few enough columns."""
     return type(model.pair) is Gaussian and data.engine != "plain" and data.values.shape[1] <= COLUMNS
 
 
@@ -154,7 +154,7 @@ def _components(cavity: Array, x: list[Array]) -> _Components:
 
 
 def _eliminated(scatter: list[list[Array]], away: list[Array]) -> tuple[Array, Array, Bool[Array, " k"]]:
-    """uᵀS⁻¹u, log|S| (|S| can be beyond the range of floats), and whether S is positive definite, by elimination."""
+    """uᵀS⁻¹u, log|S| (|S| itself may overflow), and whether S is positive definite, by elimination."""
     d, rows, rest = len(away), [list(row) for row in scatter], list(away)
     square, log_det, proper = jnp.zeros(()), jnp.zeros(()), jnp.asarray(True)
     for i in range(d):
@@ -234,7 +234,7 @@ def _solved(gap: Array, guess: Array, d: int, old: Array | None, r: Array) -> tu
 
 
 def _newton(delta: Array, wanted: Array) -> tuple[Array, Bool[Array, ""]]:
-    """The next concentrations, and whether those given were further away than rounding."""
+    """The concentrations after a Newton step, and whether the step was larger than rounding."""
     every = jnp.hstack([delta, jnp.sum(delta)])
     psi, slope = digamma(every), trigamma(every)
     residual = psi[:-1] - psi[-1] - wanted

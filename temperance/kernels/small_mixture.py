@@ -184,7 +184,7 @@ class Flat(NamedTuple):
     prior: np.ndarray  # k f
     log_prior: np.ndarray  # A(η⁰)
     constant: np.ndarray  # k 1 (or n): of the logits
-    shapes: list[tuple[int, ...]]  # shapes of the fields, for one component
+    shapes: list[tuple[int, ...]]  # shapes of the fields of one component
     form: Form | Columns
     model: Mixture
 

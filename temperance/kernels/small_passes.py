@@ -1,7 +1,7 @@
 """EP of small Gaussian mixtures: NumPy around the one function that XLA compiles, the pass of `small_messages.py`.
 
-Start, order of the factors, q after a pass and ln s are those of `inference/messages/`, by the same random numbers; a
-program for all of that would take three times as long to compile, and to load where it is kept.
+The start, the order of the factors, q after a pass and ln s are those of `inference/messages/`, from the same random
+numbers. One compiled program for all of this would take three times as long to compile, or to load where it is kept.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STARTS = ("mixed", "kmeans++", "random", "uneven", "annealed", "means")
 
 
 def when(method: Any, model: Any, data: Any) -> bool:
-    """Whether the pass suits, and no kernel is at hand that is faster."""
+    """Whether the pass can serve this problem, and no faster kernel is compiled already."""
     return (
         method.alpha == 1.0
         and not method.trace
@@ -62,8 +62,8 @@ class _State(NamedTuple):
     """All restarts, natural parameters as flat vectors of the components."""
 
     eta: np.ndarray  # r k f
-    prior: np.ndarray  # r k f: the prior's factor, deliberately wrong at first
-    corrected: np.ndarray  # r: whether the right one is in place
+    prior: np.ndarray  # r k f: the factor that stands for the prior, deliberately another one at first
+    corrected: np.ndarray  # r: whether `prior` is the true prior already
     sites: np.ndarray  # r n k f
     scales: np.ndarray  # r n
     log_evidence: np.ndarray  # r
@@ -77,7 +77,7 @@ def start(method: Any, model: Mixture, data: Data, keys: Any, kinds: tuple[str, 
     problem, own = flat(model, data), hashes(np.asarray(jax.random.key_data(keys)), [0])[:, 0]
     prior = np.repeat(problem.prior[None], len(keys), axis=0)
     seen = prior + _seen(problem, own, np.asarray(data.values, dtype=np.float64), np.asarray(data.weights))
-    if model.known is None:  # a datum says nothing about the weights yet
+    if model.known is None:  # at the start no datum is a statement about the weights
         seen[..., -1] = prior[..., -1]
     rows = data.weights.shape[0]
     empty, nothing = np.zeros((len(keys), rows, *problem.prior.shape)), np.zeros(len(keys))
@@ -157,13 +157,13 @@ def _pass(
 
 
 def _rows(flat: np.ndarray, known: Any) -> np.ndarray:
-    """Parameters over components, and a row of zeros for weights that are known."""
+    """Parameters as rows over the components, with a row of zeros for weights that are known."""
     rows = np.swapaxes(flat, -1, -2)
     return rows if known is None else np.concatenate([rows, np.zeros_like(rows[..., :1, :])], axis=-2)
 
 
 def _together(problem: Flat, state: _State, sites: np.ndarray, scales: np.ndarray) -> _State:
-    """`put_together`: prior times sites, the right prior as soon as that is proper."""
+    """`put_together`: q = prior × sites, with the true prior as soon as that product is proper."""
     total = sites.sum(axis=1)
     correct = _is_proper(problem, problem.prior + total)
     prior = np.where(correct[:, None, None], problem.prior, state.prior)
@@ -181,7 +181,7 @@ def _is_proper(problem: Flat, eta: np.ndarray) -> np.ndarray:
     diagonal = np.diagonal(scatter, axis1=-2, axis2=-1)
     scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     scaled = scatter * scale[..., :, None] * scale[..., None, :]
-    # The units of the columns must not decide.
+    # Relative to scale, so that the units of the columns do not matter.
     definite = (diagonal > 0).all(axis=-1) & np.isfinite(_cholesky(scaled)[..., -1, -1])
     proper = (count > 0) & (dof > -1.0) & definite
     for log in weights:

@@ -1,8 +1,8 @@
 """Variational Bayes of short linear Gaussian state spaces in NumPy, with LAPACK's factors of banded matrices.
 
 With expected parameters in place of A, C and the precisions, all states together are Gaussian with a precision matrix
-that is block-tridiagonal, so banded. Its Cholesky factor L, and that of the same matrix backwards in time, U, hold what
-a Kalman smoother needs: with J_t the blocks on the diagonal and −G_t those below it,
+that is block-tridiagonal, so banded. Its Cholesky factor L, and the factor U of this matrix with time reversed, hold
+what a Kalman smoother needs: with J_t the blocks on the diagonal and −G_t those below it,
 
     Cov(z_t)⁻¹ = L_t L_tᵀ + U_t U_tᵀ − J_t,        Cov(z_t, z_{t−1}) = Cov(z_t) G_t (L_{t−1} L_{t−1}ᵀ)⁻¹.
 """
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 NAME, GOES_ON = "small state space (numpy)", True
 _NUMBERS = 2**16  # states at all steps: beyond it the compiled sweep is worth its compilation
-_STATES = 6  # the matrices of a step are worked on entry by entry
+_STATES = 6  # most states: the matrices of a step are worked on entry by entry
 
 
 def when(method: Any, model: StateSpace, data: Data) -> bool:
@@ -144,7 +144,7 @@ Entries = list[list[np.ndarray]]  # of a matrix at each step, on and below the d
 
 
 def _moments(steps: Steps, linear: np.ndarray, blocks: np.ndarray, coupling: np.ndarray) -> Moments:
-    """`linear` h_t, and the precisions J_t as kinds @ `blocks` (kinds, k, k)."""
+    """Moments of the states, given h_t (`linear`) and the precisions J_t = kinds @ `blocks` (kinds, k, k)."""
     from scipy.linalg.lapack import dpbtrs
 
     (s, k), d = linear.shape, steps.columns
@@ -185,7 +185,7 @@ def _factor_band(kinds: np.ndarray, band: np.ndarray) -> np.ndarray:
 
 def _band(blocks: np.ndarray, below: np.ndarray, kind: int) -> np.ndarray:
     """For each kind of step (a row), the entries on and below the diagonal of its columns, as LAPACK stores a band;
-    `below` is the block under that of a step of this `kind`."""
+    `below` is the block below the diagonal block, for steps of this `kind`."""
     k = blocks.shape[1]
     band = np.zeros((len(blocks), k, 2 * k))
     for column in range(k):
@@ -195,7 +195,7 @@ def _band(blocks: np.ndarray, below: np.ndarray, kind: int) -> np.ndarray:
 
 
 def _factor(matrix: Entries) -> Entries:
-    """The Cholesky factor."""
+    """The Cholesky factor L of the matrix of each step."""
     factor: Entries = []
     for i, row in enumerate(matrix):
         factor.append([])
@@ -207,7 +207,7 @@ def _factor(matrix: Entries) -> Entries:
 
 
 def _square(factor: Entries) -> Entries:
-    """L Lᵀ."""
+    """L Lᵀ for the factor L of each step."""
     return [
         [sum((factor[i][a] * factor[j][a] for a in range(1, j + 1)), factor[i][0] * factor[j][0]) for j in range(i + 1)]
         for i in range(len(factor))
@@ -225,7 +225,7 @@ def _inverse(factor: Entries) -> Entries:
 
 
 def _filled(entries: Entries) -> np.ndarray:
-    """Both triangles, as (k, k, s)."""
+    """Matrices with both triangles, (k, k, s), from their lower triangles."""
     return np.array([[entries[max(i, j)][min(i, j)] for j in range(len(entries))] for i in range(len(entries))])
 
 
@@ -275,7 +275,7 @@ class Problem(NamedTuple):
         return found.value + self._constant(seen, move, scaled, kinetic), self._messages(seen, move, found)
 
     def _constant(self, seen: Rows, move: Rows, scaled: np.ndarray, kinetic: np.ndarray) -> float:
-        """What does not depend on the states."""
+        """The terms of the local value that do not depend on the states."""
         steps, k = self.steps, len(self.initial)
         moves, _, starts, padding = steps.totals
         value = 0.5 * (steps.seen @ (seen.noise[0] - LOG_2PI) - seen.noise[1] @ steps.squares)

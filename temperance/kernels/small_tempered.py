@@ -45,7 +45,7 @@ def when(model: Any, data: Any) -> bool:
 
 
 class Drawn(NamedTuple):
-    """Draws of the parameters, leading axes (b, k)."""
+    """Draws of the parameters; the leading axes are (b, k)."""
 
     mean: np.ndarray
     precision: np.ndarray
@@ -107,7 +107,8 @@ class Problem(NamedTuple):
         return betas * levels.highest.sum(axis=1) + np.log(total).sum(axis=1), terms, total
 
     def sweep(self, streams: Streams, drawn: Drawn, levels: Levels, betas: np.ndarray) -> Drawn:
-        """The labels at these temperatures, then the parameters; at β = 0 an independent draw of the prior."""
+        """Draw the labels at these temperatures, then the parameters; at β = 0 this is an independent draw from the
+        prior."""
         return self._draw(streams, betas, self.tallies(streams, drawn, levels, betas))
 
     def tallies(self, streams: Streams, drawn: Drawn, levels: Levels, betas: np.ndarray) -> np.ndarray:
@@ -141,7 +142,7 @@ class Problem(NamedTuple):
         return Drawn(*parts, _weights(streams, self.delta + tallies[..., 0] * (betas > 0)[:, None]))
 
     def log_prior(self, drawn: Drawn) -> np.ndarray:
-        """log p(θ), as the exponential family has it."""
+        """log p(θ) of each draw, as the density of an exponential family."""
         natural = self.natural
         value = (natural.first * drawn.linear).sum(axis=(1, 2)) + 0.5 * (
             (natural.dof * drawn.log_det - natural.count * drawn.square).sum(axis=1)
@@ -152,7 +153,7 @@ class Problem(NamedTuple):
         return value - self.flat.log_prior
 
     def started(self, streams: Streams, blocks: dict[str, Any]) -> Drawn:
-        """A draw of each of these posteriors (leading axis of every leaf)."""
+        """One draw from each of these posteriors (the leading axis of every leaf)."""
         natural = blocks["components"].natural
         parts = (natural.first, natural.count, natural.second, natural.dof)
         components = _components(streams, *map(np.asarray, parts))
@@ -161,7 +162,7 @@ class Problem(NamedTuple):
         return Drawn(*components, _weights(streams, np.asarray(blocks["weights"].natural.log) + 1.0))
 
     def to_draws(self, drawn: Drawn) -> dict[str, Any]:
-        """In the form of `Model.sample_prior`."""
+        """The draws in the form that `Model.sample_prior` returns."""
         mean, precision, *before, weights = drawn
         draws: dict[str, Any] = {"components": MeanAndPrecision(mean, precision, BeforeRounding(*before))}  # type: ignore[arg-type]
         return draws if self.known is not None else draws | {"weights": weights}

@@ -32,7 +32,7 @@ def on_device(model: LDA, data: Data, way: Way) -> bool:
 
 
 def is_hot(model: LDA, data: Data, way: Way) -> bool:
-    """Whether documents have individual temperatures, which only this engine supports."""
+    """Whether documents have individual temperatures; only this engine can walk over such documents."""
     return way.heat is not None
 
 
@@ -42,15 +42,15 @@ engine(*_LDA, name="hot documents", when=is_hot, by_euler=False, always=True)(wa
 
 
 def takes_steps(model: Any) -> bool:
-    """Whether the host takes many steps in a call. With fixed priors the topics stay in the kernel's layout between
-    steps."""
+    """Whether the host can take many steps in one call: with fixed priors the topics stay in the kernel's layout
+    between steps."""
     return model.on_host and not model.learn
 
 
 def take_steps(
     model: LDA, blocks: dict[str, Any], x: Any, given: Minibatches, thermostat: Any, heat: Any
 ) -> tuple[dict[str, Any], Any]:
-    """The topics after all steps, and the temperatures learned meanwhile."""
+    """The topics after all steps, and the temperatures as learned during these steps."""
     from ..inference import thermostats
 
     assert model.n_words is not None and x.rows is not None

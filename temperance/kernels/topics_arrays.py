@@ -1,9 +1,9 @@
-"""Coordinate ascent over the topic proportions of documents on plain arrays, for whatever XLA compiles for.
+"""Coordinate ascent over the topic proportions of documents on plain arrays, on any device that XLA compiles for.
 
 An iteration needs two products with the topics of a document's words: Σ_k share · topic for each word, and Σ_v ratio ·
 topic for each topic. On a CPU these topics are gathered once and kept. An accelerator gathers them afresh for each
-product: a table of topics fits in its second-level cache, what is gathered (words × topics for each document) does not,
-and a gather that one sum alone needs is made where it is added up.
+product: the table of topics fits in its second-level cache, but the gathered array (words × topics for each document)
+does not; and XLA fuses a gather with a sum that alone uses it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ..numerics.special import digamma
 
 
 class Block:
-    """The topics of the words of documents (n × width × k), as products use them: `kept`, or gathered for each. With
-    powers of documents the table holds logarithms."""
+    """The topics of the words of documents (n × width × k): gathered once (`kept`), or for each product. If documents
+    have powers of their own, the table holds logarithms."""
 
     def __init__(
         self, table: Float[Array, "v k"], words: Int[Array, "n width"], powers: Float[Array, " n"] | None, kept: bool
@@ -28,7 +28,7 @@ class Block:
     def norms(self, share: Float[Array, "n k"]) -> Float[Array, "n width"]:
         """Σ_k share · topic of each word."""
         if self.rows is not None:
-            # With all digits of its kind: an accelerator would leave some out.
+            # In full precision: by default an accelerator multiplies with fewer digits.
             return jnp.einsum("nlk,nk->nl", self.rows, share, precision="highest")
         rows, share = self._afresh(share)
         return jnp.sum(rows * share[:, None], axis=2)
@@ -41,7 +41,7 @@ class Block:
         return jnp.sum(rows * ratios[..., None], axis=1)
 
     def levels(self, share: Float[Array, "n k"]) -> Float[Array, "n width"]:
-        """Σ_k share · topic^power · log topic of each word, of a table of logarithms."""
+        """Σ_k share · topic^power · log topic of each word, from a table of logarithms."""
         (table, words, powers), share = jax.lax.optimization_barrier(((self.table, self.words, self.powers), share))
         assert powers is not None
         logs = _rows(table, words)
@@ -53,7 +53,7 @@ class Block:
         if self.rows is not None:
             terms = ratios[..., None] * share[:, None] * self.rows
             return jnp.zeros(self.table.shape, terms.dtype).at[self.words].add(terms)
-        # Sorted by word, with what fills up a document at the end: sums of neighbours, not of entries all over memory.
+        # Sorted by word (padding last), so that the entries of a sum are neighbours and not scattered over memory.
         entries = jnp.where(ratios > 0, self.words, n_words).ravel()
         words, order = jax.lax.sort((entries, jnp.arange(n * width, dtype=jnp.int32)), num_keys=1, is_stable=False)
         documents = order // width
@@ -65,7 +65,7 @@ class Block:
         return sums if self.powers is not None else self.table * sums
 
     def _afresh(self, factor: Array) -> tuple[Array, Array]:
-        """The topics, gathered for the product with this factor and for no other."""
+        """The topics, gathered anew for the product with this factor, and the factor."""
         table, factor = jax.lax.optimization_barrier((self.table, factor))
         return self._gather(table), factor
 
@@ -88,13 +88,14 @@ def ascend(
     tolerance: ArrayLike,
     floor: float,
 ) -> tuple[Array, Array, Array, Array]:
-    """γ ← prior + power · share ⊙ Σ_v (count_v / norm_v) topic_v of each document, at most `steps` times and until its
-    mean change is below the tolerance; with shares exp{power · (ψ(γ) − max ψ(γ))}, norms, and power · max ψ(γ)."""
+    """Update γ ← prior + power · share ⊙ Σ_v (count_v / norm_v) topic_v of each document, at most `steps` times and
+    until its mean change is below the tolerance. Returns γ, the shares exp{power · (ψ(γ) − max ψ(γ))}, the norms, and
+    power · max ψ(γ)."""
     kind = block.table.dtype
 
     def shares(gamma: Array) -> tuple[Array, Array]:
         level = latent[:, None] * digamma(gamma)
-        # Relative to the largest: of few tokens and many topics none would be left in single precision.
+        # Relative to the largest share: in a document with few tokens and many topics, all would underflow otherwise.
         top = jnp.max(level, axis=1)
         return jnp.exp(level - top[:, None]).astype(kind), top
 

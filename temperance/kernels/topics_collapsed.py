@@ -5,13 +5,13 @@ the uncertainty of the counts (Asuncion, Welling, Smyth and Teh, 2009, equation 
 
     φ_k ∝ (N_dk − φ_k + α_k) (N_vk − φ_k + η_vk) / (N_k − φ_k + Σ_v η_vk),
 
-where the N are sums of φ over tokens and −φ_k takes out the token itself. There is no digamma in it. All tokens of a
-word in a document share one φ.
+where the N are sums of φ over tokens and −φ_k takes out the token itself. No digamma is needed. All tokens of a word in
+a document share one φ.
 
 Documents and words are both divided into `GROUPS` groups. Concurrent threads work on pairs of groups that share neither
-a document nor a word (Yan, Xu and Qi, 2009), so counts are updated token by token and the result does not depend on
-the number of threads. Only the N_k lag slightly: a document's changes are added after the document, and those of other
-groups after all pairs. Entries of a pair are adjacent in memory.
+a document nor a word (Yan, Xu and Qi, 2009), so counts are updated token by token and the result does not depend on the
+number of threads. Only the N_k lag slightly: the changes of a document are added after that document, and those that
+other threads make after all pairs. Entries of a pair are adjacent in memory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def padded_width(n_topics: int) -> int:
 
 
 def as_prior(eta: np.ndarray, width: int, kind: Any) -> np.ndarray:
-    """η as (words, 1), or (words, width) if topics differ in it, from (1 or topics, words)."""
+    """Lay out η, (1 or topics, words), as (words, 1), or as (words, width) if it differs between topics."""
     if len(eta) == 1:
         return np.ascontiguousarray(eta.T, dtype=kind)
     prior = np.zeros((eta.shape[1], width), dtype=kind)
@@ -47,7 +47,7 @@ def as_prior(eta: np.ndarray, width: int, kind: Any) -> np.ndarray:
 
 
 def count(x: Entries, phi: np.ndarray, alpha: np.ndarray, eta: np.ndarray) -> Counts:
-    """Recompute all sums, which discards the rounding errors of many updates. η is (1 or topics, words)."""
+    """Compute all sums of φ anew, without the rounding errors of many updates. η is (1 or topics, words)."""
     width = phi.shape[1]
     documents = np.zeros((len(x.weights), width), dtype=phi.dtype)
     documents[:, : len(alpha)] += alpha.astype(phi.dtype)
@@ -62,7 +62,7 @@ def count(x: Entries, phi: np.ndarray, alpha: np.ndarray, eta: np.ndarray) -> Co
 
 
 def totals_of(words: np.ndarray, alpha: np.ndarray, eta: np.ndarray) -> np.ndarray:
-    """N_k with Σ η of the topics, of which there are as many as α; 1 where the width is padding."""
+    """N_k + Σ_v η_vk of each topic; 1 in the padding, which follows the topics (α has one entry per topic)."""
     totals = words.sum(axis=0, dtype=np.float64)
     totals[: len(alpha)] += np.broadcast_to(eta.sum(axis=1), len(alpha))
     totals[len(alpha) :] = 1.0
@@ -72,14 +72,14 @@ def totals_of(words: np.ndarray, alpha: np.ndarray, eta: np.ndarray) -> np.ndarr
 def collapsed_pass(x: Entries, phi: np.ndarray, counts: Counts, prior: np.ndarray, scored: bool = False) -> float:
     """Refresh every φ and the counts in place; returns Σ log p(token | all other tokens) if it is asked for.
 
-    `prior` is what `as_prior` makes of η.
+    `prior` is η as laid out by `as_prior`.
     """
     kind = phi.dtype
     return over_pairs(counts, kind, lambda pair, totals: _refresh(pair, x, phi, counts, totals, prior, scored))
 
 
 def over_pairs(counts: Counts, kind: Any, visit: Callable[[tuple[int, int], np.ndarray], float]) -> float:
-    """Visit all pairs of groups, each with N_k that it updates; returns the sum of the results."""
+    """Visit all pairs of groups, each with a copy of the N_k that the visit updates; returns the sum of the results."""
     scores = np.zeros((GROUPS, GROUPS))
     for shift in range(GROUPS):
         gained, before = np.zeros((GROUPS, len(counts.topics))), counts.topics.astype(kind)
@@ -97,7 +97,7 @@ def over_pairs(counts: Counts, kind: Any, visit: Callable[[tuple[int, int], np.n
 
 @njit(**OPTIONS)
 def _count(group, x, phi, of_documents, of_words):  # type: ignore[no-untyped-def]
-    """Count the words of one group, and the documents whose number is in it."""
+    """Count one group: its words over all documents, and its documents over all words."""
     width = phi.shape[1]
     for d in range(len(x.weights)):
         for i in range(x.bounds[d, group, 0], x.bounds[d, group, 1]):
@@ -135,11 +135,11 @@ def _refresh(pair, x, phi, sums, totals, prior, scored):  # type: ignore[no-unty
     return score
 
 
-@njit(**OPTIONS, inline="always")  # inlined: as a function call it takes half as long again
+@njit(**OPTIONS, inline="always")  # inlined, because a function call makes it half as slow again
 def refresh_entry(row, here, there, totals, eta, tokens, fresh):  # type: ignore[no-untyped-def]
-    """φ of the tokens (how many, how many of them are left out of the counts, and the weight of the document), then the
-    counts of document and word; returns the sum that normalises φ. Each loop uses few arrays, because with many the
-    compiler does not vectorise it."""
+    """Update φ of the tokens of an entry, then the counts of its document and word; returns the sum that normalises φ.
+    `tokens` holds the number of tokens, how many of them to leave out of the counts, and the document's weight. Each
+    loop uses few arrays, because with many the compiler does not vectorise it."""
     n, out, weight = tokens
     width, kind = len(row), row.dtype.type
     norm, zero = kind(0.0), kind(0.0)
@@ -174,7 +174,7 @@ def refresh_entry(row, here, there, totals, eta, tokens, fresh):  # type: ignore
 
 
 class Folded(NamedTuple):
-    """The result for documents given the topics."""
+    """The topics of documents, with the topics' words held fixed."""
 
     counts: np.ndarray  # (documents, topics), with α
     phi: np.ndarray  # (entries of all documents, topics)
@@ -228,10 +228,11 @@ def _fold_in(start, stop, rows, by_word, ascent, found):  # type: ignore[no-unty
 
 
 class OnlineCollapsed:
-    """Counts with their prior (words × topics), updated by minibatches (Foulds and others, 2013)."""
+    """Counts of words in topics plus their prior, (words × topics), updated by minibatches (Foulds and others,
+    2013)."""
 
     def __init__(self, topics: np.ndarray, topic_prior: np.ndarray):
-        """From (topics × words); the prior may be the same for all topics, (1 × words)."""
+        """Start at the concentrations `topics` (topics × words); the prior may be one for all topics, (1 × words)."""
         self.lam = np.ascontiguousarray(topics.T)
         self.prior = np.ascontiguousarray(topic_prior.T)
 
@@ -246,7 +247,7 @@ class OnlineCollapsed:
         in_threads(lambda *words: _add_words(*words, ends, place, factor, found.phi, self.lam), len(self.lam), 512)
 
     def concentrations(self) -> np.ndarray:
-        """(topics × words)."""
+        """The concentrations of the topics (topics × words)."""
         return np.ascontiguousarray(self.lam.T)
 
 
@@ -272,7 +273,7 @@ def learn_document_prior(x: Entries, phi: np.ndarray, counts: Counts, alpha: np.
 
 
 def learn_topic_prior(x: Entries, phi: np.ndarray, counts: Counts, eta: float, n_topics: int) -> float:
-    """The same for one η of all topics and words."""
+    """A few steps towards the η, one number for all topics and words, under which the topics are most probable."""
     none = np.zeros((len(counts.words), n_topics))
     _log_none_of_word(x, phi, none)
     return topic_prior(counts.words[:, :n_topics], -np.expm1(none), eta)
@@ -280,7 +281,7 @@ def learn_topic_prior(x: Entries, phi: np.ndarray, counts: Counts, eta: float, n
 
 @njit(**OPTIONS)
 def _log_not(p):  # type: ignore[no-untyped-def]
-    """log(1 − p); most responsibilities are small, and then three terms of the series are exact to 3e-9."""
+    """log(1 − p). Most responsibilities p are small, and then three terms of the series have an error below 3e-9."""
     if p < 0.01:
         return -p * (1.0 + p * (0.5 + p * (1.0 / 3.0)))
     return math.log1p(-min(p, 1.0 - 1e-12))
@@ -288,8 +289,8 @@ def _log_not(p):  # type: ignore[no-untyped-def]
 
 @njit(**OPTIONS)
 def _some_of_document(x, phi, some):  # type: ignore[no-untyped-def]
-    """The probability that a document has any token of a topic: an expected count of 0.1 mostly means none (Teh and
-    others, 2006)."""
+    """The probability that a document has at least one token of a topic: an expected count of 0.1 mostly means none
+    (Teh and others, 2006)."""
     for d in range(len(some)):
         none = some[d]
         for k in range(len(none)):

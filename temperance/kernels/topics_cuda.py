@@ -1,10 +1,10 @@
-"""The local step of LDA on an NVIDIA GPU: a kernel that goes through all iterations of a document at once.
+"""The local step of LDA on an NVIDIA GPU: one kernel makes all iterations of a document.
 
-What bounds the step on plain arrays is the memory: the topics of a document's words, gathered beforehand, are read
-twice an iteration. Here a few rows of the table of topics at a time are loaded from where they are (the table stays
-in the second-level cache), and both products are made while they are in registers; so is γ, from the first iteration
-to the last. Documents end when they have converged, and after their own last word. Where each has a power of its own
-the table holds logarithms, and what is loaded of it is exponentiated in registers. The kernels are in `topics.cu`.
+On plain arrays, memory bounds the speed of this step: the topics of a document's words, gathered beforehand, are read
+twice per iteration. This kernel loads a few rows of the table of topics at a time (the table stays in the second-level
+cache) and makes both products while these rows are in registers. γ stays in registers from the first iteration to the
+last. A document's iterations end when it has converged, and its loops end at its last word. If documents have powers of
+their own, the table holds logarithms, which are exponentiated in registers. The kernels are in `topics.cu`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SOURCE = Path(__file__).with_name("topics.cu")
 _HELD = 64  # bytes of a row that a thread holds, at least
 _AHEAD = 256  # bytes that a thread asks for before it waits
 _MANY = 256  # topics up to which four warps share a document, rather than eight (measured)
-_PARTS = 4  # in which the documents of a word are added up: of some words there are thousands
+_PARTS = 4  # parts in which the documents of a word are added up: some words occur in thousands
 
 
 class Fused(NamedTuple):
@@ -30,7 +30,7 @@ class Fused(NamedTuple):
     share: Float[Array, "n k"]  # exp{power · (ψ(γ) − max ψ(γ))}
     top: Float[Array, " n"]  # power · max ψ(γ)
     norm: Float[Array, "n width"]  # Σ_k share · topic, of words with a count
-    level: Float[Array, "n width"] | None  # with powers of their own: Σ_k share · topic^power · log topic / norm
+    level: Float[Array, "n width"] | None  # if documents have own powers: Σ_k share · topic^power · log topic / norm
 
 
 def fused_step(
@@ -45,9 +45,9 @@ def fused_step(
     floor: float,
     own: Float[Array, " n"] | None = None,
 ) -> Fused:
-    """At most `steps` updates γ ← prior + power · share ⊙ Σ_v (count_v / norm_v) topic_v of each document, all in the
-    precision of the table; zeros of the counts are at the ends. The topics are the table; or with powers that words
-    have in each document, `own`, the table holds their logarithms."""
+    """Make at most `steps` updates γ ← prior + power · share ⊙ Σ_v (count_v / norm_v) topic_v of each document, all in
+    the precision of the table. Counts are zero-padded at the end. `latent` is the power of the proportions; `own` is
+    the power of each document's words, and where it is given the table holds the logarithms of the topics."""
     n, width = words.shape
     topics, kind = table.shape[1], table.dtype
     tile = _Tile(topics, kind, own is not None, warps=4 if topics <= _MANY else 8)
@@ -73,7 +73,7 @@ def fused_norms(
     counts: Float[Array, "n width"],
     share: Float[Array, "n k"],
 ) -> Float[Array, "n width"]:
-    """Σ_k share · table of the words that have a count, and 1 of the others."""
+    """Σ_k share · topic of each word with a count, and 1 in the padding."""
     n, width = words.shape
     tile = _Tile(table.shape[1], table.dtype, False, warps=4)
     sizes = _integers(width, tile.stride)
@@ -88,13 +88,13 @@ def fused_sums(
     n_words: int,
     own: tuple[Float[Array, "v k"], Float[Array, " n"]] | None = None,
 ) -> Float[Array, "v k"]:
-    """Σ_d ratio · share of the documents that a word is in, in the precision of the shares; with `own`, logarithms of
-    topics and powers of documents, each share times topic^power. Entries are sorted by word first: to add them to their
-    rows of the result one by one takes as long as the kernel that made them."""
+    """Σ_d ratio · share over the documents that contain a word, in the precision of the shares. With `own` (log topics,
+    and powers of documents) each share is multiplied by topic^power. Entries are sorted by word first: adding them to
+    the result one by one would take as long as the kernel that made them."""
     n, width = words.shape
     topics, kind = share.shape[1], share.dtype
     tile = _Tile(topics, kind, own is not None, warps=2)
-    # What fills up a document comes after all words.
+    # The padding of documents is sorted after all words.
     entries = jnp.where(ratios > 0, words, n_words).ravel()
     sorted_words, order = jax.lax.sort((entries, jnp.arange(n * width, dtype=jnp.int32)), num_keys=1, is_stable=False)
     starts = jnp.searchsorted(sorted_words, jnp.arange(n_words + 1, dtype=words.dtype), method="scan_unrolled")
@@ -126,7 +126,7 @@ class _Tile:
         )
 
     def fill(self, rows: Float[Array, "n k"]) -> Float[Array, "n stride"]:
-        """Rows that begin at multiples of sixteen bytes."""
+        """The rows, padded so that each begins at a multiple of sixteen bytes."""
         return jnp.pad(rows, ((0, 0), (0, self.stride - rows.shape[1])))
 
     def launch(self, name: str, grid: tuple[int, int], shapes: Any, given: Any) -> list[Array]:
@@ -135,7 +135,7 @@ class _Tile:
 
 
 def _lengths(counts: Float[Array, "n width"]) -> Int[Array, " n"]:
-    """One more than the place of a document's last word."""
+    """The number of places of each document up to and including its last word."""
     return jnp.max(jnp.where(counts > 0, 1 + jnp.arange(counts.shape[1], dtype=jnp.int32)[None], 0), axis=1)
 
 

@@ -42,7 +42,7 @@ class Table(NamedTuple):
 
 
 def empty_table(shape: tuple[int, ...], kind: Any, own: bool) -> Table:
-    """A table whose words have all topics, in their order."""
+    """A table in which every word lists all topics, in order."""
     n_words, n_topics = shape
     topics = np.tile(np.arange(n_topics, dtype=np.int32), (n_words, 1))
     widths, shift = np.full(n_words, n_topics, dtype=np.int32), np.zeros(n_words)
@@ -54,7 +54,7 @@ class Found(NamedTuple):
 
     gamma: np.ndarray  # (documents, topics)
     evidence: np.ndarray  # Σ_v n_v log Σ_k …, if asked for
-    observed: np.ndarray  # Σ_v n_v E log β of the topics that words are assigned to, if asked for or powers differ
+    observed: np.ndarray  # Σ_v n_v E log β under the responsibilities, if asked for or if powers differ
     ratios: np.ndarray  # one for each entry
     shares: np.ndarray  # (documents, topics), the first n_active of each
     active: np.ndarray
@@ -64,7 +64,8 @@ class Found(NamedTuple):
 def step_documents(
     table: Table, rows: Rows, ascent: Ascent, gamma: np.ndarray, evidence: bool = False, observed: bool = False
 ) -> Found:
-    """Update γ of each document in place; the responsibilities that go with it, and what else is asked for."""
+    """Update γ of each document in place; returns it with the responsibilities and, if asked for, Σ log and Σ E log
+    β."""
     n, kind = len(gamma), table.values.dtype
     found = Found(
         gamma,
@@ -89,13 +90,13 @@ def step_documents(
 
 
 class _Document(NamedTuple):
-    """Working memory: the topics of a document that are not dropped, one after the other, and its words."""
+    """Working memory for one document: its remaining topics, one after the other, and its words."""
 
     topics: np.ndarray
     place: np.ndarray  # their positions in the blocks
     gamma: np.ndarray
     prior: np.ndarray
-    column: np.ndarray  # the table's; its logarithm to the power of the words, unless powers are 1
+    column: np.ndarray  # `Table.column`; unless powers are 1, its logarithm times the power of the words
     share: np.ndarray
     total: np.ndarray
     counts: np.ndarray  # word counts, zero-padded to the vector width
@@ -104,7 +105,7 @@ class _Document(NamedTuple):
 
 
 class _Powers(NamedTuple):
-    cold: bool  # both are 1
+    cold: bool  # whether both powers are 1
     observation: float
     latent: float
 
@@ -171,9 +172,9 @@ def _raise(x, table, words, powers, levels):  # type: ignore[no-untyped-def]
 
 @njit(**INNER)
 def _ascend(x, table, words, powers, ascent, negligible, gamma):  # type: ignore[no-untyped-def]
-    """Returns the number of topics left, and the log of the scale of their shares. At first topics are read in place.
-    When few are left, they are gathered in a block, topic by topic, so that inner loops run along the words of the
-    document.
+    """Update γ until it converges; returns the number of topics left and the log of the scale of their shares. At first
+    topics are read in place. When few are left, they are gathered in a block, topic by topic, so that inner loops run
+    along the words of the document.
     """
     n_topics, zero = len(gamma), x.share.dtype.type(0.0)
     full = True
@@ -223,8 +224,8 @@ def _ascend(x, table, words, powers, ascent, negligible, gamma):  # type: ignore
 
 @njit(**INNER)
 def _set_shares(x, powers, width):  # type: ignore[no-untyped-def]
-    """exp{power · ψ(γ)} times the column's factor. Unless powers are 1, it is relative to the largest, whose logarithm
-    is returned."""
+    """Set the shares to exp{power · ψ(γ)} times the column's factor. Unless powers are 1, shares are relative to the
+    largest, whose logarithm is returned."""
     share, top = x.share, x.share.dtype.type(0.0)
     if powers.cold:
         for j in range(width):
@@ -240,7 +241,7 @@ def _set_shares(x, powers, width):  # type: ignore[no-untyped-def]
 
 @njit(**INNER)
 def _drop(x, negligible, width):  # type: ignore[no-untyped-def]
-    """Drop topics that the next update would bring to their prior; returns the change of γ."""
+    """Drop topics that the next update would bring down to their prior; returns how much γ changed."""
     left, change = 0, negligible - negligible
     for j in range(width):
         if x.share[j] * x.total[j] >= negligible:
@@ -266,7 +267,7 @@ def _evidence(x, table, words, powers, gamma, top):  # type: ignore[no-untyped-d
 
 @njit(**INNER)
 def _observed(x, table, words, levels, width):  # type: ignore[no-untyped-def]
-    """Σ_i Σ_j responsibility · E log β."""
+    """Σ_i Σ_j n_i φ_ij E log β_ij over words i and topics j."""
     value = 0.0
     for j in range(width):
         line, level = x.block[x.place[j]], levels[x.place[j]]
@@ -282,7 +283,7 @@ def _observed(x, table, words, levels, width):  # type: ignore[no-untyped-def]
 
 @njit(**INNER)
 def _lower(x, table, words, powers, levels, width):  # type: ignore[no-untyped-def]
-    """Set the levels of a document with the common power."""
+    """Set the levels of a document's words, for documents that share one power."""
     if not table.own:
         for j in range(width):
             line, level = x.block[x.place[j]], levels[x.place[j]]

@@ -1,5 +1,5 @@
-"""The energy of the mean parameters of LDA, document by document, on the host: it sets the temperature in variational
-tempering."""
+"""The energy of the mean parameters of LDA, document by document, on the host; variational tempering sets the
+temperature by it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .topics_products import TINY
 
 
 def energies_of(rows: Rows, gamma: np.ndarray, topics: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """Σ_v n_v log Σ_k E[θ_k] E[β_kv] of each document, with concentrations of topics word by word and their sums."""
+    """Σ_v n_v log Σ_k E[θ_k] E[β_kv] of each document, from the concentrations of the topics (words × topics) and their
+    sums `totals`."""
     energies = np.empty(len(gamma))
 
     in_threads(lambda *part: _energies(*part, rows, gamma, topics, totals, energies), len(gamma), 64)

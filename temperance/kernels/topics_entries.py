@@ -1,5 +1,4 @@
-"""Documents as input of the host's engines: entries of words and counts, in rows or dealt into groups. Uses NumPy
-only."""
+"""Documents as input of the host's engines: entries (word, count), in rows or dealt into groups. Uses NumPy only."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ STAGES = ((16, 8), (4, 2), (1, 0))
 
 
 class Rows(NamedTuple):
-    """Documents d with entries starts[d] : ends[d] of `words` and `counts`, and one row each of the rest."""
+    """Documents: d has the entries starts[d] : ends[d] of `words` and `counts`, and row d of the other arrays."""
 
     starts: np.ndarray
     ends: np.ndarray
@@ -27,14 +26,14 @@ class Rows(NamedTuple):
 
 
 def padded_rows(words: np.ndarray, counts: np.ndarray, *each: np.ndarray) -> Rows:
-    """Documents padded with counts of zero at their ends."""
+    """The rows of documents that are padded at the end with counts of zero."""
     n, width = words.shape
     starts = np.arange(n, dtype=np.int64) * width
     return Rows(starts, starts + (counts > 0).sum(axis=1), *own(words.ravel(), counts.ravel(), *each))
 
 
 def rows_of_corpus(corpus: Any, rows: np.ndarray, *each: np.ndarray) -> Rows:
-    """Documents in memory, or read from disk."""
+    """The rows `rows` of a corpus, which is in memory or on disk."""
     if not isinstance(corpus, Corpus):
         corpus, rows = corpus.take(rows), np.arange(len(rows))
     return Rows(corpus.starts[rows], corpus.starts[rows + 1], corpus.words, corpus.counts, *own(*each))
@@ -48,13 +47,13 @@ def own(*arrays: np.ndarray) -> list[np.ndarray]:
 class Ascent(NamedTuple):
     """At most `steps` updates of each document's γ, until their mean change is below `tolerance`."""
 
-    prior: np.ndarray  # α, (topics,), or (documents, topics) if it differs
+    prior: np.ndarray  # α, (topics,), or (documents, topics) if it differs between documents
     steps: int
     tolerance: float
 
 
 class Entries(NamedTuple):
-    """Documents whose entries of word group g are bounds[d, g, 0] : bounds[d, g, 1]."""
+    """Documents: d has the entries bounds[d, g, 0] : bounds[d, g, 1] in word group g."""
 
     bounds: np.ndarray  # (documents, GROUPS, 2)
     words: np.ndarray
@@ -63,7 +62,7 @@ class Entries(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Sums of φ over tokens, with the priors added to those of documents and topics."""
+    """Sums of φ over tokens; those of documents and of topics contain the priors."""
 
     documents: np.ndarray  # (documents, topics), with α
     words: np.ndarray  # (words, topics), without η
@@ -86,6 +85,6 @@ def deal(starts: np.ndarray, ends: np.ndarray, words: np.ndarray) -> tuple[np.nd
 
 def _rank(document: np.ndarray, group: np.ndarray, n: int) -> np.ndarray:
     """The place of a document's run of entries of one group of words, in the order of `deal`."""
-    before = np.concatenate([[0], np.cumsum(-((np.arange(GROUPS) - n) // GROUPS))])[:-1]  # documents of groups before
-    mine = -((document % GROUPS - n) // GROUPS)  # documents of its own group
+    before = np.concatenate([[0], np.cumsum(-((np.arange(GROUPS) - n) // GROUPS))])[:-1]  # documents of earlier groups
+    mine = -((document % GROUPS - n) // GROUPS)  # documents of the document's own group
     return GROUPS * before[document % GROUPS] + group * mine + document // GROUPS

@@ -1,10 +1,10 @@
 """Minibatch steps of LDA on the CPU, many in a row, with the topics laid out word by word throughout.
 
-The same steps as `SVI` derives from the model, without a change of layout, a logarithm or a copy of the topics for
-each. Cold steps are in double precision. Once most pairs of word and topic have been forgotten (λ close to a small
-prior), a word keeps a list of the others. Pairs that no statistics reach decay by λ = scale · stored + drift, so a step
-touches only the lists. Hot steps have documents and topics in single precision (why: `topics_documents.py`), add them
-up to concentrations in double precision, and keep no lists, because nothing is forgotten.
+The steps are those that `SVI` derives from the model, but none needs a change of layout, a logarithm or a copy of the
+topics. Cold steps are in double precision. Once most pairs of word and topic have been forgotten (λ close to a small
+prior), a word keeps a list of its remaining topics. Pairs that no statistics reach decay by λ = scale · stored + drift,
+so a step touches only the lists. Hot steps have documents and topics in single precision (`topics_documents.py` says
+why), sum statistics into concentrations in double precision, and keep no lists, because nothing is forgotten.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _FORGOTTEN = 0.045
 _SPARSE = 0.25  # lists are made when they hold at most this share of all pairs
 _RESCALE = 1e-100
 
-# From what was found for the documents to the power that each has in the statistics (or one power for all), and the
-# power of the next step.
+# Documents after their ascent → the power of each in the statistics (or one power for all), and the power of the
+# next step.
 Respond = Callable[[Found], tuple[float | np.ndarray, float | None]]
 
 
@@ -55,9 +55,9 @@ class Online:
         return self.table.values.dtype == np.float64
 
     def step(self, rows: Rows, rate: float, ascent: Ascent, respond: Respond | None = None) -> None:
-        """One natural-gradient step, at the power that the step before (or the start) was told would follow.
+        """One natural-gradient step, at the power that the previous step (or the start) fixed for it.
 
-        Unless `respond` says otherwise, statistics have that power, and so has the next step.
+        Unless `respond` says otherwise, the statistics and the next step have this power too.
         """
         found = self.documents(rows, ascent)
         power, following = (self.power, self.power) if respond is None else respond(found)
@@ -73,7 +73,8 @@ class Online:
         self.totals = (1.0 - rate) * self.totals + rate * (prior + gained.sum(axis=0))
 
     def documents(self, rows: Rows, ascent: Ascent) -> Found:
-        """Fit documents given the current topics; with individual powers, also return Σ_v n_v E log β of each."""
+        """Fit documents given the current topics; with individual powers, Σ_v n_v E log β of each document is computed
+        too."""
         table = self.table._replace(column=_columns(self.totals))
         gamma = ascent.prior + lengths(rows.starts, rows.ends, rows.counts)[:, None] / len(self.totals)
         return step_documents(table, rows, ascent, gamma, observed=table.own)
@@ -83,14 +84,14 @@ class Online:
         return float(rows.weights @ energies_of(rows, found.gamma, self.stored, self.totals))
 
     def concentrations(self) -> np.ndarray:
-        """(topics × words)."""
+        """The concentrations of the topics (topics × words)."""
         return np.ascontiguousarray((self.scale * self.stored + self.drift[:, None]).T)
 
     def _step_all(self, x: ByWord, powers: np.ndarray | None, rate: float, gained: np.ndarray) -> None:
         seen, following = np.zeros(len(gained), dtype=np.int64), self._power
         topics, sums = (self.prior, self.stored, self.table), (gained, seen)
         self._in_words(lambda *words: _step_all(*words, x, powers, rate, following, topics, sums))
-        # If topics had different priors, the drift would differ between the topics of a word.
+        # Only for one common prior: if priors differed between topics, so would the drift of a word's topics.
         if self.cold and self.prior.shape[1] == 1 and seen.sum() <= _SPARSE * self.stored.size:
             self.sparse = True
             self._in_words(lambda *words: _make_lists(*words, self.stored, self.table))
@@ -149,7 +150,7 @@ def _lay_out_word(lam, values, power):  # type: ignore[no-untyped-def]
 
 @njit(**INNER)
 def _spread_word(values, top):  # type: ignore[no-untyped-def]
-    """λ → exp ψ(λ), divided by a power of e if it would underflow: cold topics need no shift."""
+    """Replace each λ by exp ψ(λ), all times one power of e if they would underflow; cold topics need no `shift`."""
     if top > 0.005:
         for k in range(len(values)):
             values[k] = exp_digamma(values[k])
@@ -161,8 +162,8 @@ def _spread_word(values, top):  # type: ignore[no-untyped-def]
 
 @njit(**OPTIONS)
 def _step_all(start, stop, x, powers, rate, following, topics, sums):  # type: ignore[no-untyped-def]
-    """λ ← (1 − ρ) λ + ρ (η + statistics), and the table for the power that follows; sums up the statistics, and counts
-    the pairs of word and topic not forgotten."""
+    """Update λ ← (1 − ρ) λ + ρ (η + statistics) and the table, at the power of the next step; add up the statistics,
+    and count the pairs of word and topic that are not forgotten."""
     prior, lam, table = topics
     gained, seen = sums[0][start // _GRAIN], sums[1]
     row, parts = np.empty(lam.shape[1], table.values.dtype), np.empty(lam.shape[1], table.values.dtype)
@@ -196,7 +197,7 @@ def _make_lists(start, stop, lam, table):  # type: ignore[no-untyped-def]
 
 @njit(**INNER)
 def _list_word(lam, values, topics):  # type: ignore[no-untyped-def]
-    """List the topics of a word that are not forgotten, or all of them if none is left; returns their number."""
+    """List the topics that a word has not forgotten, or all topics if none is left; returns the length of the list."""
     width = 0
     for k in range(len(lam)):
         if lam[k] >= _FORGOTTEN:
@@ -212,7 +213,8 @@ def _list_word(lam, values, topics):  # type: ignore[no-untyped-def]
 
 @njit(**OPTIONS)
 def _step_lists(start, stop, x, rates, drift, stored, table, gained):  # type: ignore[no-untyped-def]
-    """The same step where words keep lists: λ = scale · stored + drift, the scale and drift after the step."""
+    """The step of `_step_all` where words keep lists: λ = scale · stored + drift, with the scale and drift after the
+    step."""
     rate, scale = rates
     sums = gained[start // _GRAIN]
     row, lam = np.empty(stored.shape[1]), np.empty(stored.shape[1])

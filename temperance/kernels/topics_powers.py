@@ -12,8 +12,8 @@ from ._host import OPTIONS, log
 
 
 def weighted_sums(values: np.ndarray, table: np.ndarray, least: float, step: float) -> np.ndarray:
-    """Σ_v x_kv f_j(x_kv) of each row of values, for functions whose values (columns) are in a table at equal steps of
-    log x: each value is shared between the two entries beside it, and the table is used once, at the end."""
+    """Σ_v x_kv f_j(x_kv) for each row k of values and each function f_j, tabulated (column j) at equal steps of log x.
+    Each x is shared between its two neighbours on this grid, and the table is used once, at the end."""
     shares = np.zeros((len(values), len(table)))
     in_threads(lambda *part: _share_out(*part, values, math.log(least), 1.0 / step, shares), len(values), 8)
     return shares @ table

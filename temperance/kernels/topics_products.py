@@ -1,5 +1,6 @@
-"""The two products of an update of LDA's documents: a document's words × its topics, with the shares of topics and with
-the ratios of words. Topics are read in place, or first gathered in a block, topic by topic.
+"""The two products of an update of a document in LDA: the matrix (words × topics) of the document times the shares of
+topics, and its transpose times the ratios of words. Topics are read in place, or first gathered in a block, topic by
+topic.
 
 `x` is the working memory of a document and `table` the topics word by word, both from `topics_documents.py`.
 """
@@ -33,7 +34,7 @@ def gather(values, words, topics, width, block):  # type: ignore[no-untyped-def]
 
 @njit(**INNER)
 def gather_lists(x, table, words, width):  # type: ignore[no-untyped-def]
-    """The same where words keep only some of the topics."""
+    """`gather` for words that list only some of the topics."""
     for k in range(len(x.place)):
         x.place[k] = -1
     for j in range(width):
@@ -113,7 +114,7 @@ def explain_full(x, values, words):  # type: ignore[no-untyped-def]
 
 @njit(**INNER)
 def explain_sparse(x, table, words):  # type: ignore[no-untyped-def]
-    """The same where words keep only some of the topics."""
+    """`explain_full` for words that list only some of the topics."""
     kind = x.share.dtype.type
     for k in range(len(x.total)):
         x.total[k] = 0.0

@@ -1,7 +1,8 @@
-"""Collapsed Gibbs sampling of structural topics on the host: topics of tokens given the rest, and log-linear priors.
+"""Collapsed Gibbs sampling of structural topics on the host: the topic of each token given all others, and log-linear
+priors.
 
-Proportions and topics are integrated out, as by Griffiths and Steyvers (2004): a token's topic has probability
-∝ (n_dk + α_dk) (n_vk + η_vk) / (n_k + Σ η), and the counts of a document given its α_d a Dirichlet-multinomial one.
+Proportions and topics are integrated out, as by Griffiths and Steyvers (2004): a token's topic has probability ∝ (n_dk
++ α_dk) (n_vk + η_vk) / (n_k + Σ η), and the counts of a document given α_d are Dirichlet-multinomial.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _FEW = 12  # largest count for which logarithms are summed
 
 
 class Tokens(NamedTuple):
-    """Documents d with tokens starts[d] : starts[d + 1], and the topic of each."""
+    """Documents (d has the tokens starts[d] : starts[d + 1]), the topic of each token, and counts of topics."""
 
     starts: np.ndarray
     words: np.ndarray
@@ -86,7 +87,7 @@ def sweep_tokens(x, alpha, eta, eta_total, draws):  # type: ignore[no-untyped-de
 
 @njit(**OPTIONS)
 def _rising(a, n):  # type: ignore[no-untyped-def]
-    """log Γ(a + n) − log Γ(a), and its derivative."""
+    """log Γ(a + n) − log Γ(a), and the derivative of this in a."""
     if n == 0.0:
         return 0.0, 0.0
     if n <= _FEW:
@@ -100,9 +101,9 @@ def _rising(a, n):  # type: ignore[no-untyped-def]
 
 @njit(**OPTIONS)
 def counts_terms(design, alpha, rest, counts, lengths):  # type: ignore[no-untyped-def]
-    """The log probability of documents' counts of some topics, whose α are (topics, documents), up to a constant; its
-    gradient in a shift of the coefficients of all of these; and the sum of squares of documents' gradients, which
-    estimates the information. `rest` is Σ α over the other topics.
+    """The log probability, up to a constant, of the documents' counts of some topics with priors `alpha` (topics,
+    documents); its gradient in a common shift of these topics' coefficients; and the sum of squares of the documents'
+    gradients, which estimates the information. `rest` is Σ α over the other topics.
     """
     p = design.shape[1]
     value, slope, information = 0.0, np.zeros(p), np.zeros((p, p))

@@ -1,8 +1,8 @@
 """Collapsed updates of LDA (CVB0) for small corpora in NumPy: Numba would compile for longer than these fits run.
 
 The equation is that of `topics_collapsed.py`. A pass refreshes one group of words after the other, all documents at
-once, so its steps differ from those of the kernel, but the fixed points are the same; the start and documents with
-given topics are the kernel's, number by number.
+once, so its steps differ from those of the kernel, but the fixed points are the same; the start, and the fit of
+documents given topics, reproduce the kernel's numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .topics_entries import GROUPS, STAGES, Ascent, Counts, Entries, Rows
 from .topics_priors import document_prior, topic_prior
 
 _ENTRIES, _NUMBERS = 2**14, 2**18  # most entries, and entries × topics: beyond them the kernels are faster by seconds
-_WIDEST = 128  # distinct words of a document with given topics, which are visited one by one
+_WIDEST = 128  # most distinct words of a document in `fold_in`, which visits them one by one
 _TINY = 1e-30  # keeps divisions finite
 
 
@@ -27,10 +27,10 @@ def is_small(entries: int, topics: int) -> bool:
 class Block(NamedTuple):
     """The entries of a group of words, in all documents."""
 
-    places: np.ndarray  # among all entries
+    places: np.ndarray  # of these entries among all entries
     documents: np.ndarray
     words: np.ndarray
-    weights: np.ndarray  # of their documents, (entries, 1)
+    weights: np.ndarray  # of the entries' documents, (entries, 1)
     tokens: np.ndarray  # counts times weights
     to_documents: Any  # sparse (documents, entries), sums of tokens
     to_words: Any  # sparse (words, entries), sums of weighted tokens
@@ -46,14 +46,14 @@ def owners(x: Entries) -> np.ndarray:
 
 
 def _within(sizes: np.ndarray) -> np.ndarray:
-    """0, 1, … for each of these runs."""
+    """0, 1, …, size − 1 for each of these runs, one after the other."""
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - sizes, sizes)
 
 
 def blocks(x: Entries, n_words: int) -> list[Block]:
-    """A block for each group of words that occurs."""
-    from scipy import sparse  # slow to import, and other models of topics do without
+    """The blocks of all groups of words that occur."""
+    from scipy import sparse  # slow to import, and not needed for other models
 
     owner = owners(x)
     found = []
@@ -102,7 +102,7 @@ def collapsed_pass(parts: list[Block], phi: list[np.ndarray], sums: Counts, prio
 def take_passes(
     learn: tuple[str, ...], x: Entries, phi: np.ndarray, alpha: np.ndarray, eta: np.ndarray, passes: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """φ and the priors after so many passes, of which the last is scored."""
+    """φ, α and η after this many passes, and the score of the last pass."""
     parts, prior = blocks(x, eta.shape[1]), np.ascontiguousarray(eta.T, dtype=phi.dtype)
     pieces, sums, value = [phi[block.places] for block in parts], count(x, phi, alpha, eta), 0.0
     for remaining in reversed(range(passes)):
@@ -150,7 +150,7 @@ def _visit(
     d: int, entries: list[int], new: bool, x: Entries, phi: np.ndarray, sums: Counts, prior: np.ndarray,
     draws: np.ndarray,
 ) -> None:  # fmt: skip
-    """A document, added if it is new, and refreshed: all tokens of an entry at once."""
+    """Refresh document d, all tokens of an entry at once; a `new` document is added to the counts first."""
     here, weight, totals = sums.documents[d], x.weights[d], sums.topics
     before = here.copy()
     for i in entries if new else ():
@@ -177,13 +177,14 @@ def _visit(
 
 
 def folds_in(rows: Rows, topics: int) -> bool:
-    """Whether `fold_in` here finishes before the kernel would have been compiled."""
+    """Whether `fold_in` of this module finishes before the kernel would have been compiled."""
     sizes = rows.ends - rows.starts
     return is_small(int(sizes.sum()), topics) and int(sizes.max(initial=0)) <= _WIDEST
 
 
 def fold_in(rows: Rows, by_word: np.ndarray, ascent: Ascent) -> np.ndarray:
-    """Counts with α, (documents × topics): `topics_collapsed.fold_in`, the j-th word of all documents at a time."""
+    """The counts of `topics_collapsed.fold_in`, α included, (documents × topics); the j-th words of all documents are
+    visited together."""
     sizes = rows.ends - rows.starts
     if not sizes.any():
         return np.tile(ascent.prior, (len(sizes), 1))

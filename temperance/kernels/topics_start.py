@@ -1,11 +1,12 @@
-"""A start for collapsed updates of LDA: documents are added one after the other, each given those before it.
+"""A start for collapsed updates of LDA: documents are added one after the other, each given the documents before it.
 
-Each word of a new document draws a topic given the counts so far and is then refreshed once by its expectation. The
-first documents met topics that had hardly formed, so they are revisited when a sixteenth of all documents has been
-added, and again at a quarter. From random topics, many passes over the corpus would only be spent forgetting them.
+Each word of a new document draws a topic given the counts so far and is then refreshed once by its expectation. Topics
+had hardly formed when the first documents were added, so these are revisited when a sixteenth of all documents has been
+added, and again at a quarter. A start from random topics would need many passes over the corpus to forget them.
 
-Where many topics compete, the end of collapsed updates depends on their start. So a collapsed Gibbs sampler (Griffiths
-and Steyvers, 2004) goes on first: draws leave the poor places in which expectations stay. The last draws are averaged.
+Where many topics compete, the result of collapsed updates depends on their start. So a collapsed Gibbs sampler
+(Griffiths and Steyvers, 2004) runs first: draws leave poor local optima in which expectations would stay. The last
+draws are averaged.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from ._host import OPTIONS
 from .topics_collapsed import as_prior, over_pairs, refresh_entry, totals_of
 from .topics_entries import GROUPS, STAGES, Counts, Entries
 
-_AVERAGED = 10  # sweeps
-BLOCK = 8  # of topics: `padded_width` is a multiple of it
+_AVERAGED = 10  # the last sweeps, whose draws are averaged
+BLOCK = 8  # topics in a block; `padded_width` is a multiple of it
 
 
 def add_documents(x: Entries, width: int, alpha: np.ndarray, prior: np.ndarray, draws: np.ndarray) -> np.ndarray:
@@ -42,7 +43,8 @@ def add_documents(x: Entries, width: int, alpha: np.ndarray, prior: np.ndarray, 
 
 @njit(**OPTIONS)
 def _visit(documents, new, x, phi, sums, prior, draws):  # type: ignore[no-untyped-def]
-    """Documents from the first to the last, added if they are new, and refreshed: all tokens of an entry at once."""
+    """Refresh documents[0] to documents[1], all tokens of an entry at once; `new` documents are added to the counts
+    first."""
     width = phi.shape[1]
     fresh, before = np.empty(width, phi.dtype), np.empty(width, phi.dtype)
     totals = sums.topics.astype(phi.dtype)
@@ -58,7 +60,7 @@ def _visit(documents, new, x, phi, sums, prior, draws):  # type: ignore[no-untyp
                     phi[i, k] = 1.0
                     here[k] += x.counts[i]
                     there[k] += weight * x.counts[i]
-            # Until its words are refreshed: what they take out must be in.
+            # Counted until its words are refreshed, because each refresh takes its tokens out of the counts.
             for k in range(width):
                 totals[k] = sums.topics[k] + weight * (here[k] - before[k])
         for group in range(GROUPS):
@@ -72,7 +74,7 @@ def _visit(documents, new, x, phi, sums, prior, draws):  # type: ignore[no-untyp
 
 @njit(**OPTIONS)
 def _draw(here, there, totals, eta, level, fresh):  # type: ignore[no-untyped-def]
-    """A topic for a further word, at the level (between 0 and 1) of their cumulative probabilities."""
+    """A topic for one more word, by inversion: `level`, between 0 and 1, is compared with cumulative probabilities."""
     norm = fresh.dtype.type(0.0)
     for k in range(len(fresh)):
         fresh[k] = here[k] * (there[k] + eta[k % len(eta)]) / totals[k]
@@ -87,8 +89,8 @@ def _draw(here, there, totals, eta, level, fresh):  # type: ignore[no-untyped-de
 def sample_topics(
     x: Entries, phi: np.ndarray, alpha: np.ndarray, eta: np.ndarray, sweeps: int, generator: np.random.Generator
 ) -> np.ndarray:
-    """Overwrites the responsibilities with shares of the last draws of so many sweeps that begin with a draw from them.
-    Counts are whole numbers, and all is in single precision, which holds sums of them exactly."""
+    """Sample topics, starting with a draw from the responsibilities φ, for `sweeps` sweeps, and overwrite φ with the
+    averages of the last draws. All numbers are in single precision, which holds sums of whole numbers exactly."""
     if sweeps < 1:
         return phi
     tokens = x.counts.astype(np.int64)
@@ -115,7 +117,7 @@ def sample_topics(
 def _count_draws(
     x: Entries, first: np.ndarray, topics: np.ndarray, width: int, alpha: np.ndarray, eta: np.ndarray
 ) -> Counts:
-    """`count` of tokens that have one topic each."""
+    """The sums of `topics_collapsed.count`, for tokens that each have a single topic."""
     documents, words = np.zeros((len(x.weights), width), np.float32), np.zeros((eta.shape[1], width), np.float32)
     documents[:, : len(alpha)] = alpha
     _count(x, first, topics, documents, words)
@@ -141,14 +143,14 @@ def _assign(first, topics, phi, draws):  # type: ignore[no-untyped-def]
             while k < phi.shape[1] - 1 and level >= phi[i, k]:
                 level -= phi[i, k]
                 k += 1
-            if phi[i, k] == 0.0:  # rounding
+            if phi[i, k] == 0.0:  # reached only by rounding
                 k = int(np.argmax(phi[i]))
             topics[t] = k
 
 
 @njit(**OPTIONS)
 def _average(first, drawn, phi):  # type: ignore[no-untyped-def]
-    """φ of an entry: the share of each topic among the draws (sweeps × tokens) of its tokens."""
+    """Set φ of an entry to the share of each topic among the draws (sweeps × tokens) of its tokens."""
     for i in range(len(phi)):
         row, size = phi[i], (first[i + 1] - first[i]) * len(drawn)
         one = row.dtype.type(1.0)
@@ -163,8 +165,8 @@ def _average(first, drawn, phi):  # type: ignore[no-untyped-def]
 
 @njit(**OPTIONS)
 def _sample(pair, x, drawn, sums, totals, prior):  # type: ignore[no-untyped-def]
-    """One pair of groups: a topic for each token in turn, given all others. Most tokens keep theirs, so that is asked
-    first: counts are written, and the other topics gone through in blocks, only where a token moves."""
+    """Draw a topic for each token of a pair of groups in turn, given all other tokens. Most tokens keep their topic, so
+    that is tested first: only where a token moves are the other topics searched, in blocks, and the counts written."""
     first, topics, draws, n_topics = drawn
     one, zero = totals.dtype.type(1.0), totals.dtype.type(0.0)
     level, inverse = np.empty(len(totals), totals.dtype), one / totals
@@ -197,7 +199,7 @@ def _sample(pair, x, drawn, sums, totals, prior):  # type: ignore[no-untyped-def
 
 @njit(**OPTIONS, inline="always")
 def _levels(here, there, eta, inverse, level):  # type: ignore[no-untyped-def]
-    """What the probability of each topic is in proportion to; returns their sum."""
+    """Set `level` to the unnormalised probability of each topic; returns their sum."""
     norm = level.dtype.type(0.0)
     if len(eta) == 1:
         same = eta[0]
@@ -213,7 +215,7 @@ def _levels(here, there, eta, inverse, level):  # type: ignore[no-untyped-def]
 
 @njit(**OPTIONS, inline="always")
 def _find(level, left, n_topics):  # type: ignore[no-untyped-def]
-    """The topic in which the levels, added up, exceed what is left."""
+    """The first topic at which the cumulative sum of the levels exceeds `left`."""
     k = 0
     while k < n_topics - BLOCK:
         part = (level[k] + level[k + 1]) + (level[k + 2] + level[k + 3])

@@ -19,7 +19,7 @@ class Grid(NamedTuple):
 
     powers: Float[Array, " m"]
     log_prior: Float[Array, " m"]  # log π − log C
-    logits: Float[Array, " m"]  # natural parameters of q(T), moved like those of the topics
+    logits: Float[Array, " m"]  # natural parameters of q(T), updated at the rate of the topics
 
 
 class Own(NamedTuple):
@@ -36,8 +36,8 @@ class Steps(NamedTuple):
     rows: Int[Array, "t b"]
     weights: Float[Array, "t b"]
     rates: Float[Array, " t"]
-    powers: Float[Array, " t"]  # 1/T of steps that are not hot
-    hot: Bool[Array, " t"]  # whether the temperature is learned meanwhile
+    powers: Float[Array, " t"]  # 1/T of the steps whose temperature is not learned
+    hot: Bool[Array, " t"]  # whether the temperature is learned during the step
 
 
 def online_steps(
@@ -49,8 +49,8 @@ def online_steps(
     steps: Steps,
     heat: Grid | Own | None = None,
 ) -> tuple[Float[Array, "k v"], Any]:
-    """Concentrations of the topics after the steps, and what was learned of temperatures: the logits of the `Grid`,
-    or each document's own power."""
+    """Concentrations of the topics after the steps, and the learned temperatures: the logits of the `Grid`, or each
+    document's own power."""
     learned: Any = () if heat is None else heat.logits if isinstance(heat, Grid) else heat.powers
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, jnp.float64), (topics, learned))
     given = (topics, topic_prior, document_prior, jnp.asarray(local_steps), jnp.asarray(tolerance))
@@ -89,7 +89,8 @@ def _follow(power: float, following: float, found: Any) -> tuple[float, float]:
 
 
 def _respond(heat: Own, t: int, prior: np.ndarray, powers: np.ndarray, found: Any) -> tuple[np.ndarray, None]:
-    """Each document's own power, from its counts of topics and Σ n E log β; the next step's documents have theirs."""
+    """Each document's own power, from its counts of topics and Σ n E log β; None, because documents of the next step
+    have their own powers."""
     counts = (found.gamma - prior) / powers[:, None]
     fresh = respond_on_host(np.asarray(heat.heat.powers), np.asarray(heat.heat.costs), found.observed, counts)
     heat.powers[heat.places[t]] = fresh
@@ -97,7 +98,8 @@ def _respond(heat: Own, t: int, prior: np.ndarray, powers: np.ndarray, found: An
 
 
 def _cool(heat: Grid, rate: float, hot: bool, now: Any, documents: Any, found: Any) -> tuple[float, float]:
-    """Update q(T) like the topics; returns the power of this step's statistics, and that of the next step."""
+    """Update q(T) at the rate of the topics; returns the power of this step's statistics, and the power of the next
+    step."""
     energy = now.energy(documents, found)
     heat.logits[:] = (1.0 - rate) * heat.logits + rate * (energy * heat.powers + heat.log_prior)
     power = _power(heat)

@@ -32,12 +32,13 @@ def walk_documents(
     """(γ, messages to the topics, Σ_v n_v log Σ_k …): the same as `topics.walk.device_local_step`, but in single
     precision where the documents' powers differ.
 
-    `respond` makes the documents' powers for the messages, given which documents they are, their Σ n E log β and γ.
+    `respond(rows, energies, γ)` returns the powers of these documents for the messages; their Σ n E log β are
+    `energies`.
     """
     gamma, evidence = gamma.copy(), np.empty(len(gamma))
     messages = np.zeros(log_topics.shape)
-    # From equal shares a word's likeliest topic takes hold in its document, and unlikely ones never return; but
-    # shares kept from an earlier walk may lack it altogether.
+    # If shares start equal, a word's likeliest topic takes hold in its document and unlikely topics never return. But
+    # shares kept from an earlier walk may lack the likeliest topic altogether.
     equal = bool(np.ptp(gamma - ascent.prior, axis=1).max() < 1e-9)
     table = _lay_out_topics(log_topics, powers, equal)
     for first in range(0, len(gamma), _ROWS):
@@ -81,7 +82,8 @@ def _lay_out(start, stop, log_topics, power, table, lists):  # type: ignore[no-u
 
 @njit(**INNER)
 def _raise_word(row, topics, power, lists):  # type: ignore[no-untyped-def]
-    """exp(power · level) of a word's topics, or of those in its list if that is short; returns how many these are."""
+    """Set exp(power · level) of a word's topics, or only of its likeliest ones if these are few; returns how many are
+    set."""
     likely, width = 0, len(row)
     for k in range(width):
         likely += power * row[k] > -_UNLIKELY

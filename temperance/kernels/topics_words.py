@@ -1,4 +1,4 @@
-"""Responsibilities of documents added up word by word: the statistics that LDA's topics are updated from."""
+"""Responsibilities of documents added up word by word: the statistics from which LDA's topics are updated."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .topics_entries import Rows
 
 
 class ByWord(NamedTuple):
-    """The entries of all documents sorted by word, with what their responsibilities are made of."""
+    """The entries of all documents sorted by word, with the factors of their responsibilities."""
 
     entries: np.ndarray
     documents: np.ndarray  # of each entry
     ends: np.ndarray  # (words,)
     found: Found
-    scale: np.ndarray  # (documents,), what the responsibilities of each are multiplied by
+    scale: np.ndarray  # (documents,), the factor of each document's responsibilities
 
 
 def by_word(rows: Rows, table: Table, found: Found, scale: np.ndarray) -> tuple[ByWord, np.ndarray | None]:
@@ -60,7 +60,7 @@ def add_word(x, v, row):  # type: ignore[no-untyped-def]
         d = x.documents[at]
         factor = row.dtype.type(x.scale[d] * x.found.ratios[x.entries[at]])
         share, active, width = x.found.shares[d], x.found.active[d], x.found.n_active[d]
-        if width == len(row):  # then all topics are listed, in order
+        if width == len(row):  # all topics are listed, in order
             for k in range(width):
                 row[k] += factor * share[k]
         else:
@@ -70,7 +70,8 @@ def add_word(x, v, row):  # type: ignore[no-untyped-def]
 
 @njit(**INNER)
 def add_raised_word(x, powers, v, level, row, parts):  # type: ignore[no-untyped-def]
-    """`add_word` where each document has its own power, with the factor exp(power · level_k); `parts` is scratch."""
+    """`add_word` for documents with individual powers, which includes the factor exp(power · level_k); `parts` is
+    scratch."""
     for k in range(len(row)):
         row[k] = 0.0
     for at in range(0 if v == 0 else x.ends[v - 1], x.ends[v]):

@@ -1,1 +1,1 @@
-"""Small numerical pieces that everything else stands on: linear algebra and special functions."""
+"""Numerical functions that all other folders use: linear algebra, special functions, random numbers, chains."""

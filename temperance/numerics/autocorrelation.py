@@ -9,7 +9,7 @@ import numpy as np
 
 
 def long_run_variance(series: np.ndarray) -> float:
-    """The variance of the mean of (chains, draws), times their number.
+    """The variance of the mean of a series (chains, draws), times the number of draws.
 
     Autocovariances are taken relative to the variance of all chains together, so that chains that disagree count
     as correlated, and summed by Geyer's initial monotone sequence: sums of neighbouring pairs are positive and
@@ -42,7 +42,7 @@ def _autocovariance(series: np.ndarray) -> np.ndarray:
 
 
 def standard_error(series: np.ndarray) -> float:
-    """The Monte Carlo error of the mean of (chains, draws), autocorrelation included."""
+    """The Monte Carlo error of the mean of a series (chains, draws), autocorrelation included."""
     series = np.atleast_2d(series)
     return float(np.sqrt(long_run_variance(series) / series.size))
 
@@ -55,7 +55,7 @@ def effective_size(series: np.ndarray) -> float:
 
 
 def split_r_hat(series: np.ndarray) -> float:
-    """Rank-normalised split R-hat of (chains, draws): 1 when the halves of all chains look alike."""
+    """Rank-normalised split R-hat of a series (chains, draws): 1 when the halves of all chains look alike."""
     series = np.atleast_2d(np.asarray(series))
     half = series.shape[1] // 2
     if half < 2:
@@ -68,7 +68,7 @@ def split_r_hat(series: np.ndarray) -> float:
 
 
 def _normal_scores(values: np.ndarray) -> np.ndarray:
-    """Each value's rank (ties share theirs) as a standard normal quantile."""
+    """Each value's rank (ties share a rank) as a standard normal quantile."""
     from statistics import NormalDist
 
     quantile = NormalDist().inv_cdf
@@ -83,5 +83,5 @@ def _r_hat(values: np.ndarray) -> float:
     within = values.var(axis=1, ddof=1).mean()
     between = n * values.mean(axis=1).var(ddof=1)
     if within == 0:
-        return np.inf if between > 0 else 1.0  # chains that do not move, at different values or at the same one
+        return np.inf if between > 0 else 1.0  # constant chains, at different values or all at one value
     return float(np.sqrt((between / within + n - 1) / n))

@@ -1,4 +1,5 @@
-"""K binary variables: all their states, with probabilities and a quadratic form, and sweeps that take one at a time."""
+"""K binary variables: their joint states, with probabilities and a quadratic form, and sweeps over one variable at a
+time."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from jaxtyping import Array, Float, Key
 
 from .linalg import cholesky, quadratic_form
 
-# (variable, expected or drawn states of all) → its log-odds in each datum
+# (variable k, expected or drawn states of all variables) → the log-odds of variable k in each datum
 Logit = Callable[[Array, Float[Array, "k n"]], Float[Array, " n"]]
 
 
@@ -21,7 +22,7 @@ def all_states(k: int) -> Float[Array, "s k"]:
 
 
 def log_states(on: Float[Array, " k"], off: Float[Array, " k"], states: Float[Array, "s k"]) -> Float[Array, " s"]:
-    """log p(z) of each state; a part that is certainly on, or off, has −∞ beside the other."""
+    """log p(z) of each state, from the log probabilities that each variable is on and off, of which one may be −∞."""
     return jnp.sum(jnp.where(states > 0.0, on[None], off[None]), axis=1)
 
 
@@ -32,7 +33,7 @@ def quadratic(precision: Float[Array, "k k"], states: Float[Array, "s k"]) -> Fl
 
 
 def sweep_means(logit: Logit, eta: Float[Array, "n k"], sweeps: int) -> Float[Array, "n k"]:
-    """Coordinate ascent: every factor's log-odds in turn, `sweeps` times."""
+    """Coordinate ascent: update the log-odds of every variable in turn, `sweeps` times."""
     factors = eta.shape[1]
 
     def update(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -48,7 +49,7 @@ def sweep_means(logit: Logit, eta: Float[Array, "n k"], sweeps: int) -> Float[Ar
 def sweep_draws(
     key: Key[Array, ""], logit: Logit, z: Float[Array, "n k"], backwards: bool = False
 ) -> Float[Array, "n k"]:
-    """Gibbs sampling: every factor in turn drawn given the others; `backwards`, the last one first."""
+    """Gibbs sampling: draw every variable in turn given all others, the last one first if `backwards`."""
     size = z.shape[1]
 
     def update(step: Array, z: Float[Array, "k n"]) -> Float[Array, "k n"]:

@@ -4,7 +4,7 @@
     a_t(i) ∝ Σ_j A_ij p(x_(t+1) | j) a_(t+1)(j)    ahead: p(x_(t+1) … x_T | z_t = i)
     p(z_t | x) ∝ f_t a_t,      p(z_(t−1) = i, z_t = j | x) ∝ f_(t−1)(i) A_ij p(x_t | j) a_t(j)
 
-All sequences lie one after another in the same arrays; `starts` says how the chain enters each step: `ON` from the step
+All sequences lie one after another in common arrays; `starts` says how the chain enters each step: `ON` from the step
 before it, `FIRST` from the initial distribution, or by a `CUT`, where a window was taken out of the middle of a
 sequence and every state is equally probable. Three engines run the recursions, and tests hold them equal: "device" is a
 scan in log space (the specification), "parallel" a tree of matrix products for accelerators, and "host" the Numba
@@ -49,7 +49,7 @@ class Expected(NamedTuple):
 
 
 def choose_engine(engine: str, steps: int, states: int) -> str:
-    """The engine that the user has named, or for "auto" the one with the first answer soonest.
+    """The engine that the user has named, or for "auto" the engine that gives a first answer soonest.
 
     On a CPU the kernel saves less than a millisecond a sweep below `_SMALL`, and takes a second to compile. On an
     accelerator a scan launches one small kernel after another: for 100,000 steps an H200 takes 1,660 ms, and 3.9 ms
@@ -66,17 +66,17 @@ def choose_engine(engine: str, steps: int, states: int) -> str:
 
 
 def sum_paths(chain: Chain, key: Key[Array, ""] | None = None, engine: str = "device") -> Float[Array, " t"]:
-    """log p(x_t | x_1 … x_(t−1)) for each step: over a sequence they add up to the log of the sum over all its paths.
+    """log p(x_t | x_1 … x_(t−1)) for each step; their sum over a sequence is the log of the sum over all its paths.
 
-    The derivative of that sum is the posterior of its states and transitions, or with a key a path drawn from it. The
-    rule gives each step its share of that derivative, the smoothed statistics of the step. This is exact where all
-    steps of a sequence have the same weight; a step of weight zero only serves as context for the others.
+    The derivative of this sum is the posterior of the states and transitions, or, given a key, a path drawn from that
+    posterior. The derivative rule assigns to each step its smoothed statistics. This is exact where all steps of a
+    sequence have one weight; a step of weight zero only serves as context for other steps.
     """
     return _sum(*chain, engine) if key is None else _drawn(chain, key, engine)
 
 
 def _drawn(chain: Chain, key: Key[Array, ""], engine: str) -> Float[Array, " t"]:
-    """By forward filtering and backward sampling."""
+    """The increments, whose derivative is one path, drawn by forward filtering and backward sampling."""
     uniform = jax.random.uniform(key, chain.starts.shape)
     value, path = draw_paths(Chain(*map(stop_gradient, chain)), uniform, engine)
     size = chain.initial.shape[0]
@@ -126,7 +126,7 @@ def _expect_by_kernel(chain: Chain, weights: Float[Array, " t"]) -> Expected:
 
 @_expect_by_kernel.defjvp
 def _(primals, tangents):  # type: ignore[no-untyped-def]
-    """A kernel has no derivative: the scan's stands in."""
+    """A kernel has no derivative, so the derivative of the scan is used."""
     (chain, weights), (d_chain, d_weights) = primals, tangents
 
     def scan(initial, transition, likelihood, weights):  # type: ignore[no-untyped-def]
@@ -176,7 +176,7 @@ def best_path(chain: Chain) -> Int[Array, " t"]:
         likelihood, start = part
         scores = before[:, None] + chain.transition
         best = jnp.where(start == ON, jnp.max(scores, axis=0), _entry(chain, start, jnp.zeros_like(likelihood)))
-        # Scores are relative to the best: sums over long sequences would lose their digits.
+        # Scores are relative to the best score: sums over long sequences would lose their digits.
         score = best + likelihood
         return score - jnp.max(score), (score, jnp.argmax(scores, axis=0))
 
@@ -196,11 +196,11 @@ def _next_starts(chain: Chain) -> Int8[Array, " t"]:
     return jnp.append(chain.starts[1:], jnp.asarray([FIRST], chain.starts.dtype))
 
 
-# ---- the recursions: a scan in log space, and the same as a tree ------------------------------------------------
+# ---- the recursions: as a scan in log space, and as a tree ------------------------------------------------------
 
 
 class Passes(NamedTuple):
-    """Both recursions, in logarithms; `ahead` and `joint` up to a constant for each step."""
+    """The results of both recursions, in logarithms; `ahead` and `joint` are known up to a constant for each step."""
 
     forward: Float[Array, "t k"]  # log p(z_t | x_1 … x_t)
     increments: Float[Array, " t"]
@@ -216,7 +216,8 @@ def _both_ways(chain: Chain, engine: str) -> Passes:
 
 
 def _entry(chain: Chain, start: Int8[Array, ""], moved: Float[Array, " k"]) -> Float[Array, " k"]:
-    """log p(z_t) before x_t is seen: `moved` from the step before, unless the chain enters anew."""
+    """log p(z_t) before x_t is seen: `moved`, which comes from the step before, unless the chain starts or is cut
+    here."""
     alike = jnp.full(chain.initial.shape, -np.log(chain.initial.shape[0]))
     return jnp.where(start == FIRST, chain.initial, jnp.where(start == CUT, alike, moved))
 
@@ -250,16 +251,16 @@ def _pairs(chain: Chain, forward: Float[Array, "t k"], joint: Float[Array, "t k"
 
 
 def _before(forward: Float[Array, "t k"]) -> Float[Array, "t k"]:
-    """Each step's predecessor; zeros for the first, which has none."""
+    """The row of the step before each step; zeros for the first step."""
     return jnp.concatenate([jnp.zeros((1, forward.shape[1])), forward[:-1]])
 
 
 def _tree_forward(chain: Chain) -> tuple[Float[Array, "t k"], Float[Array, " t"]]:
-    """The increments follow from the filtered states of the step before: as differences of sums over the whole
-    sequence they would lose digits."""
+    """The filtered states and the increments. The latter follow from the filtered states of the step before, because
+    differences of sums over the whole sequence would lose digits."""
     steps = _matrices(chain)
     first = _entry(chain, chain.starts[0], jax.nn.logsumexp(chain.transition, axis=0)) + chain.likelihood[0]
-    steps = steps.at[0].set(jnp.maximum(first, _LOWEST)[None])  # it forgets what was before: all rows are the same
+    steps = steps.at[0].set(jnp.maximum(first, _LOWEST)[None])  # independent of the state before, so all rows are equal
     forward = jax.nn.log_softmax(jax.lax.associative_scan(_product, steps)[:, 0], axis=1)
     moved = jax.nn.logsumexp(_before(forward)[:, :, None] + chain.transition[None], axis=1)
     entry = jax.vmap(partial(_entry, chain))(chain.starts, moved)
@@ -274,8 +275,8 @@ def _tree_backward(chain: Chain) -> Float[Array, "t k"]:
 
 
 def _matrices(chain: Chain) -> Float[Array, "t k k"]:
-    """M_t = log p(x_t, z_t | z_(t−1)): products of them up to and after each step take log T rounds instead of T, at k³
-    operations a step instead of k², which an accelerator can spread and a CPU cannot."""
+    """M_t = log p(x_t, z_t | z_(t−1)). Their products up to and after each step take log T rounds instead of T, at k³
+    operations per step instead of k²; an accelerator can do these in parallel, a CPU cannot."""
     entry = jax.vmap(lambda start: _entry(chain, start, jnp.zeros(chain.initial.shape)))(chain.starts)
     move = jnp.where((chain.starts == ON)[:, None, None], chain.transition[None], entry[:, None, :])
     return jnp.maximum(move + chain.likelihood[:, None, :], _LOWEST)
@@ -283,7 +284,8 @@ def _matrices(chain: Chain) -> Float[Array, "t k k"]:
 
 def _product(left: Float[Array, "t i j"], right: Float[Array, "t j k"]) -> Float[Array, "t i k"]:
     """log (exp(left) exp(right)) up to a constant: only ratios are needed, and sums over long sequences would lose
-    digits. Entry by entry in log space, because the largest paths can be out of the range of plain products."""
+    digits. Each entry is computed in log space, because even the largest paths can be out of the range of plain
+    products."""
     product = jax.nn.logsumexp(left[:, :, :, None] + right[:, None, :, :], axis=2)
     return jnp.maximum(product - jnp.max(product, axis=(1, 2), keepdims=True), _LOWEST)
 
@@ -299,7 +301,7 @@ def _call(name: str, shapes: tuple[jax.ShapeDtypeStruct, ...], *arrays: Array) -
     return jax.pure_callback(_kernel(name), shapes, *arrays, vmap_method="sequential")
 
 
-@cache  # one function for each name: JAX would compile another one anew
+@cache  # one function for each name, because JAX would compile again for a new function
 def _kernel(name: str) -> Callable[..., tuple[np.ndarray, ...]]:
     def call(*arrays: Array) -> tuple[np.ndarray, ...]:
         from ..kernels import chains

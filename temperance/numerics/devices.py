@@ -11,17 +11,18 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
-_SETTINGS: Any = jax.config  # whose names only the newest JAX declares
-_LEAST = 256  # rows a device: with fewer, the devices would wait for each other longer than they work
+_SETTINGS: Any = jax.config  # typed Any, because only the newest JAX declares the names of its settings
+_LEAST = 256  # rows per device: with fewer, devices would wait for each other longer than they work
 
 
 def one_device() -> contextlib.AbstractContextManager[Any]:
-    """For fits made elsewhere: one model is one device's work, there as here, so that the arrays have one shape."""
+    """A context in which fits use one device, so that fits made by other processes have arrays of equal shapes."""
     return jax.default_device(jax.local_devices()[0])
 
 
 def devices_for(rows: int) -> int:
-    """Over how many devices so many rows are spread: all local ones, or the one that JAX is told to use."""
+    """The number of devices over which so many rows are spread: all local devices, or 1 if JAX is told which one to
+    use."""
     if _SETTINGS.jax_default_device is not None:
         return 1
     count = jax.local_device_count()
@@ -36,14 +37,15 @@ def put_rows(rows: np.ndarray, devices: int) -> Array:
 
 
 def keep_spread(tree: Any, devices: int, axis: int = 0) -> Any:
-    """In compiled code: these arrays lie over the devices along the axis of their rows."""
+    """State, in compiled code, that these arrays stay spread over the devices along the axis of their rows."""
     if devices == 1:
         return tree
     return jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, _along(devices, axis)), tree)
 
 
 def cut(leaf: Array, blocks: int, devices: int) -> Array:
-    """(blocks, rows, …): of each block every device has a share, and these rows it has already."""
+    """Cut rows into blocks, (blocks, rows, …). Every device has a share of each block, made of rows that it already
+    holds."""
     if devices == 1 or leaf.shape[0] % (blocks * devices):
         return keep_spread(leaf.reshape((blocks, -1, *leaf.shape[1:])), devices, 1)
     shares = jnp.moveaxis(leaf.reshape((devices, blocks, -1, *leaf.shape[1:])), 0, 1)

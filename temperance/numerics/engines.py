@@ -6,5 +6,5 @@ import os
 
 
 def default_engine() -> str:
-    """ "auto", or "plain": every sum by JAX alone, as `make test-plain` runs all tests."""
+    """ "auto", or "plain" for sums by JAX alone (as in `make test-plain`)."""
     return os.environ.get("TEMPERANCE_ENGINE", "auto")

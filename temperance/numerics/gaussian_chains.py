@@ -3,9 +3,9 @@
     log ∫ exp{Σ_t h_tᵀz_t − ½ z_tᵀJ_t z_t + Σ_t z_tᵀ G z_{t−1}} dz
 
 is the log normaliser of a Gaussian whose precision is block-tridiagonal. Eliminating one latent after the other gives
-the value; going back gives the moments, which are its derivative, (E[z_t], −½ E[z_t z_tᵀ], Σ_t E[z_t z_{t−1}ᵀ]), or
-with a key one draw, whose statistics then are. This form holds for expected parameters too, where E[AᵀA] exceeds
-E[A]ᵀE[A] and no linear dynamics gives the same potentials.
+the value; going back gives the moments, which are its derivative, (E[z_t], −½ E[z_t z_tᵀ], Σ_t E[z_t z_{t−1}ᵀ]). Given
+a key, the statistics of one draw stand in for the moments. This form holds for expected parameters too, where E[AᵀA]
+exceeds E[A]ᵀE[A] and no linear dynamics gives the same potentials.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ def chain_integral(
     links: Float[Array, " t"],
     key: Key[Array, ""] | None = None,
 ) -> Float[Array, ""]:
-    """The integral above; `links` is 1 where z_t depends on z_{t−1} and 0 where it does not (the first is not
-    used)."""
+    """The log integral above; `links` is 1 where z_t depends on z_{t−1}, else 0 (the first entry is not used)."""
     if key is None:
         return _integral(linear, precision, coupling, links)
     done = _eliminate(linear, precision, coupling, links)
@@ -102,7 +101,7 @@ def linked_integral(
     couplings: Float[Array, "t-1 k k"],
     key: Key[Array, ""] | None = None,
 ) -> Float[Array, ""]:
-    """The integral above with a matrix G_t for each pair of neighbours."""
+    """The log integral above with a matrix G_t (`couplings`) for each pair of neighbours."""
     if key is None:
         return _linked(linear, precision, couplings)
     done = _eliminate_tables(linear, precision, _with_first(couplings))
@@ -137,11 +136,12 @@ def _eliminate(linear: Array, precision: Array, coupling: Array, links: Array) -
 
 @jax.jit  # traced once, for the value and for the moments of every walk
 def _eliminate_tables(linear: Array, precision: Array, couplings: Array) -> Eliminated:
-    """`couplings` are those of each z_t with z_{t−1}, zero for the first."""
+    """Eliminate the latents in order of time. `couplings` has a matrix for each z_t with z_{t−1}, zero for the
+    first."""
     k = linear.shape[-1]
     identity = jnp.eye(k)
 
-    # What the recursion itself does not need is worked out afterwards, for all steps at once.
+    # Quantities that the recursion does not need are computed after it, for all steps at once.
     def step(before: tuple[Array, Array], here: tuple[Array, Array, Array]) -> tuple[tuple[Array, Array], Any]:
         factor, r = before
         h, j, coupling = here
@@ -171,7 +171,7 @@ def _moments(done: Eliminated) -> ChainMoments:
         covariance = symmetrise(own + gain @ lagged)
         return (mean, covariance), ChainMoments(mean, covariance, lagged)
 
-    # Nothing comes after the last one, whose gain is zero.
+    # The last latent has no successor, so its gain is zero.
     nothing = (jnp.zeros_like(centre[0]), jnp.zeros_like(own[0]))
     _, found = jax.lax.scan(step, nothing, (own, centre, done.gains), reverse=True)
     return found._replace(lagged=jnp.concatenate([found.lagged[-1:], found.lagged[:-1]]))

@@ -1,8 +1,8 @@
 """Gaussian latents summed out: log ∫ exp(hᵀz − ½ zᵀPz) dz with its derivative in closed form.
 
-The derivative is (E[z], −½ E[z zᵀ]), which one Cholesky factor gives together with the value; a key replaces both
-by those of one draw, which turns the same model function into a sampler. `latents.integrate_out` is the same by
-automatic differentiation.
+The derivative is (E[z], −½ E[z zᵀ]); one Cholesky factor gives it together with the value. Given a key, the statistics
+of one draw stand in for these expectations, which turns a model's function into a sampler. `latents.integrate_out`
+computes this by automatic differentiation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .special import LOG_2PI
 
 
 class GaussianMoments(NamedTuple):
-    """The mean of each z, and its covariance (a single one where all data share one precision)."""
+    """The mean of each z, and its covariance (a single matrix where all data share one precision)."""
 
     mean: Float[Array, "n k"]
     covariance: Float[Array, "*n k k"]
@@ -62,7 +62,7 @@ def _(primals, tangents):  # type: ignore[no-untyped-def]
 
 
 def _value(linear: Array, precision: Array) -> tuple[Float[Array, " n"], Float[Array, "n k"], Float[Array, "*n k k"]]:
-    """The integral, L⁻¹ h and L⁻¹: everything else is a product with these."""
+    """The log integral, L⁻¹h and L⁻¹; the moments are products of the latter two."""
     factor = cholesky(precision)
     half = inverse_factor(factor)
     white = _times(transpose(half), linear)

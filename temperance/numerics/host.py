@@ -15,7 +15,7 @@ STIRLING = tuple(number / ((2 * k + 2) * (2 * k + 1)) for k, number in enumerate
 
 
 def logsumexp(values: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Any:
-    """log Σ exp along `axis`; −∞ of nothing but −∞."""
+    """log Σ exp(values) along `axis`; −∞ where all values are −∞."""
     values = np.asarray(values, dtype=np.float64)
     top = values.max(axis=axis, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0)
@@ -36,7 +36,7 @@ def expit(x: Any) -> Any:
 
 
 def log_gamma(x: Any) -> Any:
-    """log Γ(x) for x > 0, by Stirling's series; below 8, of x + 8, less the logarithm of x(x+1)…(x+7)."""
+    """log Γ(x) for x > 0, by Stirling's series; for x below 8, log Γ(x + 8) less the logarithm of x(x+1)…(x+7)."""
     x = np.asarray(x, dtype=np.float64)
     small = x < _SHIFT
     u = np.where(small, x, 0.0)
@@ -65,7 +65,7 @@ def digamma(x: Any) -> Any:
 
 
 def series(coefficients: tuple[float, ...], square: Any) -> Any:
-    """Σ_k c_k sᵏ, of arrays of NumPy or of JAX."""
+    """Σ_k c_k sᵏ with s = `square`, for arrays of NumPy or of JAX."""
     *others, total = coefficients
     for coefficient in reversed(others):
         total = coefficient + square * total

@@ -1,4 +1,4 @@
-"""JAX's random keys made on the host: the same bits as `jax.random.key`, `fold_in` and `split`, and nothing to compile.
+"""JAX's random keys made on the host: the bits of `jax.random.key`, `fold_in` and `split`, without a compilation.
 
 Threefry-2x32 (Salmon et al., 2011) is a few additions and rotations, for which JAX compiles a program each.
 """
@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
-_SETTINGS: Any = jax.config  # whose names only the newest JAX declares
+_SETTINGS: Any = jax.config  # typed Any, because only the newest JAX declares the names of its settings
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 
@@ -41,7 +41,7 @@ def split(key: Key[Array, ""], count: int, which: slice = slice(None)) -> Key[Ar
 
 
 def is_host() -> bool:
-    """Whether `hashes` and `uniforms` give what `jax.random` does, as it is configured."""
+    """Whether `hashes` and `uniforms` give the numbers of `jax.random` under its present settings."""
     config: Any = jax.config
     return _is_threefry() and config.jax_threefry_partitionable and not config.jax_high_dynamic_range_gumbel
 
@@ -53,15 +53,15 @@ def hashes(keys: np.ndarray, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
 
 
 def uniforms(keys: np.ndarray, count: int) -> np.ndarray:
-    """`jax.random.uniform(key, (count,))` of each of the keys (r, 2), a row each."""
+    """`jax.random.uniform(key, (count,))` for each of the keys (r, 2), in rows (r, count)."""
     bits = hashes(keys, np.arange(count)).astype(np.uint64)
     mantissa = (bits[..., 0] << np.uint64(20)) | (bits[..., 1] >> np.uint64(12))
     return (mantissa | np.uint64(0x3FF0000000000000)).view(np.float64) - 1.0
 
 
 def shuffles(keys: np.ndarray, count: int) -> np.ndarray:
-    """`jax.random.permutation(key, count)` of each of the keys (r, 2), a row each: sorted by random bits, and again
-    until equal ones do not matter."""
+    """`jax.random.permutation(key, count)` for each of the keys (r, 2), in rows (r, count): numbers are sorted by
+    random bits, as many times as it takes to make ties among the bits negligible."""
     order = np.tile(np.arange(count), (len(keys), 1))
     for _ in range(math.ceil(3 * math.log(max(1, count)) / math.log(2**32 - 1))):
         both = hashes(keys, [0, 1])

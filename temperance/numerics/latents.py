@@ -36,7 +36,7 @@ def sum_out(logits: Float[Array, "*n z"], key: Key[Array, ""] | None = None) -> 
 def integrate_out(
     linear: Float[Array, "*n d"], precision: Float[Array, "*n d d"], key: Key[Array, ""] | None = None
 ) -> Float[Array, "*n"]:
-    """log ∫ exp(hᵀz − ½ zᵀPz) dz; its derivative is (E[z], −½ E[zzᵀ]), or those of one draw given a key."""
+    """log ∫ exp(hᵀz − ½ zᵀPz) dz; its derivative is (E[z], −½ E[zzᵀ]), or given a key (z, −½ zzᵀ) of one draw."""
     factor = cholesky(precision)
     centre = solve_vector(factor, linear)
     d = linear.shape[-1]

@@ -87,13 +87,13 @@ def transpose(matrix: Float[Array, "*b d e"]) -> Float[Array, "*b e d"]:
 
 
 def symmetrise(matrix: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
-    """Remove what rounding made asymmetric."""
+    """The symmetric part of a matrix, which removes asymmetry caused by rounding."""
     return 0.5 * (matrix + transpose(matrix))
 
 
 def inner(left: Float[Array, "*b d"], right: Float[Array, "*b d"]) -> Float[Array, "*b"]:
     if max(left.shape[-1], right.shape[-1]) <= _tiny.TINY:
-        # Written out, it becomes one loop with what comes before and after.
+        # Written out, the compiler fuses it with the operations before and after into one loop.
         product = left * right
         return _tiny.add(product[..., i] for i in range(product.shape[-1]))
     return jnp.sum(left * right, axis=-1)

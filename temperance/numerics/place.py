@@ -18,7 +18,7 @@ def on_device(value: Any, kind: Any = None) -> Array:
 
 
 def empty(shape: tuple[int, ...], kind: Any) -> np.ndarray:
-    """An array to be filled that begins where JAX wants it, so that on the CPU it is not copied."""
+    """An uninitialised array, aligned as JAX requires, so that JAX on the CPU takes it without a copy."""
     size = np.dtype(kind).itemsize * math.prod(shape)
     room = np.empty(size + _LINE, np.uint8)
     start = -room.ctypes.data % _LINE

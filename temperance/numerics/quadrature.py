@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
 _DEPTH = 36.0  # the fall of the log integrand at both ends
 _BISECTIONS = 60
-_FARTHEST = 1e290  # of a mode from the mean
+_FARTHEST = 1e290  # largest distance of a mode from the mean
 
 
 class Tilted(NamedTuple):
@@ -34,7 +34,7 @@ Concave = Callable[[Float[Array, "*m n"]], Float[Array, "*m n"]]  # ℓ of each 
 
 
 class Nodes(NamedTuple):
-    """log Z, and the integrand as shares of places a around its mode."""
+    """log Z, the nodes a around the mode, and the share of the integrand at each node."""
 
     log_z: Float[Array, " n"]
     share: Float[Array, "q n"]
@@ -58,8 +58,8 @@ def tilted_nodes(log_factor: Concave, mean: Float[Array, " n"], variance: Float[
         return log_factor(a) - 0.5 * jnp.square(centred) / variance.reshape((1,) * (a.ndim - 1) + (-1,))
 
     slope = jax.grad(lambda a: jnp.sum(log_integrand(a)))
-    # ℓ′ falls, so that the mode is between the mean and one step of size v ℓ′(μ) from it. Where ℓ is steep, as is that
-    # of a count with a rate of e^μ, it is far closer than that.
+    # ℓ′ falls, so the mode lies between the mean and a point one step v ℓ′(μ) away from it. Where ℓ is steep, as for a
+    # count with the rate e^a, the mode is far closer to the mean than that.
     start = slope(mean)
     side, farthest = jnp.where(start < 0.0, -1.0, 1.0), jnp.minimum(variance * jnp.abs(start), _FARTHEST)
     step = _bisect(lambda step: side * slope(mean + side * step) > 0.0, 1e-9 * jnp.sqrt(variance), farthest)
@@ -85,7 +85,7 @@ def tilted_nodes(log_factor: Concave, mean: Float[Array, " n"], variance: Float[
 def _bisect(left: Callable[[Array], Array], low: Array, high: Array) -> Array:
     """The distance at which `left` turns from true to false, to fifteen digits if it is between `low` and `high`.
 
-    The ends are halved in logarithms while they are of different orders.
+    The interval is halved on a log scale while its ends are of different orders of magnitude.
     """
 
     def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -1,7 +1,7 @@
 """Random variables, in forms that compile fast.
 
-Bits for a flat array compile three times faster than for one of several axes, and samplers are made of many such
-calls; otherwise these functions do what `jax.random` does.
+Random bits for a flat array compile three times faster than for an array of several axes, and samplers make many such
+calls; otherwise these functions are those of `jax.random`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SQRT2 = 2.0**0.5
 
 
 def uniform(key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "*shape"]:
-    """On (0, 1), zero excluded: its logarithm is finite."""
+    """Uniform numbers on (0, 1); zero is excluded, so that the logarithm is finite."""
     flat = jax.random.uniform(key, (math.prod(shape),), minval=jnp.finfo(jnp.float64).tiny, maxval=1.0)
     return flat.reshape(shape)
 
@@ -49,10 +49,10 @@ def log_gamma_variate(key: Key[Array, ""], shape: Float[Array, "*s"]) -> Float[A
         root = 1.0 + c * x
         log_v = 3.0 * jnp.log(jnp.maximum(root, tiny))
         accept = (root > 0) & (jnp.log(w) < 0.5 * x * x + d * (1.0 - jnp.exp(log_v) + log_v))
-        # The boost is independent of the acceptance, so the accepted round's own may be used.
+        # The factor U^(1/a) is independent of the acceptance, so the one drawn in the accepted round may be used.
         fresh = jnp.log(d) + log_v + jnp.where(small, jnp.log(boost) / shape, 0.0)
         return rounds + 1, done | accept, jnp.where(done, value, fresh)
 
-    invalid = ~((shape > 0.0) & (shape < jnp.inf))  # would never be accepted: NaN at once instead of an endless loop
+    invalid = ~((shape > 0.0) & (shape < jnp.inf))  # no draw would ever be accepted: NaN instead of an endless loop
     start = (jnp.asarray(0), invalid, jnp.where(invalid, jnp.nan, 0.0))
     return jax.lax.while_loop(unfinished, body, start)[2]

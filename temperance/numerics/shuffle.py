@@ -1,8 +1,8 @@
 """A random permutation of 0 … n − 1, one element at a time, without the list.
 
-A Feistel network is a bijection of the numbers of a fixed number of bits, whatever its round function; walking
-along its cycles until the value is below n makes it a bijection of 0 … n − 1. A minibatch then costs its own
-size, where drawing a permutation costs a sort of all the data (in every step, once restarts are vectorised).
+A Feistel network is a bijection of the numbers of a fixed number of bits, whatever its round function; walking along
+its cycles until the value is below n makes it a bijection of 0 … n − 1. The cost of a minibatch is then proportional to
+its size, whereas a whole permutation costs a sort of all data (and that in every step, once restarts are vectorised).
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def _digamma_jvp(primals, tangents):  # type: ignore[no-untyped-def]
 @jax.custom_jvp
 @jax.jit  # traced once for all of its uses
 def log_gamma(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
-    """log Γ(x) for x > 0, by Stirling's series; below 8, of x+8, less the logarithm of x(x+1)…(x+7).
+    """log Γ(x) for x > 0, by Stirling's series; for x below 8, log Γ(x+8) less the logarithm of x(x+1)…(x+7).
 
     Like `digamma` it is all arithmetic and logarithms, which vectorise: twenty times faster than JAX's own.
     """
@@ -85,7 +85,7 @@ def log_gamma(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
     product = jnp.where(small, u * (u + 6.0) * (u + 10.0) * (u + 12.0), 1.0)
     y = 1.0 / z
     stirling = (z - 0.5) * jnp.log(z) - z + 0.5 * LOG_2PI + y * series(STIRLING, y * y)
-    # The product is a polynomial, which is a number for x < 0 too, where this function is NaN.
+    # The product x(x+1)…(x+7) is finite for x < 0 too, where this function is NaN.
     return jnp.where(x >= 0.0, stirling - jnp.log(product), jnp.nan)
 
 
@@ -98,8 +98,8 @@ def _log_gamma_jvp(primals, tangents):  # type: ignore[no-untyped-def]
 def _over_pairs(function: Callable[[Array, Any], Any], a: Float[Array, "*s"], d: int) -> Any:
     """Σ f(2a, c) over c = 1, 3, … < d, for the pairs (z, z + ½) of neighbours among a, a − ½, …, a − (d−1)/2.
 
-    By Legendre's duplication formula a pair needs one special function, Γ(z) Γ(z + ½) = 2^(1−2z) √π Γ(2z), at
-    2z = 2a − c. With odd d the last, a − (d−1)/2, is left over.
+    By Legendre's duplication formula a pair needs one special function, Γ(z) Γ(z + ½) = 2^(1−2z) √π Γ(2z), at 2z = 2a −
+    c. With odd d the last argument, a − (d−1)/2, has no partner.
     """
     if d <= TINY:
         return function(2.0 * a, 1.0)
@@ -150,7 +150,7 @@ def inverse_digamma(y: Float[Array, "*s"]) -> Float[Array, "*s"]:
     start = jnp.where(y >= -2.22, jnp.exp(y) + 0.5, -1.0 / (y + 0.5772156649015329))
 
     def newton(_: int, x: Float[Array, "*s"]) -> Float[Array, "*s"]:
-        # ψ is concave and increasing: from the left Newton overshoots at most to the right side once.
+        # ψ is concave and increasing, so Newton lands left of the root from either side, and then approaches the root.
         return jnp.maximum(x - (digamma(x) - y) / trigamma(x), 0.25 * x)
 
     return jax.lax.fori_loop(0, 6, newton, start)
@@ -208,7 +208,7 @@ def inverse_wishart_gap(gap: Float[Array, "*s"], d: int, guess: Float[Array, "*s
 @jax.custom_jvp
 @jax.jit
 def steady_log(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
-    """log x with derivatives in the steps dx/x, and never by 1/x², which overflows below 1e-154."""
+    """log x, whose derivatives are formed from dx/x and never from 1/x², which overflows for x below 1e-154."""
     return jnp.log(x)
 
 

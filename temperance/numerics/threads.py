@@ -1,4 +1,5 @@
-"""Threads for compiled host code that releases the interpreter's lock, and fewer threads where they get in the way."""
+"""Threads for compiled host code that releases the interpreter's lock, and a limit to BLAS threads where these do
+harm."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ kernels = threading.Lock()  # held by the kernels of topic models, which use all
 
 
 def thread_count() -> int:
-    """TEMPERANCE_THREADS, or as many threads as this process may use cores."""
+    """The number of threads: TEMPERANCE_THREADS, or else the number of cores that this process may use."""
     chosen = os.environ.get("TEMPERANCE_THREADS", "")
     if chosen.isdigit() and int(chosen) > 0:
         return int(chosen)
@@ -22,9 +23,9 @@ def thread_count() -> int:
 
 
 def in_threads(work: Callable[[int, int], object], size: int, grain: int) -> None:
-    """Call `work(start, stop)` on pieces of about `grain` until `size` is covered, each piece exactly once.
+    """Call `work(start, stop)` once for each piece of range(size); pieces have a length of about `grain`.
 
-    Pieces do not depend on the number of threads, so nor does the result if `work` writes only to its own.
+    The pieces do not depend on the number of threads, and neither does the result if `work` writes only to its piece.
     """
     pieces = [(start, min(start + grain, size)) for start in range(0, size, grain)]
     threads = min(thread_count(), len(pieces))
@@ -58,7 +59,7 @@ def one_blas_thread() -> Iterator[None]:
         if _Blas.inside == 0:
             from threadpoolctl import ThreadpoolController
 
-            # A scan of the loaded libraries is kept: SciPy's, which JAX calls, was loaded with this package.
+            # The loaded libraries are scanned once: SciPy's BLAS, which JAX calls, is loaded with this package.
             _Blas.controller = _Blas.controller or ThreadpoolController()
             _Blas.restore = _Blas.controller.limit(limits=1, user_api="blas")
             _Blas.restore.__enter__()

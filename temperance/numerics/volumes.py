@@ -1,6 +1,6 @@
-"""log ∫ p^s of tempered densities in closed form, and how far an error in it moves a temperature.
+"""log ∫ p^s of tempered densities in closed form, and how far an error in this volume moves a temperature.
 
-A variance with a prior of its own makes the volume infinite, because tempered tails add up without end.
+A variance with a prior of its own makes the volume infinite, because the integral over tempered tails diverges.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def moved(powers: np.ndarray, one: np.ndarray, other: np.ndarray) -> float:
 
 
 def shift(powers: np.ndarray, one: np.ndarray, other: np.ndarray) -> float:
-    """The same for a best temperature between those of the grid: how far the slopes of log C are apart, by how fast
-    they change."""
+    """The relative shift of a best temperature that lies between those of the grid: the difference between the slopes
+    of both estimates of log C, divided by the rate at which the slope changes."""
     if len(powers) < 3:
         return moved(powers, one, other)
     slope = np.gradient(one, powers)
