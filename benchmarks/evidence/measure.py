@@ -22,7 +22,7 @@ OURS = {"IS": tp.ImportanceSampling, "AIS": tp.AIS, "PT": tp.ParallelTempering, 
 PEERS = ("blackjax SMC", "blackjax NSS", "bridge", "dynesty")
 ORDER = ("PT", "IS", "SMC", "AIS", *PEERS)  # when time is short, the last are left out
 AGAIN = 1.0  # seconds after which a process that is late is told again: a callback of the garbage collector is deaf
-TOGETHER = 3  # problems of one family in a unit of work: they share what is compiled
+TOGETHER = 5  # problems of one family in a unit of work: they share what is compiled
 
 
 @dataclasses.dataclass(frozen=True)

@@ -74,14 +74,14 @@ def _made(family: str, settings: dict[str, Any], data: Any) -> tuple[Callable[[]
         problem, x = truths.PROBLEMS[family], _taken(family, data)
         return problem.model, x, lambda: problem.evidence(x)
     x = tp.datasets.load(data) if isinstance(data, str) else np.array(data, float)
-    mixture = functools.partial(tp.GaussianMixture, size, prior=tp.NormalWishart(**prior))
+    gaussian = functools.partial(tp.GaussianMixture, size, prior=tp.NormalWishart(**prior))
 
     def marginal(rows: np.ndarray) -> float:
         return marginals.gaussian(rows, **prior)
 
     if not isinstance(data, str):
-        return mixture, x, lambda: enumeration.log_evidence(x, marginal, np.ones(size))
-    return mixture, x, (lambda: marginal(x)) if size == 1 else None
+        return gaussian, x, lambda: enumeration.log_evidence(x, marginal, np.ones(size))
+    return gaussian, x, (lambda: marginal(x)) if size == 1 else None
 
 
 def _arrays(hyper: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from .reweighting import log_ratios
 from .tempered import NORMAL, Estimate, few
 
 COLLINEAR = 1e-3  # singular values below this part of the largest count as zero: what they carry is noise
+LEVERAGE = 0.999  # of a draw in a regression at most
 
 
 def upwards(log_weights: np.ndarray, cautious: bool = False) -> Estimate:
@@ -57,15 +58,17 @@ def controlled(log_weights: np.ndarray, log_ratios: np.ndarray) -> Estimate:
         return plain
     columns = np.concatenate([np.ones((n, 1)), np.expm1(log_ratios)], axis=1)
     weights = np.exp(log_weights - top)
-    left, lengths, right = np.linalg.svd(columns, full_matrices=False)
-    clear = lengths > COLLINEAR * lengths[0]
-    left, free = left[:, clear], n - int(clear.sum())
+    squares, axes = np.linalg.eigh(columns.T @ columns)
+    clear = squares > COLLINEAR**2 * squares[-1]
+    lengths, axes, free = np.sqrt(squares[clear]), axes[:, clear], n - int(clear.sum())
+    left = columns @ (axes / lengths)
     parts = left.T @ weights
-    constant = right[clear, 0] / lengths[clear]  # of the first coefficient, which is the average, in these parts
+    constant = axes[0] / lengths  # of the first coefficient, which is the average, in these parts
     average = float(constant @ parts)
     if free < n / 2 or not average > 0.0:
         return plain
-    influence = n * (left @ constant) * (weights - left @ parts)
+    leverage = np.minimum(np.sum(left**2, axis=1), LEVERAGE)  # draws that the fit follows seem to fit (HC3)
+    influence = n * (left @ constant) * (weights - left @ parts) / (1.0 - leverage)
     error = caution(influence) * np.sqrt(influence @ influence / (free * n)) / average
     return Estimate(top + float(np.log(average)), float(np.hypot(error, one_draw(log_weights))))
 

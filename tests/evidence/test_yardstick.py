@@ -12,15 +12,57 @@ import pytest
 from scipy.special import logsumexp
 
 from benchmarks.evidence import measure as measured
+from benchmarks.evidence.chib import Prior, chib
 from benchmarks.evidence.measure import Measured, keep, kept, units
-from benchmarks.evidence.problems import problems
+from benchmarks.evidence.problems import FOLDER, problems
 from benchmarks.evidence.tables import line, printed, ratios, summarised
 from benchmarks.evidence.target import target
+from tests.exact import enumeration, marginals
+from tests.tiers import with_slow
 
 
 def run(**fields):
     usual = Measured("HMM 1", "PT", 0, -5.0, 0.0, -5.01, 0.01, (-5.04, -4.98), True, (), 2.0, False)
     return dataclasses.replace(usual, **fields)
+
+
+QUICK = (
+    "wide prior, 2 components 1",
+    "Poisson mixture 1",
+    "HMM 2",
+    "LinearRegression 1",
+    "FactorAnalysis 1",
+    "Graph 1",
+)
+
+
+def test_there_are_a_hundred_problems_whose_files_say_how_their_evidence_follows():
+    assert len([one for one in problems().values() if one.derived is not None and one.uncertainty == 0.0]) >= 100
+    assert all(one.uncertainty <= 0.02 for one in problems().values())
+    for path in FOLDER.glob("*.json"):
+        text = json.loads(path.read_text())
+        assert len(text["model"]) > 50 and len(text["derivation"]) > 50
+        for one in text["problems"]:
+            assert one["uncertainty"] == 0.0 or len(one["checked"]) >= 2  # two long computations
+
+
+@pytest.mark.parametrize("name", with_slow(problems(), *(set(problems()) - set(QUICK))))
+def test_the_derivations_give_what_the_files_say(name):
+    problem = problems()[name]
+    if problem.derived is None:
+        pytest.skip("two long computations bracket it")
+    assert problem.derived() == pytest.approx(problem.log_evidence, abs=1e-8)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_chibs_identity_from_long_chains_agrees_with_enumeration(size):
+    """Two dimensions; the reference of the real data."""
+    prior = {"mean": [0.0, 1.0], "pseudo_count": 0.3, "dof": 3.0, "scatter": [[0.6, 0.1], [0.1, 0.8]]}
+    x = np.random.default_rng(0).normal(size=(6, 2)) + 2.0 * (np.arange(6)[:, None] % 2)
+    exact = enumeration.log_evidence(x, lambda rows: marginals.gaussian(rows, **prior), np.ones(size))
+    parts = Prior(np.array(prior["mean"]), prior["pseudo_count"], prior["dof"], np.array(prior["scatter"]))
+    value, error = chib(x, parts, size, chains=400, sweeps=60)
+    assert error < 0.05 and abs(value - exact) < 4.0 * error
 
 
 def test_claims_brackets_and_warnings_are_counted():

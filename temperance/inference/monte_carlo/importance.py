@@ -38,7 +38,7 @@ FEWEST = 30  # effective draws below which a standard error says nothing
 SEARCHES = 24  # starts of VB that look for modes
 OPTIMA = 8  # optima in the proposal at most
 WIDER = (2.0, 4.0)  # how much closer to the prior are the copies of each optimum that look after its tails
-SEEN = 64  # conditionals of Gibbs chains in the proposal at most
+SEEN = 128  # conditionals of Gibbs chains in the proposal at most
 BATCH = 64  # draws in one step
 MANY = 1000  # draws of which too few are worth something because of the proposal, and not of their number
 

@@ -24,9 +24,10 @@ from ...families import Dirichlet
 from ...families._family import Family
 from ...models import Model
 from ...models._about import Symmetry
+from .visited import Seen
 
 LARGEST = 10  # largest number of independent parts whose orders are summed by the permanent
-SEEN = 0.75  # share of the draws that are from conditionals of chains
+SHARE = 0.75  # of the draws that are from conditionals of chains
 ORDERS = 720  # most orders that are enumerated
 
 
@@ -117,19 +118,22 @@ def propose(
     model: Model,
     posteriors: list[dict[str, Family]],
     bounds: np.ndarray,
-    seen: list[dict[str, Family]],
+    seen: Seen | None,
     defensive: float,
 ) -> tuple[Proposal, list[str]]:
     """The proposal around fitted posteriors and conditionals that chains have `seen`, and what should be known.
 
     Half of the draws go to the posteriors by their bounds, and half to all of them alike: a bound says little of how
-    much of the true posterior lies around an optimum. Conditionals take `SEEN` of all draws.
+    much of the true posterior lies around an optimum. Conditionals take `SHARE` of all draws, half of them by how often
+    they were seen.
     """
     blocks = posteriors[0]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *posteriors, *seen)
+    stacked = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *posteriors)
     shares = 0.5 * np.exp(bounds - np.logaddexp.reduce(bounds)) + 0.5 / len(bounds)
-    if seen:
-        shares = np.concatenate([(1.0 - SEEN) * shares, np.full(len(seen), SEEN / len(seen))])
+    if seen is not None:
+        stacked = jax.tree.map(lambda *leaves: np.concatenate(leaves), stacked, seen.blocks)
+        own = 0.5 * seen.times / seen.times.sum() + 0.5 / len(seen.times)
+        shares = np.concatenate([(1.0 - SHARE) * shares, SHARE * own])
     symmetry = model.symmetry and model.symmetry.alike
     notes = []
     if symmetry is not None:
@@ -141,7 +145,7 @@ def propose(
                 "covers one of them, and the evidence may lack as much as their logarithm"
             )
             symmetry = None
-    return Proposal(stacked, jnp.log(shares), jnp.asarray(float(defensive)), symmetry), notes
+    return Proposal(jax.tree.map(jnp.asarray, stacked), jnp.log(shares), jnp.asarray(float(defensive)), symmetry), notes
 
 
 def log_permanent(logs: Float[Array, "k k"]) -> Float[Array, ""]:

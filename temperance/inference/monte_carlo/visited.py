@@ -6,7 +6,7 @@ the latents. A few dozen of them cover it far better than variational posteriors
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -25,6 +25,14 @@ from ..run import run as run_loop
 from .gibbs import Gibbs
 
 CHAINS = Gibbs(draws=4, warmup=28, chains=128)
+SWEEPS = (31, 23, 15, 7)  # after which latents are drawn: the early ones are of places that are rare later
+
+
+class Seen(NamedTuple):
+    """Conditionals that differ (leading axis), and how often each came."""
+
+    blocks: dict[str, Family]
+    times: np.ndarray
 
 
 def chains(key: Key[Array, ""], model: Model, data: Data) -> Run | None:
@@ -36,10 +44,10 @@ def chains(key: Key[Array, ""], model: Model, data: Data) -> Run | None:
         return None
 
 
-def visited(model: Model, data: Data, size: int) -> list[dict[str, Family]]:
-    """So many conditionals, from one fixed seed; fewer where some are not proper, none without a Gibbs sampler."""
+def visited(model: Model, data: Data, size: int) -> Seen | None:
+    """At most so many conditionals, from one fixed seed; none where there is no Gibbs sampler."""
     run = chains(make_key(0), model, data)
-    return [] if run is None else conditionals(make_key(1), model, data, run, size)
+    return None if run is None else conditionals(make_key(1), model, data, run, size)
 
 
 def draws_of(run: Run) -> Any:
@@ -47,13 +55,24 @@ def draws_of(run: Run) -> Any:
     return jax.tree.map(lambda leaf: leaf[CHAINS.warmup :].reshape((-1, *leaf.shape[2:])), run.history["draws"])
 
 
-def conditionals(key: Key[Array, ""], model: Model, data: Data, run: Run, size: int) -> list[dict[str, Family]]:
-    """The conditional of all blocks given fresh latents of the last draw of so many chains. Those that are not proper
-    are left out."""
-    draws = jax.tree.map(lambda leaf: jnp.asarray(leaf[-1, :size]), run.history["draws"])
-    local = jax.tree.map(lambda leaf: jnp.asarray(leaf)[:size], run.states.local)
-    found, proper = _conditionals(jax.random.split(key, size), model, draws, data, local)
-    return [jax.tree.map(lambda leaf, one=one: leaf[one], found) for one in np.flatnonzero(proper)]
+def conditionals(key: Key[Array, ""], model: Model, data: Data, run: Run, size: int) -> Seen | None:
+    """The conditionals of all blocks given fresh latents, the latest sweep first. Those that are not proper are left
+    out, and of those that are equal but for the order of the parts one is kept."""
+    local = jax.tree.map(jnp.asarray, run.states.local)
+    sweeps = np.array(SWEEPS[:1] if local else SWEEPS)  # local blocks are known of the last one
+    draws = jax.tree.map(lambda leaf: jnp.asarray(leaf[sweeps]), run.history["draws"])
+    found, proper = _conditionals(jax.random.split(key, (len(sweeps), CHAINS.chains)), model, draws, data, local)
+    found = jax.tree.map(lambda leaf: np.asarray(leaf).reshape((-1, *leaf.shape[2:])), found)
+    kept = np.flatnonzero(np.asarray(proper).ravel())
+    if not len(kept):
+        return None
+    numbers = np.concatenate([leaf.reshape((len(leaf), -1)) for leaf in jax.tree.leaves(found)], axis=1)[kept]
+    _, first, times = np.unique(
+        np.sort(numbers, axis=1).astype(np.float32), axis=0, return_index=True, return_counts=True
+    )
+    order = np.argsort(first)[:size]
+    chosen = kept[first[order]]
+    return Seen(jax.tree.map(lambda leaf: leaf[chosen], found), times[order])
 
 
 @eqx.filter_jit
@@ -63,4 +82,4 @@ def _conditionals(keys: Any, model: Model, draws: Any, data: Data, local: Any) -
         found = {name: model._family(name, natural[name]) for name in natural}
         return found, jnp.all(jnp.stack([jnp.all(family.is_proper()) for family in found.values()]))
 
-    return jax.vmap(one)(keys, draws, local)
+    return jax.lax.map(lambda sweep: jax.vmap(one)(sweep[0], sweep[1], local), (keys, draws))
