@@ -1,6 +1,6 @@
-"""Turning what users have into arrays: one place, used by Python, the estimators and the command line alike.
+"""Users' data turned into arrays, for Python, the estimators and the command line alike.
 
-Names are imported when they are first used, so that a fit of an array waits for no reader of files.
+Names are imported when they are first used, so that a fit of an array does not wait for the import of file readers.
 """
 
 import typing as _typing

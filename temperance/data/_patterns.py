@@ -10,7 +10,7 @@ class _Later:
     def __init__(self, text: str, flags: int):
         self._text, self._flags = text, flags
 
-    def __getattr__(self, name: str) -> Any:  # of a method that was not asked for before
+    def __getattr__(self, name: str) -> Any:  # called once for each method of the pattern
         if name.startswith("_"):
             raise AttributeError(name)
         found = getattr(re.compile(self._text, self._flags), name)
@@ -19,5 +19,5 @@ class _Later:
 
 
 def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    """`re.compile(text, flags)`, later."""
+    """`re.compile(text, flags)`, compiled at its first use."""
     return cast("re.Pattern[str]", _Later(text, flags))

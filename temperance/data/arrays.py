@@ -16,7 +16,7 @@ _PIECE = 2**16  # rows
 
 
 def is_lazy(data: Any) -> bool:
-    """Whether these are data that Dask holds (asked without importing it)."""
+    """Whether `data` is a Dask collection (tested without importing Dask)."""
     if isinstance(data, list | tuple):
         return len(data) > 0 and all(is_lazy(part) for part in data)
     return hasattr(data, "__dask_graph__") or type(data).__module__.split(".")[0] == "distributed"
@@ -25,7 +25,7 @@ def is_lazy(data: Any) -> bool:
 def as_matrix(data: Any, *, missing: bool = False, empty_columns: bool = False, name: str = "data") -> np.ndarray:
     """A finite float64 matrix (n, d); one dimension is read as one column; NaN only where `missing` is allowed.
 
-    A column without any value says nothing to fit (but may stand in new data: `empty_columns`).
+    A column without any value is refused, unless `empty_columns` allows it, as for new data.
     """
     array = as_numbers(data, name)
     label = _labels(data)
@@ -58,12 +58,12 @@ def as_matrix(data: Any, *, missing: bool = False, empty_columns: bool = False, 
 
 
 def within(array: np.ndarray, limit: float) -> bool:
-    """Whether all numbers are there and at most `limit` in size: two passes and no copy."""
+    """Whether no number is missing or larger than `limit` in absolute value, in two passes and without a copy."""
     return bool(-limit <= array.min() and array.max() <= limit)
 
 
 def checked(check: Callable[[np.ndarray], np.ndarray], x: np.ndarray, data: Any) -> np.ndarray:
-    """What `check` makes of the rows x of `data`; what it refuses is told with the names of the columns."""
+    """`check(x)` for the rows x of `data`; its errors are raised again with the names of the columns."""
     try:
         return check(x)
     except InvalidData as error:
@@ -73,32 +73,33 @@ def checked(check: Callable[[np.ndarray], np.ndarray], x: np.ndarray, data: Any)
 
 
 def _labels(data: Any) -> Callable[[Any], Any]:
-    """How to call a column by its number: by the frame's name for it, where there is one."""
+    """A function from the number of a column to its name in the frame, or to the number itself where there is no
+    name."""
     named = isinstance(data, Table) or (hasattr(data, "columns") and hasattr(data, "dtypes"))
     names = list(data.columns) if named else []
     return lambda column: repr(names[int(column)]) if int(column) < len(names) else int(column)
 
 
 def column_moments(x: np.ndarray, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of what is seen in each column, in two passes without a copy of the data.
+    """Mean and standard deviation of the seen values of each column, in two passes without a copy of the data.
 
-    A row of weight two counts as two rows; one of weight zero might as well not be there.
+    A row of weight two counts as two rows, and a row of weight zero does not count.
     """
     if weights is not None:
         x, weights = x[weights > 0], weights[weights > 0] / weights.max()
     starts = range(0, len(x), _PIECE)
 
     def total(function: Any) -> Any:
-        """Σ over rows of what the function makes of them, missing values left out."""
+        """Σ over rows of function(rows), missing values left out."""
         parts = (function(x[start : start + _PIECE]) for start in starts)
         if weights is None:
             return sum(np.nansum(part, axis=0) for part in parts)
         return sum(weights[at : at + _PIECE] @ np.nan_to_num(part) for at, part in zip(starts, parts, strict=True))
 
     seen = total(lambda piece: (~np.isnan(piece)).astype(np.float64))
-    # Around the first value seen: sums of numbers far from zero lose digits.
+    # Relative to the first seen value, because sums of numbers far from zero lose digits.
     origin = x[np.argmax(~np.isnan(x), axis=0), np.arange(x.shape[1])]
-    # A column whose only values have weight zero says nothing: its mean is 0, its deviation too.
+    # A column whose only values have weight zero has mean 0 and deviation 0.
     seen = np.where(seen > 0, seen, 1.0)
     origin = np.nan_to_num(origin)
     mean = origin + total(lambda piece: piece - origin) / seen
@@ -118,15 +119,15 @@ def as_weights(weights: Any, n: int) -> np.ndarray | None:
         raise InvalidData(f"weights must be finite and not negative, got {array[row]:g} for row {row}")
     if array.max() > LARGEST:
         raise InvalidData(f"weights hold {array.max():g}; rescale what exceeds {LARGEST:g}")
-    if array.sum() < np.finfo(np.float64).tiny:  # compiled code takes smaller numbers for zero
+    if array.sum() < np.finfo(np.float64).tiny:  # compiled code rounds smaller numbers to zero
         raise InvalidData("weights must not all be zero")
     return array
 
 
 def distinct_rows(x: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """Equal rows as one with the sum of their weights, none of weight zero, in an order of their own.
+    """Merge equal rows into one with the sum of their weights, and drop rows of weight zero; the rows are then sorted.
 
-    A row of weight two and the same row twice are then the same arrays. Data without weights or repetitions are
+    A row of weight two and a row that occurs twice then give equal arrays. Data without weights or repetitions are
     left as they are.
     """
     order = np.lexsort(x.T[::-1])
@@ -152,11 +153,11 @@ def as_numbers(data: Any, name: str) -> np.ndarray:
 
 
 def as_array(data: Any, name: str = "data") -> np.ndarray:
-    """Arrays and nested lists as an array of any type: NaN where masked; neither sparse nor ragged."""
+    """An array of any type from an array or nested lists, with NaN where masked; sparse and ragged data are refused."""
     if hasattr(data, "toarray") and hasattr(data, "nnz"):
         raise InvalidData(f"{name} is a sparse matrix; this model needs a dense one (data.toarray())")
     if np.ma.isMaskedArray(data):
-        # A masked entry still has a number beneath the mask: it must not be used.
+        # A masked entry still holds a number, which must not be used.
         return np.ma.filled(np.ma.masked_array(_floats(data.data, name), data.mask), np.nan)
     try:
         return np.asarray(data)
@@ -174,13 +175,13 @@ def _floats(array: np.ndarray, name: str) -> np.ndarray:
     if array.dtype.kind not in "fiub":
         kind = "text" if array.dtype.kind in "US" else array.dtype
         raise InvalidData(f"{name} must be real numbers, got {kind}")
-    return np.asarray(array, dtype=np.float64, order="C")  # sums over another order of memory have other last bits
+    return np.asarray(array, dtype=np.float64, order="C")  # the last bits of sums depend on the memory order
 
 
 def _number(value: Any) -> float:
     if value is None or type(value).__name__ == "NAType":
         return float("nan")
-    if isinstance(value, str | bytes):  # which float() would read
+    if isinstance(value, str | bytes):  # float() would read these
         raise TypeError(f"holds the text {value!r}")
     try:
         return float(value)

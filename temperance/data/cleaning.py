@@ -20,12 +20,12 @@ _ADDRESS = pattern(r"\b(?:(?:https?|ftp)://|www\.)\S+|\b[\w.+-]{1,64}@[\w-]{1,63
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese and Japanese
 _RUNS = pattern(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 _ANY = pattern(f"[{_UNSPACED}]")
-_THAI = pattern("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")  # and Lao, Burmese, Khmer
+_THAI = pattern("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")  # Thai, Lao, Burmese and Khmer
 
 
 @dataclasses.dataclass
 class Cleaner:
-    """Takes out what is no word, and counts in how many documents it did."""
+    """Removes the parts of texts that are not words, and counts the documents that had such parts."""
 
     tagged: int = 0
     addresses: int = 0
@@ -33,7 +33,7 @@ class Cleaner:
     thai: int = 0
 
     def clean(self, text: str) -> str:
-        """The text without tags (and what scripts and styles hold), entities as characters, without addresses."""
+        """The text without tags, scripts, styles and addresses, and with entities replaced by characters."""
         if "<" in text:
             text, found = _TAG.subn(" ", _HIDDEN.sub(" ", text))
             self.tagged += found > 0
@@ -45,7 +45,7 @@ class Cleaner:
         return text
 
     def split(self, words: list[str], text: str) -> list[str]:
-        """Words as they are, but runs of Chinese and Japanese characters as all pairs of neighbours."""
+        """The words, in which each run of Chinese or Japanese characters is replaced by all its pairs of neighbours."""
         self.thai += bool(_THAI.search(text))
         if not _ANY.search(text):
             return words
@@ -53,7 +53,7 @@ class Cleaner:
         return [piece for word in words for run in _RUNS.findall(word) for piece in _pairs(run)]
 
     def report(self) -> tuple[str, ...]:
-        """What was done, a sentence each."""
+        """The removals, one sentence each."""
         found = []
         if self.tagged:
             found.append(f"HTML tags were taken out of {_documents(self.tagged)}")

@@ -14,7 +14,7 @@ _CERTAIN = 90.0  # the least size of a code among numbers with decimals, where â
 
 
 def odd_codes(seen: np.ndarray) -> list[float]:
-    """Values that may stand for missing ones: each in turn the largest or the least of those left."""
+    """Values that may stand for missing ones; each is the largest or the smallest once those before it are removed."""
     found: list[float] = []
     while (value := _odd_code(seen)) is not None:
         found.append(value)
@@ -23,7 +23,7 @@ def odd_codes(seen: np.ndarray) -> list[float]:
 
 
 def _odd_code(seen: np.ndarray) -> float | None:
-    """The least or the largest value, if it lies apart from the others and is one that stands for missing values."""
+    """The smallest or the largest value, if it lies apart from all others and is a usual code for missing values."""
     for value, others in ((seen.min(), seen[seen > seen.min()]), (seen.max(), seen[seen < seen.max()])):
         distinct, times = np.unique(others, return_counts=True)
         if value not in CODES or len(distinct) < 2:
@@ -37,7 +37,7 @@ def _odd_code(seen: np.ndarray) -> float | None:
 
 
 def may_be_coded(values: np.ndarray | None) -> bool:
-    """Whether the least or the largest number is a code."""
+    """Whether the smallest or the largest number is a usual code for missing values."""
     if values is None or not values.size:
         return False
     return bool(np.isin([np.fmin.reduce(values), np.fmax.reduce(values)], CODES).any())
@@ -46,8 +46,8 @@ def may_be_coded(values: np.ndarray | None) -> bool:
 def shared_codes(columns: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
     """For each column the codes that stand for missing values without doubt.
 
-    A code is one that lies far outside the other values of two columns or more. It is then also taken in columns where
-    it merely lies apart and is frequent, and with it other negative codes of the same column.
+    A value is a code if it lies far outside the other values in two columns or more. It is then also a code in columns
+    where it merely lies apart and is frequent, and so are the other negative codes of such a column.
     """
     votes: dict[float, int] = {}
     for values in columns.values():
@@ -67,8 +67,8 @@ def shared_codes(columns: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
 
 
 def _far_codes(values: np.ndarray, enough: float = 2.0) -> list[float]:
-    """Codes that lie outside all other values by more than twice their range (or by `enough` of it, if they are twice
-    as frequent), or that are negative whole numbers as frequent as others, where no other value is negative."""
+    """Codes that lie outside all other values by more than twice the range of these (or by `enough` ranges, if the code
+    is twice as frequent as they are), or that are frequent negative whole numbers where no other value is negative."""
     seen = values[~np.isnan(values)]
     distinct, times = np.unique(seen, return_counts=True)
     coded = np.isin(distinct, CODES)

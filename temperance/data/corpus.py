@@ -17,7 +17,7 @@ from ..errors import InvalidData, InvalidParameter
 from .gate import check_corpus, check_sparse, check_vocabulary_size
 from .tokenise import Tokeniser
 
-_TOGETHER = 2**16  # documents whose tokens are counted at a time
+_TOGETHER = 2**16  # documents whose tokens are counted together
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Corpus:
     n_words: int  # the size of the vocabulary
     vocabulary: tuple[str, ...] | None = None  # the words as strings, if they are known
     unknown: int = 0  # tokens left out because they are not in the vocabulary
-    tokeniser: Tokeniser | None = None  # how the texts were read, for new ones
+    tokeniser: Tokeniser | None = None  # how the texts were read, so that new texts are read alike
     report: tuple[str, ...] = ()  # what was read and what was left out, a sentence each
     covariates: Any = None  # columns with a value for each document, or a matrix with a row for each
 
@@ -50,7 +50,7 @@ class Corpus:
     def lengths(self) -> np.ndarray:
         """The number of tokens of each document."""
         found = np.empty(len(self))
-        for first in range(0, len(self), _TOGETHER):  # sums of all entries would take twice their memory
+        for first in range(0, len(self), _TOGETHER):  # sums over all entries at once would double the memory
             starts = np.asarray(self.starts[first : first + _TOGETHER + 1])
             total = np.zeros(starts[-1] - starts[0] + 1)
             np.cumsum(self.counts[starts[0] : starts[-1]], dtype=np.float64, out=total[1:])
@@ -63,7 +63,7 @@ class Corpus:
 
     def take(self, rows: Any) -> Corpus:
         """The documents with the numbers `rows`, in this order, in memory."""
-        if isinstance(rows, slice) and rows.step in (None, 1):  # next to each other: no list of their entries
+        if isinstance(rows, slice) and rows.step in (None, 1):  # neighbours need no list of their entries
             first, last, _ = rows.indices(len(self))
             starts = np.array(self.starts[first : max(first, last) + 1], dtype=np.int64)
             here = slice(starts[0], starts[-1])
@@ -79,7 +79,7 @@ class Corpus:
         return dataclasses.replace(self, starts=starts, words=words, counts=counts, covariates=beside)
 
     def take_ranges(self, ranges: Sequence[tuple[int, int]]) -> Corpus:
-        """The documents of all `ranges`, each from one number to before another: copied in runs, not one by one."""
+        """The documents of all `ranges` (start, stop), copied in runs and not one by one."""
         bounds = [(int(self.starts[first]), int(self.starts[last])) for first, last in ranges]
         sizes = [np.diff(self.starts[first : last + 1]) for first, last in ranges]
         starts = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
@@ -92,7 +92,7 @@ class Corpus:
         return dataclasses.replace(self, starts=starts, words=words, counts=counts, covariates=beside)
 
     def with_covariates(self, columns: Any) -> Corpus:
-        """The same documents with `columns` of a table (a frame, or a dictionary of lists) beside them."""
+        """This corpus with covariates: the `columns` of a table (a frame, or a dictionary of lists)."""
         from .tables import Table
 
         table = columns.words() if isinstance(columns, Table) else columns
@@ -112,7 +112,7 @@ class Corpus:
         return sparse.csr_matrix((self.counts, self.words, self.starts), shape=(len(self), self.n_words))
 
     def keep_words(self, keep: Any) -> Corpus:
-        """The same documents with only the words that `keep` (numbers, or one truth value per word) names."""
+        """All documents, but only with the words that `keep` names (numbers, or one truth value per word)."""
         keep = np.asarray(keep)
         chosen = np.flatnonzero(keep) if keep.dtype == bool else keep
         number = np.full(self.n_words, -1, dtype=np.int32)
@@ -125,8 +125,8 @@ class Corpus:
         return dataclasses.replace(self, starts=kept[self.starts], vocabulary=vocabulary, **fewer)
 
     def prune(self, min_documents: int = 1, max_share: float = 1.0, most_common: int | None = None) -> Corpus:
-        """The same documents without words in fewer than `min_documents` or in more than a share `max_share` of the
-        documents, and then with only the `most_common`; documents stay, even those left empty."""
+        """All documents without the words that are in fewer than `min_documents` or in more than a share `max_share` of
+        the documents, and then with only the `most_common` words; documents that become empty stay."""
         in_documents = np.bincount(self.words, minlength=self.n_words)
         keep = (in_documents >= min_documents) & (in_documents <= max_share * len(self))
         if most_common is not None:
@@ -172,7 +172,7 @@ class Corpus:
         return self._with_counts(observed), self._with_counts(self.counts - observed)
 
     def _with_counts(self, counts: np.ndarray) -> Corpus:
-        """The same entries with other counts; those that are zero go."""
+        """This corpus with other `counts` for its entries; entries with a count of zero are dropped."""
         here = counts > 0
         kept = np.concatenate([[0], np.cumsum(here)])
         counts = counts[here].astype(self.counts.dtype)
@@ -242,16 +242,16 @@ def as_corpus(
 def make_corpus(
     documents: np.ndarray, words: np.ndarray, counts: np.ndarray, shape: tuple[int, int], **fields: Any
 ) -> Corpus:
-    """A corpus from (document, word, count) entries in any order; repeated entries are added, zeros go."""
+    """A corpus from (document, word, count) entries in any order; repeated entries are added up, zeros are dropped."""
     from scipy import sparse
 
-    # SciPy would take a fraction of a count, so counts must have been checked before.
+    # SciPy would accept fractional counts, so counts must have been checked before.
     matrix = sparse.csr_matrix((counts, (documents, words)), shape=shape)
     return _from_csr(matrix, **fields)
 
 
 def join_corpora(parts: Sequence[Corpus], n_words: int | None = None, vocabulary: Any = None) -> Corpus:
-    """One corpus after the other."""
+    """The documents of all corpora in one corpus, one corpus after the other."""
     offsets = np.cumsum([0, *(len(part.words) for part in parts)])
     starts = [part.starts[1:] + offset for part, offset in zip(parts, offsets[:-1], strict=True)]
     return Corpus(
@@ -271,7 +271,7 @@ def check_counts(counts: np.ndarray, fractional: bool = False) -> np.ndarray:
         raise InvalidData(f"counts must be finite, found {counts[~np.isfinite(counts)][0]}")
     if (counts < 0).any():
         raise InvalidData(f"counts must not be negative, found {counts[counts < 0][0]:g}")
-    from ..families._pair import LARGEST_COUNT  # JAX comes with it
+    from ..families._pair import LARGEST_COUNT  # imports JAX
 
     if counts.size and counts.max() > LARGEST_COUNT:
         raise InvalidData(f"counts must be at most 2⁵³, beyond which floats skip numbers, found {counts.max():g}")
@@ -282,7 +282,7 @@ def check_counts(counts: np.ndarray, fractional: bool = False) -> np.ndarray:
 
 
 def _headings(frame: Any) -> tuple[str, ...] | None:
-    """The words that the columns of a frame are named after, if they all have names."""
+    """The names of a frame's columns, which are words, or None unless all columns have names."""
     names = tuple(getattr(frame, "columns", ()))
     named = all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
     return names if names and named else None
@@ -299,7 +299,7 @@ def _from_sparse(data: Any, fractional: bool) -> Corpus:
 
 
 def _from_dense(array: np.ndarray, fractional: bool) -> Corpus:
-    """Without SciPy, whose sparse matrices take longer to import than a small fit."""
+    """A corpus from an array of counts, made without SciPy, whose import takes longer than a small fit."""
     check_vocabulary_size(array.shape[1])
     rows, words = np.nonzero(array)
     counts = check_counts(array[rows, words], fractional)
@@ -316,7 +316,7 @@ def _from_csr(matrix: Any, **fields: Any) -> Corpus:
 
 
 def _compact(starts: np.ndarray, words: np.ndarray, counts: np.ndarray, n_words: int, **fields: Any) -> Corpus:
-    """A corpus whose counts take four bytes each where those are exact."""
+    """A corpus whose counts have four bytes each if four hold them exactly."""
     whole = counts.dtype.kind != "f" or not (counts % 1).any()
     exact = whole and (len(counts) == 0 or counts.max() < 2**24)
     return Corpus(

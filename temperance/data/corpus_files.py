@@ -1,7 +1,7 @@
 """Corpora on disk as other programs write them: UCI bag of words, LDA-C, Matrix Market and SciPy npz.
 
-The text formats are read in pieces, so that `store_corpus` can convert a file larger than memory. A file that
-ends early is an error wherever its format says how much there should be (LDA-C says it only within a line).
+The text formats are read in pieces, so that `store_corpus` can convert a file larger than memory. A file that ends
+early is an error wherever its format announces its size (LDA-C does so only within a line).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def read_corpus(path: str | Path, vocabulary: str | Path | Sequence[str] | None 
     """A corpus from a file in one of the formats above (also .gz), told apart by their contents, or from a
     folder that `store_corpus` wrote.
 
-    `vocabulary` is a list of words or a file with one word a line; unless given it is taken from a file beside the
+    `vocabulary` is a list of words or a file with one word per line. By default it is read from a file beside the
     corpus, if there is one: vocab.NAME.txt for a UCI file docword.NAME.txt, NAME.vocab.txt for all others (also .gz).
     The `report` of the corpus says so.
     """
@@ -71,7 +71,7 @@ def _words_of(path: Path) -> str:
 
 
 def read_vocabulary(path: str | Path) -> list[str]:
-    """One word a line, in the order of their numbers."""
+    """The words of a file with one word per line, in the order of their numbers."""
     with _open(Path(path)) as file:
         return [line.rstrip("\r\n") for line in file]
 
@@ -107,7 +107,8 @@ def _reader(path: Path) -> Callable[[Path], Iterator[Corpus]]:
 
 
 def _read_uci(path: Path) -> Iterator[Corpus]:
-    """The numbers of documents, words and entries, a line each; then "document word count", from 1."""
+    """Read a header of three lines (the numbers of documents, words and entries), then lines "document word count",
+    numbered from 1."""
     with _open(path) as file:
         documents, words, entries = (int(file.readline()) for _ in range(3))
         _check_announced(path, documents, words)
@@ -128,18 +129,18 @@ def _read_matrix_market(path: Path) -> Iterator[Corpus]:
 
 
 def _is_size(text: str) -> bool:
-    """Digits (0 to 9 only) of a number that fits 64 bits."""
+    """Whether the text is a number of digits 0 to 9 that fits 64 bits."""
     return text.isascii() and text.isdigit() and len(text) < 19
 
 
 def _check_announced(path: Path, documents: int, words: int) -> None:
-    """Refuse sizes that a header announces and no machine can hold."""
+    """Refuse announced sizes that no machine can hold."""
     check_vocabulary_size(words, path.name)
     require_memory(16 * documents, f"{path.name} announces {documents} documents, which")
 
 
 def _triples(path: Path, file: IO[str], documents: int, words: int, entries: int) -> Iterator[Corpus]:
-    """Entries sorted by document come in pieces; others can only be given as a whole."""
+    """Yield entries that are sorted by document in pieces, and others as a single piece."""
     held, read, first = np.empty((0, 3)), 0, 0
     sort = False
     for part in _tables(path, file):
@@ -149,7 +150,7 @@ def _triples(path: Path, file: IO[str], documents: int, words: int, entries: int
         last = int(held[-1, 0]) - 1
         if sort or last == first:
             continue
-        # The last document of this piece may go on in the next.
+        # The last document of this piece may continue in the next piece.
         yield _rows(held[held[:, 0] <= last], first, last, words)
         held, first = held[held[:, 0] > last], last
     if read != entries:
@@ -187,7 +188,7 @@ def _rows(table: np.ndarray, first: int, last: int, words: int) -> Corpus:
 
 
 def _read_ldac(path: Path) -> Iterator[Corpus]:
-    """A line a document: the number of its entries, then word:count pairs, words numbered from 0."""
+    """Read one document per line: the number of its entries, then word:count pairs, with words numbered from 0."""
     with _open(path) as file:
         number = 0
         while lines := list(itertools.islice(file, _LINES)):

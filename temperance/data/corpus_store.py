@@ -1,4 +1,4 @@
-"""Corpora larger than memory: a folder of shards, three NumPy files each that are mapped, not read."""
+"""Corpora larger than memory: a folder of shards, each of three NumPy files that are mapped into memory, not read."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ShardedCorpus:
         return joined if len(parts) == 1 and (np.diff(place) == 1).all() else joined.take(place)
 
     def _neighbours(self, first: int, last: int) -> list[Corpus]:
-        """The documents from one number to before another: copied in runs, not one by one."""
+        """The documents from `first` to before `last`, copied in runs and not one by one."""
         parts, start = [], 0
         for shard in self.shards:
             here = slice(max(first - start, 0), min(last - start, len(shard)))
@@ -86,7 +86,7 @@ class ShardedCorpus:
         return dataclasses.replace(joined, n_words=self.n_words, vocabulary=self.vocabulary)
 
     def _hand_back(self, entries: int) -> None:
-        """Mapped pages count as resident memory until they are given up; the system still caches the file."""
+        """Release mapped pages, which count as resident memory until then; the system still caches the file."""
         self._touched[0] += 8 * entries
         if self._touched[0] < _RELEASE or not hasattr(mmap, "MADV_DONTNEED"):
             return
@@ -140,7 +140,7 @@ def open_corpus(folder: str | Path) -> ShardedCorpus:
 
 
 def open_shard(folder: str | Path, number: int) -> Corpus:
-    """One shard of it; the others are left closed."""
+    """One shard of a stored corpus; the other shards stay closed."""
     with _opened(Path(folder)) as about:
         return _open_shard(Path(folder), number, about, _vocabulary(about))
 
@@ -152,7 +152,7 @@ def shard_count(folder: str | Path) -> int:
 
 @contextlib.contextmanager
 def _opened(folder: Path) -> Iterator[dict[str, Any]]:
-    """What the folder says of its shards; what is found wrong on the way is told in a sentence."""
+    """The folder's description of its shards; anything wrong in it becomes an error of one sentence."""
     try:
         about = json.loads((folder / "corpus.json").read_text("utf-8"))
         if about["version"] != _VERSION:

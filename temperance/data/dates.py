@@ -22,7 +22,7 @@ _NAMES = {"%Y": "year", "%y": "year", "%m": "month", "%b": "month", "%d": "day"}
 
 
 def parse_dates(cells: Sequence[str | None]) -> tuple[np.ndarray, str] | None:
-    """Days since 1970 (NaN where a cell is None) and what they are, in words; None if they are no dates."""
+    """Days since 1970 (NaN where a cell is None) and the format in words; None if the cells are not dates."""
     distinct = {cell for cell in cells if cell is not None}
     times = {cell: _TIME.fullmatch(cell) for cell in distinct}
     if distinct and all(times.values()):

@@ -29,7 +29,8 @@ _numbers = itertools.count(1)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Keep:
-    """Keeps a corpus alive as long as arrays refer to it. All are equal: none is a reason to compile again."""
+    """Keeps a corpus alive as long as arrays refer to it. All instances are equal, so that none causes a
+    compilation."""
 
     corpus: Any
 
@@ -43,16 +44,16 @@ class Keep:
 class Documents(eqx.Module):
     """Bags of words, with a leading axis of documents."""
 
-    lengths: Float[Array, " n"]  # in tokens
-    rows: Int[Array, " n"] | None  # where the documents are on the host, or
-    words: Int[Array, "n width"] | None  # the documents themselves,
-    counts: Float[Array, "n width"] | None  # padded with counts of zero at their ends; or both
+    lengths: Float[Array, " n"]  # tokens of each document
+    rows: Int[Array, " n"] | None  # where the documents are on the host
+    words: Int[Array, "n width"] | None  # or the documents themselves, zero-padded at the end; or both
+    counts: Float[Array, "n width"] | None  # counts of `words`
     width: int = eqx.field(static=True)
     keep: Keep = eqx.field(static=True, default=Keep(None))
-    design: Float[Array, "n p"] | None = None  # coded covariates, where the proportions depend on any
+    design: Float[Array, "n p"] | None = None  # coded covariates, if proportions depend on covariates
 
     def padded(self) -> tuple[Int[Array, "n width"], Float[Array, "n width"]]:
-        """Words and counts, brought from the host if need be."""
+        """Words and counts, fetched from the host unless the arrays are here."""
         if self.words is not None and self.counts is not None:
             return self.words, self.counts.astype(jnp.float64)
         shape = (self.lengths.shape[0], self.width)
@@ -79,7 +80,7 @@ def as_documents(corpus: Any, host: bool, width: int, padded: bool | None = None
 
 
 def corpus_of(x: Documents, n: int, n_words: int) -> Corpus:
-    """The first `n` documents that arrays were made of, without their padding."""
+    """The corpus from which the first `n` documents of arrays were made, without padding."""
     if x.words is None or x.counts is None:
         corpus, rows = find_rows(np.asarray(x.rows)[:n])
         return corpus.take(rows)
@@ -114,7 +115,7 @@ def pad(corpus: Any, width: int) -> tuple[np.ndarray, np.ndarray]:
     corpus = corpus if isinstance(corpus, Corpus) else corpus.take(slice(None))
     words = np.zeros((len(corpus), max(1, width)), dtype=np.int32)
     counts = np.zeros(words.shape, dtype=corpus.counts.dtype)
-    # A row of truth values is one run of them: copied as such.
+    # The mask of each row is one run of true values, so it copies quickly.
     here = np.arange(words.shape[1])[None] < corpus.entries[:, None]
     words[here], counts[here] = corpus.words, corpus.counts
     return words, counts

@@ -1,4 +1,4 @@
-"""Excel files, by way of openpyxl where it is installed: the sheet that holds most, as csv."""
+"""Excel files, read by openpyxl if that is installed: the sheet with the most filled cells, as csv."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import DamagedFile, InvalidData, TemperanceError
 from .memory import require_memory
 
-_GROWTH = 10  # bytes that a byte of a sheet's XML takes as cells
+_GROWTH = 10  # bytes of memory that cells take per byte of a sheet's XML
 
 
 def is_excel(content: bytes) -> bool:
@@ -21,7 +21,7 @@ def is_excel(content: bytes) -> bool:
 
 
 def csv_of_excel(content: bytes, name: str) -> tuple[bytes, str]:
-    """The sheet with the most filled cells as csv, and what to call it; rows and columns without any are left out."""
+    """The sheet with the most filled cells as csv, and its name; empty rows and columns are left out."""
     try:
         from openpyxl import load_workbook
     except ImportError as error:
@@ -32,7 +32,7 @@ def csv_of_excel(content: bytes, name: str) -> tuple[bytes, str]:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             size = sum(entry.file_size for entry in archive.infolist())
         require_memory(_GROWTH * size, f"the cells of {name}")
-        with warnings.catch_warnings(action="ignore"):  # of styles that it does not know
+        with warnings.catch_warnings(action="ignore"):  # openpyxl warns of styles that it does not know
             book = load_workbook(io.BytesIO(content), read_only=True, data_only=True)
             read = {sheet.title: [[_cell(value) for value in row] for row in sheet.values] for sheet in book.worksheets}
     except TemperanceError:

@@ -5,7 +5,7 @@
 Features are the columns themselves, polynomials of them, or a function of the user's. A shared prior on the weights
 means something only once the features have comparable sizes, and a comparison of polynomial orders only once adding a
 power leaves the others alone. So the default polynomials are orthonormal over the data; powers of x as they are, and of
-x on [−1, 1], are there to be compared with.
+x on [−1, 1], are provided for comparison.
 
 Features and targets are centred and features scaled, because the quadratic statistics of raw rows lose digits when
 inputs or targets are far from zero. The change is linear in the weights, so it is undone exactly, and the prior is
@@ -32,18 +32,19 @@ from .arrays import as_numbers, within
 
 BASES = ("orthonormal", "monomial", "scaled")
 LARGEST = 1e120  # the squares of the inputs must be finite
-_PIECE = 2**18  # bytes at a time, so that what is made of them stays in the cache
+_PIECE = 2**18  # bytes at a time, so that intermediate results stay in the cache
 
 
 class Rows(NamedTuple):
-    """What `Data.values` holds: standardised features (with the intercept's ones) and centred targets."""
+    """The contents of `Data.values`: standardised features (with a column of ones for an intercept) and centred
+    targets."""
 
     features: Any  # (n, p)
     target: Any  # (n,)
 
     @property
     def offset(self) -> Any:
-        """Known terms of what the features predict: none."""
+        """Known terms of the linear predictor: none, so 0."""
         return np.zeros(1) * self.target
 
 
@@ -83,7 +84,7 @@ def check_features(rows: np.ndarray) -> np.ndarray:
 
 
 def condition_number(rows: np.ndarray) -> float:
-    """The condition number of the features, up to the 10⁸ that can be told from their Gram matrix."""
+    """The condition number of the features, at most 10⁸, beyond which their Gram matrix cannot show it."""
     values = np.linalg.eigvalsh(rows.T @ rows)
     return float(np.sqrt(values[-1] / max(values[0], 1e-16 * values[-1], np.finfo(float).tiny)))
 
@@ -149,7 +150,8 @@ class Polynomial(Features):
     """Powers 1 … `degree` of each column of X (no products of columns; the constant is the intercept).
 
     `degree` is the highest power. `basis` is "orthonormal" (over the fitted rows: mean zero, mean square one,
-    uncorrelated within a column of X), "monomial" (x, x², … as they are) or "scaled" (the same of x mapped to [−1, 1]).
+    uncorrelated within a column of X), "monomial" (x, x², … as they are) or "scaled" (powers of x after x is mapped to
+    [−1, 1]).
     """
 
     degree: int = eqx.field(static=True)
@@ -186,7 +188,7 @@ class Polynomial(Features):
         )
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n p"]:
-        """Column by column of X, each with its powers in rising order."""
+        """The features in the order of the columns of X, for each column its powers in rising order."""
         u = (x - np.asarray(self.centre)) / np.asarray(self.width)
         if self.basis == "orthonormal":
             powers = evaluate(u, np.asarray(self.shifts), np.asarray(self.norms))
@@ -273,7 +275,7 @@ class Standardised(Module):
         return rows
 
     def place(self, rows: Float[np.ndarray, "n *f"]) -> Float[np.ndarray, "n *p"]:
-        """`design` of features; targets and offsets, which are vectors, as they are."""
+        """`design` of features (a matrix); targets and offsets (vectors) as they are."""
         return self.design(rows) if rows.ndim == 2 else rows
 
     def to_user(self, natural: NormalVector) -> NormalVector:
@@ -304,7 +306,7 @@ class Standardised(Module):
             centre, width = np.append(0.0, centre), np.append(1.0, width)
         matrix, inverse, offset = np.diag(1.0 / width), np.diag(width), np.zeros(len(width))
         if intercept:
-            # The user's intercept is the value at zero, ours the value at the centre.
+            # The user's intercept is the prediction at x = 0, the model's that at the centre.
             matrix[0, 1:], inverse[0, 1:], offset[0] = -(centre / width)[1:], centre[1:], target
         arrays = map(on_device, (centre, width, matrix, inverse, offset, target, target_width))
         return cls(*arrays, intercept=intercept)
@@ -315,7 +317,7 @@ def _centre_and_width(
 ) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
     """The mean of each column (or 0) and the root mean square around it; where a column is constant, its absolute
     value, or 1 if that is zero."""
-    # Around the first row: sums of numbers far from zero lose digits, and a constant column is then exactly so.
+    # Relative to the first row: sums of numbers far from zero lose digits, and constant columns then have width zero.
     centre = columns[0] if centred else np.zeros(columns.shape[1])
     mean, square = _moments(columns, centre, share)
     if centred:

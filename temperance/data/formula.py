@@ -1,9 +1,9 @@
 """Formulas such as "~ party * year": columns of a table as the columns of a design matrix, named and reproducible.
 
-`a + b` has both, `a : b` their product, `a * b` is `a + b + a : b`, brackets group, `- 1` (or `+ 0`) leaves the
-intercept out, and `C(year)` takes numbers for categories. Categories are coded against their first level where the
-rest of their term is in the formula, else by all levels (the rule of R). Inside, numbers are in units of their spread
-around their mean, so that a prior means the same for all of them; coefficients are reported in the user's units.
+`a + b` has both columns, `a : b` their product, `a * b` is `a + b + a : b`, brackets group, `- 1` (or `+ 0`) leaves the
+intercept out, and `C(year)` takes numbers for categories. Categories are coded against their first level where the rest
+of their term is in the formula, else by all levels (the rule of R). Inside, numbers are in units of their spread around
+their mean, so that a prior means the same for all of them; coefficients are reported in the user's units.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .tables import Table, read_table
 _TOKENS = re.compile(r"\s*(?:(C\(\s*[^()]+?\s*\))|([^\W\d][\w.]*)|`([^`]+)`|([01])|(\S))")
 _MOST = 1000  # columns of a design matrix
 
-Term = tuple[str, ...]  # the names whose product it is; the intercept has none
+Term = tuple[str, ...]  # the names of the factors of a product; none for the intercept
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,16 +32,16 @@ class Formula:
 
     text: str
     terms: tuple[Term, ...]
-    categories: tuple[str, ...] = ()  # columns of numbers that are to be taken for categories
+    categories: tuple[str, ...] = ()  # columns of numbers that are treated as categories
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns that it needs."""
+        """The columns that the formula needs."""
         return tuple(dict.fromkeys(name for term in self.terms for name in term))
 
 
 def parse_formula(text: str) -> Formula:
-    """Read a formula; the sentence of the error says what was not understood."""
+    """Parse a formula; the error says which part was not understood."""
     if not isinstance(text, str) or not text.strip().startswith("~"):
         raise InvalidParameter(f'a formula must begin with "~", as in "~ party * year", got {text!r}')
     parser = _Parser(text)
@@ -138,7 +138,7 @@ class Covariate:
     scale: float = 1.0
     dated: bool = False  # numbers are years since 1970
     usual: str | float = 0.0  # the mean, or the most frequent level
-    low: float = 0.0  # of numbers
+    low: float = 0.0  # the least number
     high: float = 0.0
 
 
@@ -155,7 +155,7 @@ class Design:
         return len(self.names)
 
     def matrix(self, columns: Any, user: bool = False) -> np.ndarray:
-        """A row for each row of a table: in the model's coordinates, or in the user's."""
+        """The design matrix of a table, one row per row: in the model's coordinates, or in the user's (`user`)."""
         n, values = read_covariates(columns, self.formula, self.covariates)
         return self._matrix(n, values, user)
 
@@ -204,7 +204,7 @@ def complete_design(formula: Formula, columns: Any) -> Design:
             common = int(np.bincount(values[name].astype(np.int64)).argmax())
             covariates.append(Covariate(name, levels, usual=levels[common]))
             continue
-        # A number may be centred only if every term that has it is there without it, too.
+        # A number may be centred only if, for each term that holds it, the formula also has that term without it.
         present = {frozenset(term) for term in formula.terms}
         centred = all(frozenset(term) - {name} in present for term in formula.terms if name in term)
         spread = float(np.std(values[name]))
@@ -222,7 +222,7 @@ def complete_design(formula: Formula, columns: Any) -> Design:
 def read_covariates(
     columns: Any, formula: Formula, known: Sequence[Covariate] = ()
 ) -> tuple[int, dict[str, np.ndarray]]:
-    """The number of rows, and numbers or the places of levels of each column of a formula."""
+    """The number of rows and, for each column of a formula, its numbers or the places of its levels."""
     if not formula.names:
         return _rows(columns), {}
     kinds = _kinds(columns, formula, known)
@@ -275,7 +275,8 @@ def _labels(formula: Formula, term: Term, covariates: Mapping[str, Covariate]) -
 
 
 def _first(formula: Formula, term: Term, name: str) -> int:
-    """The first level that has a column: the reference has none where the rest of the term is in the formula."""
+    """The first level that has a column: 1 if level 0 is the reference, because the rest of the term is in the formula,
+    else 0."""
     return int(set(term) - {name} in [set(other) for other in formula.terms])
 
 

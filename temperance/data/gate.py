@@ -1,6 +1,6 @@
-"""What a sparse matrix or a corpus says of itself, checked before compiled code relies on it.
+"""Checks of the structure of sparse matrices and corpora, on which compiled code relies.
 
-Compiled loops use column numbers as places in memory: one that is out of range ends the process.
+Compiled loops use column numbers as places in memory: one that is out of range would crash the process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def check_sparse(matrix: Any, name: str = "the sparse matrix") -> None:
 
 
 def check_places(places: np.ndarray, size: int, has: str, accepted: str) -> None:
-    """Refuse numbers that are not places 0 to size − 1: one pass for the least, one for the largest."""
+    """Refuse numbers outside 0 to size − 1; this takes one pass for the smallest and one for the largest."""
     if places.dtype.kind not in "iu":
         raise InvalidData(f"{has} numbered by {places.dtype}, and numbers must be whole")
     if places.size and (int(places.min()) < 0 or int(places.max()) >= size):
@@ -45,7 +45,7 @@ def check_places(places: np.ndarray, size: int, has: str, accepted: str) -> None
 
 
 def check_starts(starts: np.ndarray, lines: int, entries: int, name: str) -> None:
-    """Refuse where rows start in a list of entries unless it goes up from 0 to at most its length."""
+    """Refuse the places where rows start unless they rise from 0 to at most the number of entries."""
     if starts.shape != (lines + 1,) or starts.dtype.kind not in "iu":
         raise InvalidData(f"{name} must say where each of its {lines} rows starts, got shape {starts.shape}")
     if starts[0] != 0 or int(starts[-1]) > entries or (np.diff(starts) < 0).any():

@@ -11,19 +11,19 @@ from ..errors import InvalidData, InvalidParameter
 from .schema import Column
 from .tables import read_table
 
-_FEW = 12  # different numbers up to which each is a group of its own
+_FEW = 12  # most distinct numbers that each form a group
 _MOST = 50  # groups
 _BINS = 12  # intervals, at most
 _EPOCH = date(1970, 1, 1)
 
 
 class Grouping(NamedTuple):
-    """Which group each row is in (−1: none, the value is missing), and what the groups are called."""
+    """The group of each row (−1 for none, where the value is missing), and the names of the groups."""
 
     name: str
     codes: np.ndarray  # (rows,)
     labels: tuple[str, ...]
-    positions: np.ndarray | None  # of groups that are intervals of numbers or of time: their centres
+    positions: np.ndarray | None  # the centres of groups that are intervals of numbers or of time
 
 
 def group_values(values: Any, n: int, name: str | None = None) -> Grouping:
@@ -33,7 +33,7 @@ def group_values(values: Any, n: int, name: str | None = None) -> Grouping:
         raise InvalidParameter(f"values must be one for each of {n:,} documents, got {len(values):,}")
     table = read_table({name: values})
     if table.schema[name].kind == "id" and all(isinstance(value, int | float | np.number) for value in values):
-        table = read_table({name: values}, kinds={name: "real"})  # a year for each row, for one
+        table = read_table({name: values}, kinds={name: "real"})  # so that years, for one, stay numbers
     return _groups_of(table.schema[name], table[name])
 
 
@@ -92,7 +92,8 @@ def _numbers(values: np.ndarray) -> tuple[np.ndarray, float, Any, Any]:
 
 
 def _time(days: np.ndarray) -> tuple[np.ndarray, float, Any, Any]:
-    """Days since 1970 as years, months or days, by how long they last; centres are in years, or days since 1970."""
+    """Days since 1970 as years, months or days, depending on the span of time; centres are in years, or days since
+    1970."""
     dates = [_EPOCH + timedelta(days=float(day)) for day in days]
     years = np.array([day.year for day in dates], dtype=np.float64)
     if np.ptp(years) >= 4:

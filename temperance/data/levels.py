@@ -1,4 +1,4 @@
-"""The levels of a column of words: their order where they have one, and spellings that mean the same."""
+"""The levels of a column of words: their natural order, if there is one, and different spellings of one level."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import InvalidData
 from ._patterns import pattern
 from .text import NO_ANSWER
 
-EMPTY = "(empty)"  # the level of a cell without anything, in a column of ticks
+EMPTY = "(empty)"  # the level of an empty cell in a column of ticks
 _ORDERS = (
     ("never", "rarely", "seldom", "sometimes", "often", "usually", "always"),
     ("very low", "low", "moderate", "medium", "high", "very high"),
@@ -43,7 +43,7 @@ _ABSENT = (*_NO, "absent", "off")
 
 
 def ordered_levels(distinct: Collection[str]) -> tuple[tuple[str, ...], bool]:
-    """Levels in order, and whether it is one that they have by themselves."""
+    """Levels in order, and whether that order is natural (not merely alphabetical)."""
     plain = {level.lower().strip(): level for level in distinct}
     if len(plain) == len(distinct):
         for order in _ORDERS:
@@ -61,7 +61,7 @@ def ordered_levels(distinct: Collection[str]) -> tuple[tuple[str, ...], bool]:
 
 
 def _strengths(answers: Sequence[str]) -> dict[str, int] | None:
-    """How far each answer goes in one direction, if all are about the same: of agree, disagree and neutral 2, −2, 0."""
+    """The strength of each answer if all are on one scale (agree 2, neutral 0, disagree −2), else None."""
     found: dict[str, int] = {}
     stems = set()
     for answer in answers:
@@ -78,7 +78,7 @@ def _strengths(answers: Sequence[str]) -> dict[str, int] | None:
 
 
 def same_words(texts: Sequence[str | None]) -> dict[str, str]:
-    """Spellings that stand for another in the same column: "YES", "y" and "yes" for "Yes", if that is the most
+    """Each spelling → the spelling that stands for it in this column: "YES", "y" and "yes" → "Yes", if that is the most
     frequent of the whole words. Short words that differ in case may be codes (the genotypes AA, Aa and aa), so those
     stay apart."""
     times = Counter(text for text in texts if text is not None)
@@ -109,14 +109,14 @@ def _pair_of(texts: Collection[str]) -> tuple[tuple[str, ...], ...]:
 
 
 def _key(text: str, pair: tuple[tuple[str, ...], ...]) -> str:
-    """The same for each text that means the same."""
+    """A key that is equal for texts of equal meaning."""
     same = next((words[0] for words in pair if text.lower() in words), None)
     return same or (text.casefold() if len(text) > 2 else text)
 
 
 def code(name: str, texts: Sequence[str | None], levels: tuple[str, ...]) -> np.ndarray:
-    """Words as places in a list of levels, NaN for those that are missing. Other spellings of a level are that level;
-    "unknown" and its like are missing where they are no level."""
+    """Words as places in a list of levels, NaN where missing. Other spellings of a level count as that level; "unknown"
+    and the like count as missing unless they are levels."""
     places = {level: float(place) for place, level in enumerate(levels)}
     strange = {text for text in texts if text is not None} - places.keys()
     if strange:

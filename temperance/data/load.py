@@ -40,7 +40,7 @@ class Table(NamedTuple):
     columns: tuple[str, ...]
     left_out: tuple[str, ...] = ()  # columns of text
     name: str = "data"
-    texts: tuple[Raw, ...] = ()  # those columns, as they were found
+    texts: tuple[Raw, ...] = ()  # the columns of text as they were read
     written: bool = False  # read from a csv or parquet file, in which columns may be ids or constants
 
     def choose(self, columns: str | Sequence[str] | None) -> Table:
@@ -74,9 +74,8 @@ def load_table(
     delimiter: str = "",
     missing: frozenset[str] = frozenset(),
 ) -> Table:
-    """A table of numbers. `array` names one of several arrays in an npz file, `delimiter` what is between the cells
-    of a text file (found by itself unless given), `missing` the cells that stand for a missing value besides the usual,
-    in lower case."""
+    """A table of numbers. `array` names one of several arrays in an npz file, `delimiter` separates the cells of a text
+    file (detected by default), `missing` holds further cells, in lower case, that stand for a missing value."""
     from .. import datasets
 
     if _dataset_name(source):
@@ -135,7 +134,7 @@ def load_corpus(
 
 @contextlib.contextmanager
 def in_a_file(source: str | Path) -> Iterator[str]:
-    """The source, which for standard input is a file for a while, so that it can be read more than once."""
+    """The source; standard input is copied to a temporary file, so that it can be read more than once."""
     if str(source) != "-":
         yield str(source)
         return
@@ -147,7 +146,7 @@ def in_a_file(source: str | Path) -> Iterator[str]:
 
 
 def _ending(content: bytes) -> str:
-    """Which kind of file it is: a csv's first line has several short names."""
+    """The kind of a file by its content: the first line of a csv file has several short names."""
     if content[:4] == b"PAR1":
         return ".parquet"
     if content[:2] == b"PK":
@@ -162,7 +161,7 @@ def _ending(content: bytes) -> str:
 
 @contextlib.contextmanager
 def documents_of(source: str | Path, column: str | None = None) -> Iterator[Path | None]:
-    """Where the texts of a source are, standard input in a file for a while; None if it holds no texts."""
+    """The path of a source of texts (a temporary file for standard input), or None if it holds no texts."""
     if _dataset_name(source):
         yield None
     elif str(source) == "-" and column is not None:
@@ -184,7 +183,7 @@ def _no_texts(table: Table) -> str:
 
 
 def _without_ids(table: Table) -> tuple[Table, tuple[str, ...]]:
-    """A table of counts without the columns that only name the rows, and a note on each of these."""
+    """A table of counts without the columns that only name the rows, and a note on each column left out."""
     raws = [Raw(name, numbers=table.values[:, i], first=i == 0) for i, name in enumerate(table.columns)]
     found = {raw.name: column for raw in raws if (column := recognise(raw)[0]).kind == "id"}
     kept = [name for name in table.columns if name not in found]
@@ -226,7 +225,7 @@ def _content(source: str | Path) -> tuple[bytes, str]:
 
 
 def _unpacked(content: bytes, name: str) -> bytes:
-    """What a .gz file holds, piece by piece: it may grow a thousandfold."""
+    """The content of a .gz file, unpacked piece by piece, because it may be a thousand times larger."""
     pieces, size = [], 0
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
@@ -291,14 +290,14 @@ def _market(content: bytes, name: str) -> Any:
         require_memory(8 * max(sizes[0] * sizes[1], sum(sizes)), f"{name}, a table of {sizes[0]} × {sizes[1]},")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of the kind of sparse matrix, which is the same to us
+            warnings.simplefilter("ignore", DeprecationWarning)  # of the kind of sparse matrix, which does not matter
             return mmread(io.BytesIO(content))
     except (ValueError, OverflowError, TypeError) as error:
         raise DamagedFile(f"{name} is damaged or cut short: {error}") from error
 
 
 def _dense(found: Any, name: str, array: str | None) -> Table:
-    """A matrix from whatever a binary file holds."""
+    """A table from the content of a binary file."""
     from .arrays import as_numbers
 
     if isinstance(found, dict):
@@ -368,7 +367,8 @@ def _names(first: Sequence[str], named: bool) -> tuple[str, ...]:
 
 
 def _careful_csv(text: str, between: str, name: str, missing: frozenset[str]) -> Table:
-    """Cell by cell: empty cells, columns of text, decimal commas, and what exactly is wrong."""
+    """Read a csv file cell by cell: this allows empty cells, columns of text and decimal commas, and finds the cell
+    that is wrong."""
     (_, first), *numbered = rows(text, between, name)
     cells = [row for _, row in numbered]
     dialect = Dialect(between, find_decimal([cell for row in cells[:1000] for cell in row], between))

@@ -1,4 +1,4 @@
-"""Sizes against this machine's memory, before any of it is taken."""
+"""Checks that data fit into this machine's memory, before memory is taken."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 from ..errors import InvalidData
 
-_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # of a container
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # limits of a container
 
 
 @functools.cache
 def memory() -> int:
     """The bytes that this process may use: the machine's, or its container's where that has fewer."""
-    found = [2**40]  # where neither can be asked
+    found = [2**40]  # used if neither limit is known
     with contextlib.suppress(AttributeError, ValueError, OSError):
         found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     for path in _LIMITS:
@@ -25,7 +25,7 @@ def memory() -> int:
 
 
 def require_memory(size: int, what: str) -> None:
-    """Refuse what would take more bytes than there are."""
+    """Refuse `what` if its `size` in bytes exceeds the memory."""
     if size > memory():
         raise InvalidData(f"{what} would take {_bytes(size)}, and this machine has {_bytes(memory())} of memory")
 

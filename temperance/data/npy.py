@@ -16,14 +16,14 @@ _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 def parse_npy(content: bytes) -> np.ndarray:
     """The array that `content`, a whole .npy file, holds; a ValueError says what is wrong.
 
-    NumPy's own reader allocates what the header announces, whatever follows it.
+    NumPy's reader allocates the memory that the header announces, even if no data follow.
     """
     file = io.BytesIO(content)
     version = np.lib.format.read_magic(file)
     if version not in _HEADERS:
         raise ValueError(f"its format is version {version[0]}.{version[1]}, versions 1.0 and 2.0 can be read")
     try:
-        with warnings.catch_warnings(action="ignore"):  # of files that Python 2 wrote
+        with warnings.catch_warnings(action="ignore"):  # NumPy warns of files that Python 2 wrote
             shape, fortran, dtype = _HEADERS[version](file)
     except (SyntaxError, TypeError, KeyError, tokenize.TokenError) as error:
         raise ValueError(f"its header cannot be read ({str(error).splitlines()[0]})") from error

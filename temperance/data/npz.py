@@ -16,7 +16,7 @@ from .npy import parse_npy
 
 _PARTS = {"csr": ("indices", "indptr"), "csc": ("indices", "indptr"), "bsr": ("indices", "indptr"),
           "coo": ("row", "col"), "dia": ("offsets",)}  # fmt: skip
-# What a damaged archive raises, besides errors of ours.
+# The exceptions that a damaged archive raises, besides this package's.
 BROKEN_ARCHIVE = (ValueError, EOFError, OSError, RuntimeError, KeyError, TypeError, zlib.error, zipfile.BadZipFile)
 
 

@@ -1,4 +1,4 @@
-"""Tables of numbers with a schema: ids, constants and words are set apart, and said to be."""
+"""Tables of numbers with a schema: ids, constants and words are set apart, and the schema says so."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .tables import Table
 
 
 def with_schema(found: load.Table, columns: str | Sequence[str] | None = None) -> Table:
-    """The columns asked for, or all that hold numbers which vary and name no row; ids are kept beside them."""
+    """The chosen columns, or all columns of numbers that vary and are not ids; ids are kept beside them."""
     everything = columns is None and found.written
     asked = () if everything else found.choose(columns).columns
     each: list[tuple[Column, np.ndarray]] = []
@@ -39,7 +39,7 @@ def with_schema(found: load.Table, columns: str | Sequence[str] | None = None) -
 
 
 def like(found: load.Table, schema: Schema) -> Table:
-    """The columns of a table that was read before, found by their names; ids are kept beside them."""
+    """The columns of an earlier table (`schema`), found by their names in a new one; ids are kept beside them."""
     here = with_schema(found)
     numbers = dict(zip(found.columns, found.values.T, strict=True))
     lacking = tuple(column.name for column in schema.used if column.name not in numbers)

@@ -1,4 +1,4 @@
-"""Parquet files, by way of PyArrow where it is installed; what they hold is checked before anything looks at it."""
+"""Parquet files, read by PyArrow if that is installed; their content is validated before it is used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def require_pyarrow(name: str) -> Any:
 
 @contextlib.contextmanager
 def parquet_errors(name: str) -> Iterator[None]:
-    """Turns what PyArrow says of a damaged file into one sentence."""
+    """Turn PyArrow's errors about a damaged file into one sentence."""
     arrow = require_pyarrow(name)
     try:
         yield
@@ -32,7 +32,7 @@ def parquet_errors(name: str) -> Iterator[None]:
 
 
 def read_parquet(source: Any, name: str) -> Any:
-    """The table of a path or of a file in memory. Its text is UTF-8, and no offset leads out of it."""
+    """The table of a path or of a file in memory. Its text is valid UTF-8, and no offset points outside of it."""
     with parquet_errors(name):
         table = require_pyarrow(name).parquet.read_table(source)
         table.validate(full=True)

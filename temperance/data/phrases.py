@@ -37,7 +37,7 @@ def find_phrases(pieces: Sequence[Any], n_words: int, least: int) -> list[tuple[
 def merge_phrases(
     lengths: np.ndarray, tokens: np.ndarray, phrases: Mapping[tuple[int, int], int], n_words: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The documents with each phrase as one token; of pairs that overlap the first is taken."""
+    """The documents with each phrase as one token; of overlapping pairs the first becomes a phrase."""
     if not phrases or not len(tokens):
         return lengths, tokens
     keys = np.array([a * n_words + b for a, b in phrases], dtype=np.int64)
@@ -56,7 +56,8 @@ def merge_phrases(
 
 
 def _pairs(lengths: np.ndarray, tokens: np.ndarray, n_words: int) -> np.ndarray:
-    """For each token a number for it and the next one of its document; -1 where either is left out."""
+    """For each token a number of the pair that it forms with the next token of its document; -1 if either is left
+    out."""
     pairs = np.full(len(tokens), -1, dtype=np.int64)
     both = (tokens[:-1] >= 0) & (tokens[1:] >= 0)
     ends = np.cumsum(lengths)

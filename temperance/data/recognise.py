@@ -1,4 +1,4 @@
-"""What a column is, by its values and its name: each kind with the reason that is printed for it."""
+"""The kind of a column, recognised by its values and its name, and the reason, which is printed."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ _ID = pattern(
     re.IGNORECASE,
 )
 _CAMEL_ID = pattern(r".*[a-z](Id|ID)")
-_NUMBERING = pattern(r"(?i:.*[ _.-](key|index|idx|row|nr|no|case))\.?|.*[a-z](Nr|No)")  # or a measurement
+_NUMBERING = pattern(r"(?i:.*[ _.-](key|index|idx|row|nr|no|case))\.?|.*[a-z](Nr|No)")  # else a measurement
 _WEIGHT = pattern(r"(.*[ _.-])?(weights?|wts?|wgt|pweight)", re.IGNORECASE)
 _TIME = pattern(r".*(year|time|date|month|day|week|hour|minute|second|age).*|t", re.IGNORECASE)
-_SCALE_CODES = (8, 9, 77, 88, 98, 99, 888, 999)  # that stand for a missing value beside a scale from 1 to 7 at most
+_SCALE_CODES = (8, 9, 77, 88, 98, 99, 888, 999)  # stand for a missing value beside a scale from 1 to at most 7
 _LARGEST_SCALE, _LARGEST_COUNT, _MOST_LEVELS, _MOST_IDS = 7, 1000, 1000, 12
 _SUMS = ("total", "totals", "sum", "grand total", "average", "mean", "summe", "gesamt", "total general")
-_DISPERSED = 10.0  # numbers whose variance is more than so many means are no counts, even of several groups
+_DISPERSED = 10.0  # numbers whose variance exceeds this many means are not counts, even of several groups
 
 
 class Raw(NamedTuple):
-    """A column as it was found: its cells (None where there is no value), or numbers (NaN), and levels if declared."""
+    """A column as it was read: cells (None where missing) or numbers (NaN where missing), and its levels if
+    declared."""
 
     name: str
     cells: list[str | None] | None = None
@@ -43,11 +44,12 @@ class Raw(NamedTuple):
     ordered: bool = False
     first: bool = False
     dated: bool = False  # the numbers are days since 1970
-    said: str = ""  # how its cells were read, if that is not plain
+    said: str = ""  # how the cells were read, if that is not obvious
 
 
 def from_cells(name: str, cells: Sequence[str], dialect: Dialect, words: frozenset[str], first: bool) -> Raw:
-    """A column of a text file: numbers, if all its cells are; `words` stand for missing values besides the usual."""
+    """A column of a text file: of numbers if all its cells are numbers. `words` are further cells that mean a missing
+    value."""
     words = words_for(name, words)
     numbers, said = numbers_of(cells, dialect, words)
     found = [number for number in numbers if number is not None and number == number]
@@ -67,8 +69,8 @@ def from_cells(name: str, cells: Sequence[str], dialect: Dialect, words: frozens
 def numbers_of(
     cells: Sequence[str], dialect: Dialect, words: frozenset[str] = frozenset()
 ) -> tuple[list[float | None], str]:
-    """The numbers in cells as in `Dialect.numbers`, and how they were read: "unknown" and its like are missing among
-    numbers, and so are `words`; a unit that all cells share is left out."""
+    """The numbers in cells as in `Dialect.numbers`, and how they were read. Among numbers, "unknown" and the like and
+    `words` mean missing values; a unit that all cells share is left out."""
     kept = ["" if cell.lower() in words else cell for cell in cells]
     numbers = dialect.numbers(kept)
     codes = {dialect.number(word) for word in words} - {None}
@@ -99,7 +101,7 @@ def words_for(name: str, words: frozenset[str]) -> frozenset[str]:
 
 
 def without_gaps(raw: Raw, words: frozenset[str]) -> Raw:
-    """The column without the cells or numbers that stand for missing values."""
+    """The column with the cells or numbers that stand for missing values removed."""
     words = words_for(raw.name, words)
     if raw.numbers is not None:
         codes = [number for word in words if (number := Dialect(",").number(word)) is not None]
@@ -109,17 +111,18 @@ def without_gaps(raw: Raw, words: frozenset[str]) -> Raw:
 
 
 def _gap(*words: str) -> str:
-    """How to say that words stand for missing values, on the command line and in Python."""
+    """The argument that declares words as missing values, as written on the command line and in Python."""
     return f"--na {','.join(words)!r} (missing={list(words)!r} in Python)"
 
 
 def _kind(name: str, kind: str) -> str:
-    """How to say what a column is, on the command line and in Python."""
+    """The argument that declares the kind of a column, as written on the command line and in Python."""
     return f"--as {name}={kind} (kinds={{{name!r}: {kind!r}}} in Python)"
 
 
 def recognise(raw: Raw, kind: str | None = None) -> tuple[Column, np.ndarray]:
-    """What a column is (or is to be, if `kind` says so), and its values: numbers, codes of levels, days, or texts."""
+    """The description of a column, of the recognised or given `kind`, and its values: numbers, places of levels, days,
+    or texts."""
     if raw.numbers is not None and np.isinf(raw.numbers).any():
         raise InvalidData(f"column {raw.name!r} is infinite in row {int(np.argmax(np.isinf(raw.numbers))) + 1}")
     if raw.numbers is not None and (np.abs(raw.numbers) > LARGEST).any():
@@ -137,7 +140,7 @@ def recognise(raw: Raw, kind: str | None = None) -> tuple[Column, np.ndarray]:
     if raw.dated:
         return _as_kind(raw, "date", "dates")
     kind, reason, question = _of_numbers(raw) if raw.numbers is not None else _of_texts(raw)
-    if raw.cells is not None and kind in ("category", "text"):  # a scale, but for those who did not answer?
+    if raw.cells is not None and kind in ("category", "text"):  # perhaps a scale with some answers missing
         rest = raw._replace(cells=[None if c is None or c.lower() in NO_ANSWER else c for c in raw.cells])
         if _of_texts(rest)[0] == "ordered":
             silent = sorted({c for c in raw.cells if c is not None} - {c for c in rest.cells or () if c is not None})
@@ -162,7 +165,7 @@ def _with_same_words(raw: Raw) -> Raw:
 
 
 def parts_of_a_date(columns: Sequence[Column]) -> list[Column]:
-    """The columns, where a year, a month and a day that stand side by side are dates and no measurements."""
+    """The columns, with adjacent columns of years, months and days declared dates, not measurements."""
     numbers = {column.name.lower(): column for column in columns if column.kind in ("real", "count")}
     here = numbers.keys() & {"year", "month", "day"}
     if len(here) < 2 or "month" not in here:
@@ -261,7 +264,7 @@ def _is_lopsided(seen: np.ndarray) -> bool:
 
 
 def _code_question(name: str, seen: np.ndarray, values: Sequence[float]) -> str:
-    """Whether these values, if there are any, stand for missing ones."""
+    """The question whether these values stand for missing ones; empty if there are none."""
     if not values:
         return ""
     times = [int((seen == value).sum()) for value in values]
@@ -272,7 +275,7 @@ def _code_question(name: str, seen: np.ndarray, values: Sequence[float]) -> str:
 
 
 def _many_zeros(name: str, seen: np.ndarray) -> str:
-    """Whether a measurement is so often exactly 0 that its rows can look like a group."""
+    """A question about a measurement that is exactly 0 so often that its zeros can look like a group; else empty."""
     zeros, above = int((seen == 0).sum()), seen[seen > 0]
     measured = len(np.unique(above)) > 20 and seen.var() > _DISPERSED * seen.mean()
     if not measured or (seen < 0).any() or zeros < 0.05 * len(seen):
@@ -312,7 +315,7 @@ def _of_texts(raw: Raw) -> tuple[str, str, str]:
 
 
 def _sum_below(raw: Raw) -> str:
-    """Whether the last row looks like the sum of those above it."""
+    """The question whether the last row is the sum of the rows above it, if it looks so."""
     last = raw.cells[-1] if raw.cells else None
     if last is None or last.lower().rstrip(":") not in _SUMS or raw.cells.count(last) > 1:  # type: ignore[union-attr]
         return ""
@@ -320,7 +323,7 @@ def _sum_below(raw: Raw) -> str:
 
 
 def _tick(name: str, cells: Sequence[str | None]) -> str:
-    """Whether a column of one value and gaps may be one of ticks."""
+    """The question whether a column of one value and gaps is a column of ticks, if it may be."""
     seen = [cell for cell in cells if cell is not None]
     if not 2 < len(seen) < len(cells) - 2:
         return ""
@@ -329,7 +332,7 @@ def _tick(name: str, cells: Sequence[str | None]) -> str:
 
 
 def _as_kind(raw: Raw, kind: str, reason: str) -> tuple[Column, np.ndarray]:
-    """The column as of this kind, or a sentence that says why it cannot be."""
+    """The column read as of this kind, or an error that says why it cannot be."""
     if kind not in (*USED, *LEFT_OUT):
         raise InvalidParameter(f"column {raw.name!r} must be one of {', '.join((*USED, *LEFT_OUT))}, got {kind!r}")
     levels: tuple[str, ...] = ()

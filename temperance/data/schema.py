@@ -1,4 +1,4 @@
-"""What the columns of a table are: their kinds, recognised with a reason, their levels and their gaps."""
+"""The columns of a table: their kinds, each with the reason, their levels and their gaps."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from ._patterns import pattern
 
 USED = ("real", "positive", "count", "binary", "category", "ordered")
 LEFT_OUT = ("date", "id", "constant", "text", "weight")
-_WIDE = 36  # letters of a list of levels
-_MANY = 40  # columns of one kind that are said one by one
+_WIDE = 36  # most letters of a list of levels
+_MANY = 40  # most columns of one kind that are listed one by one
 _UNIT = pattern(r".+?\s*[(\[]([^()\[\]]{1,12})[)\]]")
 
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """One column: its name as in the file, what it is and why, its levels in order, and how many values it lacks."""
+    """One column: its name as in the file, its kind and the reason, its levels in order, and how many values are
+    missing."""
 
     name: str
     kind: str
@@ -28,12 +29,12 @@ class Column:
 
     @property
     def used(self) -> bool:
-        """Whether a model is fitted to it; ids, dates, constants and free text are left out."""
+        """Whether models use the column; ids, dates, constants and free text are left out."""
         return self.kind in USED
 
     @property
     def unit(self) -> str:
-        """What the name has in brackets: "kg" of "weight (kg)"."""
+        """The text in brackets in the name: "kg" for "weight (kg)"."""
         found = _UNIT.fullmatch(self.name)
         return found[1] if found else ""
 
@@ -46,12 +47,12 @@ class Column:
 
 @dataclasses.dataclass(frozen=True)
 class Schema:
-    """The columns of a table in their order, and what was found about the file."""
+    """The columns of a table in order, and notes about the file."""
 
     columns: tuple[Column, ...]  # name, kind, levels and gaps of each
     notes: tuple[str, ...] = ()  # sentences about the file
     missing: tuple[str, ...] = ()  # cells that stand for a missing value besides the usual
-    codes: str = ""  # what numbers were taken for missing values, and why
+    codes: str = ""  # which numbers were read as missing values, and why
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
@@ -79,7 +80,7 @@ class Schema:
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """What to look at before fitting, a sentence each."""
+        """Questions to settle before fitting, one sentence each."""
         return tuple(column.question for column in self.columns if column.question)
 
     def __str__(self) -> str:
@@ -99,7 +100,7 @@ class Schema:
 
 
 def _kinds(columns: list[Column]) -> str:
-    """What many columns of one kind are, and how many values they lack."""
+    """A line for many columns of one kind, with the number of missing values."""
     gaps = sum(column.gaps for column in columns)
     return columns[0].kind + (f", {gaps} values missing" if gaps else "")
 
@@ -110,5 +111,5 @@ def shortened(names: tuple[str, ...], most: int = 12) -> str:
 
 
 def nothing_used(name: str, first: Column) -> str:
-    """Why a table has nothing to fit, by the first of the columns that are left out."""
+    """Why a table has no column to fit; the first column that was left out serves as the example."""
     return f"{name} has no column that can be used: {first.name!r} is left out as {first.kind} ({first.reason})"

@@ -1,7 +1,7 @@
 """Seeded topics: words that a topic should or should not have, as counts of the prior.
 
-A word that a topic should have is in its prior as often as a tenth of its occurrences, unless a number says how often;
-a word that it should not have has next to no count there: it stays out as long as another topic explains it.
+The prior of a topic counts a word that it should have as often as a tenth of the word's occurrences, or as often as a
+given number. A word that it should not have gets a count near zero, and stays out as long as another topic explains it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Seeds = tuple[tuple[int, tuple[tuple[str, float | None], ...]], ...]  # topic â†
 
 
 def parse_seeds(seeds: Any, n_topics: int) -> Seeds:
-    """From {topic: words} or a list of words for each topic; words are a list, in which "-word" is one to avoid, or a
-    dictionary of counts."""
+    """Seeds from {topic: words} or a list with words for each topic. Words are a list, in which "-word" is a word to
+    avoid, or a dictionary of counts."""
     if seeds is None:
         return ()
     if isinstance(seeds, str) or not isinstance(seeds, Mapping | list | tuple):

@@ -1,4 +1,4 @@
-"""Sequences: one or many, of unequal length, as the steps of all of them one behind the other."""
+"""One or many sequences, of unequal length, as one array with the steps of all sequences one after another."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def as_sequences(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(steps, columns) of all sequences and the length of each.
 
-    A table is one sequence (a plain vector one of one column); a list of arrays or frames is one sequence each; an
-    array with three axes is (sequence, step, column).
+    A table is one sequence, and so is a vector, with one column; a list of arrays or frames has one sequence in each;
+    an array with three axes is (sequence, step, column).
     """
     allowed = {"missing": missing, "empty_columns": True}
     if isinstance(data, list | tuple) and data and all(_is_table(part) for part in data):
@@ -42,5 +42,5 @@ def as_sequences(
 
 
 def _is_table(part: Any) -> bool:
-    """An array or a frame, and not a number or a list of numbers: a list of lists is one table."""
+    """Whether `part` is an array or a frame, and not a number or a list of numbers: a list of lists is one table."""
     return getattr(part, "ndim", 0) in (1, 2) or hasattr(part, "columns")

@@ -1,4 +1,4 @@
-"""Words that say nothing of a subject: "the", "of", "is"."""
+"""Words that say nothing about a subject: "the", "of", "is"."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def is_english(language: str | None) -> bool:
 
 
 def stop_words_of(language: str | None, given: Any = None) -> IsStopWord:
-    """Whether a word is left out: by a list or a function of the user's, or by the list of a language.
+    """A function that says whether a word is left out, from the user's list or function, or from the list of a
+    language.
 
     English has scikit-learn's list; other languages (by name, or by their ISO 639-1 codes) need `stopwordsiso`.
     """
@@ -50,7 +51,7 @@ def _english() -> IsStopWord:
     listed = ENGLISH_STOP_WORDS | frozenset(_ENGLISH_TOO)
 
     def is_stop_word(word: str) -> bool:
-        """Contractions too: "we've" begins with a stop word, "isn't" ends with "n't"."""
+        """Whether a word is a stop word or a contraction of one: "we've" begins with one, "isn't" ends with "n't"."""
         return word in listed or ("'" in word and (word.endswith("n't") or word.partition("'")[0] in listed | {"i"}))
 
     return is_stop_word

@@ -1,7 +1,7 @@
 """Rows that stay on disk: read in pieces, in random order, ahead of their use.
 
-A piece is made of slabs, short runs of neighbouring rows from random places: reading stays sequential where it
-matters, and a piece is still a fair sample of data that are stored in some order.
+A piece is made of slabs, short runs of neighbouring rows from random places. So reading is mostly sequential, and a
+piece is still a fair sample even if the data are stored in some order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .corpus import Corpus
 from .gate import check_corpus
 from .npy import map_npy
 
-Range = tuple[int, int]  # rows from one number to before another
+Range = tuple[int, int]  # (start, stop): rows from `start` to before `stop`
 T = TypeVar("T")
 
 _PIECE = 8 << 20  # bytes of a piece by default, as 64-bit numbers
@@ -61,7 +61,7 @@ class Stream:
         return max(1, self.size // self.piece_rows)
 
     def take(self, ranges: Sequence[Range]) -> Any:
-        """These rows, in memory."""
+        """The rows of these ranges, in memory."""
         parts = [part for start, stop in ranges for part in self._slices(start, stop)]
         if self.shape is None:
             return _take_documents(parts)
@@ -84,8 +84,8 @@ class Stream:
     def shuffled(self, seed: int, use: Callable[[Any], T], skip: int = 0) -> Iterator[T]:
         """Pieces in random order, pass after pass without end, each put through `use` ahead of time.
 
-        A pass cuts the rows into slabs at another place each time; the few that do not fill a piece are left out.
-        The first `skip` pieces are never read.
+        Each pass cuts the rows into slabs at other places; the few rows that do not fill a piece are left out. The
+        first `skip` pieces are never read.
         """
 
         def jobs() -> Iterator[Callable[[], T]]:
@@ -125,18 +125,18 @@ class Stream:
             start, first = end, first + 1
 
     def _release(self, shard: Any, size: int) -> None:
-        """Mapped pages count as resident until they are given up; the system still caches the file."""
+        """Release mapped pages, which count as resident memory until then; the system still caches the file."""
         mapped = getattr(shard, "_mmap", None)
         self._touched += size
         if self._touched < _RELEASE or mapped is None or not hasattr(mmap, "MADV_DONTNEED"):
             return
         self._touched = 0
-        if getattr(shard, "mode", None) != "c":  # a private copy would lose what was written to it
+        if getattr(shard, "mode", None) != "c":  # a private copy would lose its changes
             mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def ahead(jobs: Iterator[Callable[[], T]], depth: int) -> Iterator[T]:
-    """What the jobs give, in their order, done by `depth` threads that stay so many of them ahead."""
+    """The results of the jobs, in order, from `depth` threads that work that many jobs ahead."""
     with ThreadPoolExecutor(depth, thread_name_prefix="stream") as threads:
         waiting = collections.deque(threads.submit(job) for job in itertools.islice(jobs, depth))
         try:

@@ -22,8 +22,8 @@ from .recognise import Raw, from_cells, parts_of_a_date, recognise, without_gaps
 from .schema import LEFT_OUT, Column, Schema, nothing_used, shortened
 from .text import LOOK, MISSING, NO_ANSWER, Dialect, decode, find_decimal, find_delimiter, rows, titles
 
-_ROWS = 1000  # that are looked at to find how numbers are written
-_BODY = 5  # rows of numbers that show a line above them to be of names or units
+_ROWS = 1000  # rows that are inspected to find how numbers are written
+_BODY = 5  # rows of numbers from which the line above them is known to hold names or units
 _UNIT = 12  # letters of the longest unit
 _NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", " ": "spaces"}
 
@@ -52,15 +52,15 @@ class Table:
 
     @property
     def ids(self) -> np.ndarray:
-        """What names each row: the first column of ids (one that counts the rows only if there is no other), or the
-        number of the row from 1."""
+        """The name of each row: the first column of ids (a column that merely counts the rows only if there is no
+        other), or the number of the row, from 1."""
         found = [self.values[column.name] for column in self.schema if column.kind == "id"]
         counts = {str(first + row) for first in (0, 1) for row in range(len(self))}
         return next((ids for ids in found if not counts.issuperset(ids)), [*found, np.arange(1, len(self) + 1)][0])
 
     @property
     def weights(self) -> np.ndarray | None:
-        """The survey weights of the rows, if a column is said to hold them, scaled to a mean of 1."""
+        """The survey weights of the rows, scaled to a mean of 1, if a column was declared to hold weights."""
         found = [self.values[column.name] for column in self.schema if column.kind == "weight"]
         if len(found) > 1:
             raise InvalidData(f"{self.name} has {len(found)} columns of weights, where there can be one")
@@ -77,7 +77,7 @@ class Table:
         return dataclasses.replace(self, values={name: values[chosen] for name, values in self.values.items()})
 
     def words(self) -> dict[str, np.ndarray]:
-        """The columns as they were written: levels by their names."""
+        """The columns as they were written, with the names of levels in place of numbers."""
         found = dict(self.values)
         for column in self.schema:
             if column.levels:
@@ -87,7 +87,7 @@ class Table:
     def matrix(self) -> np.ndarray:
         """The used columns as (rows, columns) float64, NaN where a value is missing.
 
-        Places of levels are no measurements, so columns of words beside numbers are refused.
+        Places of levels are not measurements, so columns of words beside columns of numbers are refused.
         """
         words = tuple(column.name for column in self.schema.used if column.kind in ("category", "ordered"))
         numbers = tuple(column.name for column in self.schema.used if column.kind in ("real", "positive", "count"))
@@ -143,8 +143,9 @@ def read_table(
 
 
 def _without_codes(raws: list[Raw], kinds: Mapping[str, str]) -> tuple[list[Raw], tuple[str, ...], str]:
-    """The columns without the codes for missing values that several share, those codes as words of `missing` (negative
-    ones also for columns whose new rows alone may have them), and the sentence that says so."""
+    """The columns without the codes for missing values that several columns share; these codes as words of `missing`
+    (negative codes for all columns, because new rows may have them where these rows have none); and the sentence that
+    says so."""
     may = [raw for raw in raws if kinds.get(raw.name) not in LEFT_OUT and may_be_coded(raw.numbers)]
     used = may if len(may) < 2 else [raw for raw in may if raw.name in kinds or recognise(raw)[0].used]
     numbers = {raw.name: raw.numbers for raw in used if raw.numbers is not None}
@@ -159,7 +160,7 @@ def _without_codes(raws: list[Raw], kinds: Mapping[str, str]) -> tuple[list[Raw]
 
 
 def _with_copies(found: Sequence[tuple[Column, np.ndarray]]) -> list[Column]:
-    """The columns; of one that says the same as another in every row there is something to ask."""
+    """The columns, with a question about each column that repeats another one in every row."""
     seen: dict[bytes, str] = {}
     columns: list[Column] = []
     for column, values in found:
@@ -173,8 +174,9 @@ def _with_copies(found: Sequence[tuple[Column, np.ndarray]]) -> list[Column]:
 
 
 def _first_met(values: np.ndarray) -> np.ndarray | None:
-    """The values numbered as they are met; None where most of them differ, so that any two columns would be alike."""
-    if len(values) > 10 * _ROWS and _first_met(values[: 10 * _ROWS]) is None:  # before a million values are sorted
+    """The values numbered in the order of first occurrence; None if most of them differ, because any two such columns
+    would be alike."""
+    if len(values) > 10 * _ROWS and _first_met(values[: 10 * _ROWS]) is None:  # spares sorting a million values
         return None
     _, first, places = np.unique(values, return_index=True, return_inverse=True, equal_nan=True)
     if len(first) > len(values) / 4:
@@ -194,7 +196,7 @@ def _require_columns(argument: str, named: Sequence[str], raws: Sequence[Raw], n
 
 
 def _like(raws: Sequence[Raw], schema: Schema, name: str) -> Table:
-    """New rows of a table that was read before."""
+    """New rows for the columns of an earlier table, given by its schema."""
     here = {raw.name: raw for raw in raws}
     lacking = tuple(column.name for column in schema.used if column.name not in here)
     if lacking:
@@ -216,7 +218,7 @@ def _like(raws: Sequence[Raw], schema: Schema, name: str) -> Table:
 
 
 def schema_of(data: Any) -> Schema | None:
-    """The names of the columns of a table or a frame (of the inputs, where it comes with targets), if it has any."""
+    """The schema of a table or a frame (of the inputs, if it comes with targets); None if its columns have no names."""
     if isinstance(data, tuple | list) and len(data) == 2:
         data = data[0]
     if isinstance(data, Table):
@@ -227,7 +229,8 @@ def schema_of(data: Any) -> Schema | None:
 
 
 def in_order(data: Any, schema: Schema | None, without: tuple[str, ...] = ()) -> Any:
-    """A table or a frame with the columns of this schema, in its order, but `without` some; other data as they are."""
+    """A table or a frame with the columns of this schema, in that order, except those in `without`; other data as they
+    are."""
     if schema is None or not (isinstance(data, Table) or (_is_frame(data) and schema_of(data) is not None)):
         return data
     names = [column.name for column in schema.used if column.name not in without]
@@ -336,8 +339,8 @@ def _is_second_header(below: Sequence[Sequence[str]], mark: str) -> bool:
 
 
 def _with_second_line(first: Sequence[str], second: Sequence[str]) -> tuple[list[str], str]:
-    """Names from two lines, and what to say of that: groups of columns over their names (merged cells leave gaps), or
-    names over units, or over something longer."""
+    """Names from two lines, and a note that says so: groups of columns above names (merged cells leave gaps), or names
+    above units or longer descriptions."""
     filled = list(first)
     for place in range(1, len(filled)):
         filled[place] = filled[place] or (filled[place - 1] if second[place] else "")
@@ -409,7 +412,7 @@ def _declared(series: Any) -> tuple[Sequence[Any], Sequence[int | None], bool] |
 
 
 def _from_objects(name: str, values: list[Any], first: bool) -> Raw:
-    """A column of Python objects: numbers, if all are, or else their texts."""
+    """A column of Python objects: numbers if all of them are numbers, else their texts."""
     kept = [None if value is None or _is_na(value) or value != value else value for value in values]
     seen = [value for value in kept if value is not None]
     if seen and all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in seen):

@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import InvalidData
 from ._patterns import pattern
 
-# Cells without a value. In a column of words "none" is a word.
+# Cells that mean a missing value. "none" is not among them, because in a column of words it is a word.
 MISSING = frozenset({
     "", "na", "n/a", "#n/a", "<na>", "nan", "null", "?", "-", ".", "--", "..", "#value!", "#ref!", "#div/0!",
 })  # fmt: skip
@@ -24,22 +24,22 @@ NO_ANSWER = frozenset({
     "not stated", "refused", "prefer not to say", "unknown", "missing", "n.a.", "n. a.", "n.d.", "nd", "n/d", "s/d",
     "k.a.", "k. a.", "keine angabe", "weiß nicht", "nil",
 })  # fmt: skip
-DELIMITERS = ("\t", ";", "|", ",")  # a comma last: it may be a decimal point
-LOOK = 20  # lines that are looked at to find the delimiter
+DELIMITERS = ("\t", ";", "|", ",")  # the comma is last, because it may be a decimal point
+LOOK = 20  # lines that are inspected to find the delimiter
 _CONTROLS = pattern(r"[\x00-\x08\x0e-\x1f]")
-_STRAY, _SOME = 1e-3, 100_000  # their share in texts, at most; characters that are looked at
+_STRAY, _SOME = 1e-3, 100_000  # largest share of stray characters in texts; characters that are inspected
 _NUMBER = pattern(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)", re.IGNORECASE | re.ASCII)
 _MONEY = r"(?:[$€£¥₹]|EUR|USD|GBP|CHF)"
 _MARKED = pattern(rf"([+-]?)\s?{_MONEY}?\s?([+-]?[\d.,'\u2019\u00a0\u202f ]*\d\.?)\s?(?:{_MONEY}|%)?", re.ASCII)
 _WITH_UNIT = pattern(r"([+-]?[\d.,]*\d)\s?([^\W\d_°‰][^\s\d]{0,7}|[°‰][^\s\d]{0,7})")
 _SPACED = pattern(r'"((?:[^"]|"")*)"|(\S+)')
-_MARKS = " \u00a0\u202f'\u2019"  # between groups of three digits, besides the point and the comma
+_MARKS = " \u00a0\u202f'\u2019"  # marks between groups of three digits, besides the point and the comma
 _GROUPS = pattern(rf"[+-]?\d{{1,3}}([{_MARKS}]\d{{3}})+([.,]\d*)?", re.ASCII)
 _COMMA = pattern(rf"[+-]?(\d*|\d{{1,3}}([.{_MARKS}]\d{{3}})+),\d+([eE][+-]?\d+)?", re.ASCII)
 
 
 class Dialect(NamedTuple):
-    """What separates cells (a space stands for any run of spaces), and the decimal point."""
+    """The delimiter of cells (a space stands for any run of spaces), and the decimal point."""
 
     delimiter: str
     decimal: str = "."
@@ -66,9 +66,9 @@ class Dialect(NamedTuple):
     def numbers(self, cells: Sequence[str]) -> list[float | None]:
         """The numbers in many cells."""
         filled = [cell or "nan" for cell in cells]
-        if self.decimal == "." and not any("_" in cell for cell in filled):  # which Python reads
+        if self.decimal == "." and not any("_" in cell for cell in filled):  # Python would read underscores
             try:
-                return np.array(filled, dtype=np.float64).tolist()  # fast, where every cell is a number
+                return np.array(filled, dtype=np.float64).tolist()  # fast, and right if every cell is a number
             except ValueError:
                 pass
         distinct = {cell: self.number(cell) for cell in set(cells)}
@@ -76,13 +76,13 @@ class Dialect(NamedTuple):
 
 
 def bare(cell: str) -> str:
-    """The number of a cell with a sign of money or of per cent: 1,234.50 of $1,234.50."""
+    """The number in a cell without a currency or per cent sign: "1,234.50" for "$1,234.50"."""
     found = _MARKED.fullmatch(cell.strip())
     return found[1] + found[2] if found else cell
 
 
 def without_unit(cells: Sequence[str]) -> tuple[list[str], str] | None:
-    """Cells such as "12.5 kg" without their unit, where all that hold anything have the same one."""
+    """Cells such as "12.5 kg" without the unit, and the unit, if all cells that are not empty share one; else None."""
     found = [_WITH_UNIT.fullmatch(cell) if cell else None for cell in cells]
     units = {match[2] for match in found if match}
     whole = all(match or not cell for cell, match in zip(cells, found, strict=True))
@@ -92,8 +92,8 @@ def without_unit(cells: Sequence[str]) -> tuple[list[str], str] | None:
 
 
 def decode(content: bytes, name: str) -> str:
-    """The text of a file: UTF-8, UTF-16 or, failing these, the Latin alphabet of Windows, of a Western language. Stray
-    control characters of prose become spaces."""
+    """The text of a file, decoded as UTF-8, UTF-16 or else, if it looks like a Western language, as Windows-1252. Stray
+    control characters in prose become spaces."""
     encoding = find_encoding(content)
     tried = (encoding,) if encoding != "utf-8-sig" else (encoding, "cp1252", "latin-1")
     for encoding in tried:
@@ -119,14 +119,14 @@ def decode(content: bytes, name: str) -> str:
 
 
 def _is_prose(text: str) -> bool:
-    """Whether characters that nobody types are strays among letters: texts that were copied have a few."""
+    """Whether the control characters are few enough to be strays in prose, as texts that were copied have them."""
     some = text[:_SOME]
     odd = len(_CONTROLS.findall(text))
     return "\0" not in text and odd <= _STRAY * len(text) and 2 * sum(map(str.isalpha, some)) > len(some)
 
 
 def _is_western(content: bytes) -> bool:
-    """Whether there are more letters without accents than with: other alphabets have hardly any of the former."""
+    """Whether plain Latin letters outnumber the others; a text in another alphabet has hardly any plain ones."""
     letters = np.frombuffer(content, np.uint8)
     return int((letters >= 128).sum()) <= int(np.isin(letters | 32, np.arange(97, 123)).sum())
 
@@ -141,7 +141,8 @@ def find_encoding(content: bytes) -> str:
 
 
 def find_delimiter(lines: Sequence[str]) -> str:
-    """What splits lines into equally many cells, the most of them; else what splits the first line into the most."""
+    """The delimiter that splits all lines into equally many cells, and into the most; if there is none, the one that
+    splits the first line into the most."""
     lines = [line for line in lines if line.strip()]
     sizes = {mark: [len(split_line(line, mark)) for line in lines] for mark in DELIMITERS}
     even = {mark: found[-1] for mark, found in sizes.items() if found and _is_even(found)}
@@ -166,18 +167,20 @@ def titles(lines: Sequence[str], delimiter: str = "") -> int:
 
 
 def _is_title(cells: Sequence[Sequence[str]], comment: bool) -> bool:
-    """Whether the first of these rows is no row of the table: it holds one word, and the table has several columns."""
+    """Whether the first of these rows is a title and not a row of the table: it has one cell, and the table has several
+    columns."""
     filled, width = [cell for cell in cells[0] if cell], len(cells[-1])
     if comment and len(cells[0]) != width:
         return True
     if len(filled) != 1 or Dialect(",").number(filled[0]) is not None:
         return False
-    named = all(Dialect(",").number(cell) is None for cell in cells[1])  # or the header lacks a name for row names
+    named = all(Dialect(",").number(cell) is None for cell in cells[1])  # or the header lacks one for the row names
     return len(cells[0]) != width - 1 or named
 
 
 def _is_even(sizes: Sequence[int]) -> bool:
-    """Whether all lines have as many cells, more than one; the first, of names, may lack the one of row names."""
+    """Whether all lines have equally many cells, at least two; the first line may lack a name for the column of row
+    names."""
     return len(set(sizes[1:] or sizes)) == 1 and sizes[-1] > 1 and sizes[0] in (sizes[-1], sizes[-1] - 1)
 
 
@@ -189,12 +192,12 @@ def split_line(line: str, delimiter: str) -> list[str]:
         return [cell.strip() for cell in line.split(delimiter)]
     try:
         return next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
-    except csv.Error:  # of more than 131,072 characters between quotes
+    except csv.Error:  # raised for more than 131,072 characters between quotes
         return [line]
 
 
 def rows(text: str, delimiter: str, name: str) -> Iterator[tuple[int, list[str]]]:
-    """The number of a line, from 1, and its cells; lines without any are left out."""
+    """Yield the number of each line, from 1, and its cells; empty lines are left out."""
     if '"' not in text or delimiter == " ":
         for number, line in enumerate(text.split("\n"), 1):
             if line.strip():
@@ -211,7 +214,7 @@ def rows(text: str, delimiter: str, name: str) -> Iterator[tuple[int, list[str]]
 
 
 def find_decimal(cells: Sequence[str], delimiter: str) -> str:
-    """Whether numbers have a decimal point or a comma, by those that can only be read one way."""
+    """The decimal mark of numbers, point or comma, decided by the cells that can be read in only one way."""
     cells = [bare(cell) for cell in cells]
     commas = [cell for cell in cells if _COMMA.fullmatch(cell.strip())]
     if not commas or any(re.fullmatch(r"[+-]?\d+(,\d{3})*\.\d+", cell.strip(), re.ASCII) for cell in cells):

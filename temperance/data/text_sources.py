@@ -21,30 +21,30 @@ from .text import DELIMITERS, Dialect, decode, find_encoding, split_line
 from .tokenise import is_missing, split_words
 
 TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".json")
-_LOOK = 200  # rows that are looked at to find the column of texts
-_HEAD = 1 << 16  # bytes that are looked at to find the encoding
-_PROSE = 4  # words of a cell that looks like text
-_NONE = "\x1f"  # a delimiter that no text has
-_SUFFIXES = ((".txt",), (".md", ".html", ".htm"))  # of a folder's files: the first of these that there are
+_LOOK = 200  # rows that are inspected to find the column of texts
+_HEAD = 1 << 16  # bytes that are inspected to find the encoding
+_PROSE = 4  # fewest words of a cell that looks like text
+_NONE = "\x1f"  # a delimiter that occurs in no text
+_SUFFIXES = ((".txt",), (".md", ".html", ".htm"))  # suffixes of a folder's files; the first group that occurs is read
 
 
 class Texts(NamedTuple):
-    """Texts to be read once, and notes about their source."""
+    """Texts, which can be read once, and notes about their source."""
 
     texts: Iterable[Any]
     notes: tuple[str, ...] = ()
 
 
 class Columns(NamedTuple):
-    """A table of which one column is texts."""
+    """A table one of whose columns holds texts."""
 
     name: str
     sample: Mapping[str, Sequence[Any]]  # the first cells of each column
-    texts: Callable[[str], Iterator[Any]]  # all cells of one
+    texts: Callable[[str], Iterator[Any]]  # name of a column → all its cells
 
 
 def open_texts(source: Any, column: str | None = None) -> Texts:
-    """Texts from whatever a user has."""
+    """Texts from any source that `read_texts` accepts."""
     if isinstance(source, str | Path):
         return _open_path(Path(source), column)
     if isinstance(source, Mapping) or (hasattr(source, "columns") and hasattr(source, "dtypes")):
@@ -59,7 +59,8 @@ def open_texts(source: Any, column: str | None = None) -> Texts:
 
 
 def values_beside(path: Path, column: str | None = None) -> dict[str, list[Any]]:
-    """The cells of all columns of a file but the one of texts, in the order of the texts; numbers where all are."""
+    """The cells of all columns of a file except the column of texts, in the order of the texts; as numbers if all cells
+    of a column are."""
     if path.is_dir() or _kind(path) not in TABLES:
         return {}
     columns = _columns(path, _kind(path))
@@ -68,7 +69,7 @@ def values_beside(path: Path, column: str | None = None) -> dict[str, list[Any]]
 
 
 def _as_numbers(cells: list[Any]) -> list[Any]:
-    """Texts of numbers as these, if all are."""
+    """The cells as numbers if all of them are numbers, else as they are."""
     if not all(isinstance(cell, str) for cell in cells):
         return cells
     numbers = Dialect(",").numbers(cells)
@@ -83,7 +84,7 @@ def has_text(source: Any) -> bool:
 
 
 def looks_like_texts(path: Path) -> bool:
-    """Whether a file or folder holds texts, and not counts of words; what holds neither is refused."""
+    """Whether a file or folder holds texts and not counts of words; one that holds neither is refused."""
     if path.is_dir():
         return not (path / "corpus.json").is_file()
     kind = _kind(path)
@@ -182,7 +183,7 @@ def _choose(columns: Columns, column: str | None) -> Texts:
 
 
 def _text_column(columns: Columns) -> str:
-    """The only column that looks like text, or the only one there is, if it holds words."""
+    """The only column that looks like text, or the only column of all if it holds words."""
     names = list(columns.sample)
     found = [name for name, cells in columns.sample.items() if _is_text(cells)]
     if len(names) == 1 and not all(_is_number(cell) for cell in columns.sample[names[0]]):
@@ -262,7 +263,7 @@ def _delimited(path: Path, kind: str) -> Columns:
 
 
 def _json(path: Path) -> Columns:
-    """A line a record (or a text), or a list of records; fields inside fields are columns such as "content.body"."""
+    """Read one record (or text) per line, or a list of records; nested fields become columns such as "content.body"."""
 
     def records() -> Iterator[Any]:
         with _lines(path) as file:
@@ -306,7 +307,7 @@ def _is_json(line: str) -> bool:
 
 
 def _flat(record: Any) -> Any:
-    """A record with fields inside fields as one with names such as "content.body"."""
+    """A record with nested fields made flat, with names such as "content.body"."""
     if not isinstance(record, dict) or not any(isinstance(value, dict) for value in record.values()):
         return record
     found: dict[str, Any] = {}
@@ -337,7 +338,7 @@ def _lines(path: Path) -> Iterator[IO[str]]:
         with _binary(path) as file:
             head = file.read(_HEAD)
         if head.strip():
-            decode(head[: len(head) // 4 * 4] if len(head) == _HEAD else head, path.name)  # which refuses binary files
+            decode(head[: len(head) // 4 * 4] if len(head) == _HEAD else head, path.name)  # refuses binary files
         with io.TextIOWrapper(_binary(path), find_encoding(head), errors=_LATIN, newline="") as text:
             yield text
     except UnicodeError as error:

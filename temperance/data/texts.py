@@ -1,4 +1,4 @@
-"""From texts to a corpus: read once, in pieces; what is left out is counted and told in `corpus.report`."""
+"""A corpus from texts, which are read once and in pieces; `corpus.report` says what was left out and how much."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .stop_words import is_english, stop_words_of
 from .text_sources import open_texts
 from .tokenise import LETTER, NUMBER, STOP, Dictionary, Sequences, Tokeniser, number_tokens
 
-_FEW = 20  # below this many documents no word is rare or frequent
-_FREED = 2**23  # entries of pieces that are used up, after which their memory is given back
-_PHRASE = 10  # occurrences of a phrase
-_SURE, _LEAST_STOPPED = 100, 0.1  # tokens from which, and share of stop words up to which, the language is doubted
-_COPIES = 0.01  # share of copies from which they are told
+_FEW = 20  # with fewer documents no word is left out as rare or frequent
+_FREED = 2**23  # used-up entries after which memory is given back
+_PHRASE = 10  # fewest occurrences of a phrase
+_SURE, _LEAST_STOPPED = 100, 0.1  # with this many tokens and a smaller share of stop words, the language is questioned
+_COPIES = 0.01  # share of copies from which the report mentions them
 
 
 class Report(NamedTuple):
-    """What there is to say besides the numbers of words."""
+    """The sentences of `corpus.report` that do not concern words left out, and their sources."""
 
     source: tuple[str, ...]
     words: tuple[str, ...]
@@ -44,7 +44,7 @@ def read_texts(
     stem: Callable[[str], str] | None = None,
     numbers: bool = False,
 ) -> Corpus:
-    """A corpus of texts.
+    """Read texts into a corpus.
 
     `source` is a list, generator or Series of strings; a folder of .txt files; a csv, JSON-lines or parquet file or a
     frame, of which `column` names the column (by default the one that holds text); or a pair of a matrix of counts
@@ -92,7 +92,7 @@ def count_texts(texts: Iterable[Any], vocabulary: Sequence[str], tokeniser: Toke
 
 
 def count_tokens(piece: Sequences, n_words: int) -> Corpus:
-    """How often each word is in each document; negative numbers are left out."""
+    """The count of each word in each document of a piece; negative word numbers are left out."""
     documents = np.repeat(np.arange(len(piece.lengths)), piece.lengths)
     here = piece.tokens >= 0
     counts = np.ones(int(here.sum()), dtype=np.float32)
@@ -100,7 +100,7 @@ def count_tokens(piece: Sequences, n_words: int) -> Corpus:
 
 
 def _watched(pieces: Iterable[Sequences], removed: np.ndarray) -> Iterator[Sequences]:
-    """The same pieces; how many tokens were left out, and for what, is added up on the way."""
+    """Pass the pieces on, and add up in `removed` how many tokens were left out for each reason."""
     for piece in pieces:
         removed += np.bincount(np.maximum(-piece.tokens, 0), minlength=4)
         yield piece
@@ -144,7 +144,7 @@ def _finished(
     for piece in pieces:
         inside += np.bincount(piece.words, minlength=len(words))
         total += np.bincount(piece.words, piece.counts, minlength=len(words))
-    met = inside > 0  # a word of which every occurrence is in a phrase is not met by itself
+    met = inside > 0  # leaves out words that occur only in phrases
     rare, frequent = met & (inside < least), met & (inside > most * n)
     kept = np.flatnonzero(met & ~rare & ~frequent)
     if not len(kept):
@@ -175,7 +175,7 @@ def _finished(
 
 
 def _of_another_language(removed: np.ndarray) -> Iterator[str]:
-    """Of the tokens of English texts some 40% are stop words."""
+    """A sentence if texts may not be English: some 40% of the tokens of English texts are stop words."""
     share = removed[-STOP] / max(int(removed.sum()), 1)
     if removed.sum() >= _SURE and share < _LEAST_STOPPED:
         yield (
@@ -185,7 +185,7 @@ def _of_another_language(removed: np.ndarray) -> Iterator[str]:
 
 
 def _copies(pieces: Sequence[Corpus], n_words: int) -> Iterator[str]:
-    """How many documents have the same words, as often, as one before them, if many do."""
+    """A sentence if many documents have the word counts of an earlier document."""
     marks = np.random.default_rng(0).integers(1, 2**63, max(n_words, 1), dtype=np.uint64)
     sums = []
     for piece in pieces:
@@ -217,7 +217,7 @@ def _tokens(number: Any) -> str:
 
 
 def _some(words: list[str], total: np.ndarray, chosen: Any, most: int = 6) -> str:
-    """The commonest of some words."""
+    """The most common of the chosen words, as a list for a sentence."""
     ranked = sorted(chosen, key=lambda number: -total[number])
     return ", ".join(words[number] for number in ranked[:most]) + (", …" if len(ranked) > most else "")
 
@@ -237,7 +237,7 @@ def _why_nothing(n: int, removed: np.ndarray, rare: int, frequent: int, least: i
 
 
 def _joined(pieces: list[Corpus], order: np.ndarray, **fields: Any) -> Corpus:
-    """The pieces, which are used up, as one corpus over the words with these numbers."""
+    """One corpus from the pieces, which are used up, over the words in `order`."""
     number = np.full(max([int(order.max()) + 1, *(piece.n_words for piece in pieces)]), -1, dtype=np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
     for place, piece in enumerate(pieces):

@@ -1,6 +1,6 @@
-"""Texts as numbers of words: letters, marks and digits in a row, in lower case, with apostrophes between them.
+"""Texts as numbers of words. A word is a run of letters, marks, digits and inner apostrophes, in lower case.
 
-`Dictionary` gives numbers to words as they come; `Tokeniser` reads new texts in the same way over a known vocabulary.
+`Dictionary` numbers words as they occur; `Tokeniser` reads new texts by the same rules over a known vocabulary.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from .cleaning import Cleaner
 from .phrases import merge_phrases
 from .stop_words import IsStopWord, is_english
 
-STOP, NUMBER, LETTER = -1, -2, -3  # what stands for a token that is left out; of a known vocabulary only -1
-_CHARACTERS = 4_000_000  # of text in one piece
-_KEPT_DIGITS = 4  # longer numbers are not remembered: there may be many
+STOP, NUMBER, LETTER = -1, -2, -3  # numbers of tokens that are left out; with a known vocabulary only -1
+_CHARACTERS = 4_000_000  # characters of text in one piece
+_KEPT_DIGITS = 4  # longer numbers get no entry, because there may be many
 _BEYOND = pattern("[\U00010000-\U0010ffff]")
 _ASCII = pattern(r"[a-z0-9]+(?:'[a-z0-9]+)*")
 
 
 class Sequences(NamedTuple):
-    """Some documents as the numbers of their tokens, one document after the other."""
+    """The numbers of the tokens of some documents, one document after the other."""
 
     lengths: np.ndarray  # (documents,) int64, tokens of each
     tokens: np.ndarray  # (tokens,) int32
 
 
 def split_words(text: str, cleaner: Cleaner | None = None) -> list[str]:
-    """The words of a text in lower case: runs of letters, marks and digits; apostrophes only within."""
+    """The words of a text in lower case: runs of letters, marks and digits; apostrophes only inside a word."""
     cleaner = Cleaner() if cleaner is None else cleaner
     text = cleaner.clean(text)
     if text.isascii():
@@ -48,7 +48,8 @@ def split_words(text: str, cleaner: Cleaner | None = None) -> list[str]:
 def _unicode_words(beyond: bool) -> re.Pattern[str]:
     """Python's \\w lacks combining marks, without which words of Hindi or Tamil fall apart (Unicode's annex 29).
 
-    Those `beyond` the first 65,536 characters are left to texts that have such: the search is then six times slower.
+    Marks `beyond` the first 65,536 characters are searched for only in texts that have such characters, because the
+    search is then six times slower.
     """
     codes = [code for code in range(0x300, 0x1F000 if beyond else 0x10000) if unicodedata.category(chr(code))[0] == "M"]
     marks = "".join(map(chr, [*codes, 0x200C, 0x200D]))
@@ -87,7 +88,7 @@ def _sequences(tokens: list[str], lengths: list[int], numbers: dict[str, int]) -
 
 
 def is_missing(value: Any) -> bool:
-    """None, NaN, or the missing value of a frame."""
+    """Whether a value is None, NaN, or a frame's missing value."""
     return value is None or (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType",)
 
 
@@ -97,7 +98,7 @@ def _shown(value: Any) -> str:
 
 
 class Dictionary(dict[str, int]):
-    """The number of each token, given when it is first met; tokens that are left out have negative ones."""
+    """Token → number, assigned at its first occurrence; tokens that are left out have negative numbers."""
 
     def __init__(
         self,
@@ -138,11 +139,11 @@ class Dictionary(dict[str, int]):
         return number
 
     def add(self, word: str) -> int:
-        """The number of a word that is no token, such as a phrase."""
+        """Number a word that is not a token, such as a phrase."""
         return self._number(word)
 
     def forms(self, kept: Sequence[bool]) -> tuple[tuple[str, str], ...]:
-        """Each token whose word is kept, and that word: what the stem made of the texts."""
+        """Pairs of each token whose word is kept, and that word, which the stemmer made of it."""
         return tuple((token, self.words[number]) for token, number in self.items() if number >= 0 and kept[number])
 
 
@@ -153,7 +154,7 @@ def singular(word: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Tokeniser:
-    """How texts were read, for new ones: it is kept with the vocabulary, and can be saved."""
+    """The rules by which texts were read, for reading new texts; kept with the vocabulary, and saved with it."""
 
     language: str | None = "english"
     phrases: tuple[tuple[str, str], ...] = ()
@@ -163,7 +164,7 @@ class Tokeniser:
         """The tokens of new texts by their numbers in the vocabulary; those that are not in it are negative."""
         number = {word: place for place, word in enumerate(vocabulary)}
         for word in (word for pair in self.phrases for word in (*pair, "_".join(pair))):
-            number.setdefault(word, len(number))  # a part of a phrase need not be a word by itself
+            number.setdefault(word, len(number))  # a part of a phrase need not be in the vocabulary
         pairs = {(number[a], number[b]): number[f"{a}_{b}"] for a, b in self.phrases}
         forms = {form: number[word] for form, word in self.forms or ()}
         known = _Known(number | forms, is_english(self.language))
@@ -173,7 +174,7 @@ class Tokeniser:
 
 
 class _Known(dict[str, int]):
-    """The numbers of known tokens; all others have the number of what is left out."""
+    """Token → number for known tokens; any other token has the number −1."""
 
     def __init__(self, numbers: dict[str, int], english: bool):
         super().__init__(numbers)

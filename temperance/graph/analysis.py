@@ -1,4 +1,4 @@
-"""What the structure of a graph allows: which latents can be summed out, and which blocks take turns."""
+"""Decisions from the structure of a graph: which latents can be summed out, and which blocks are updated in turn."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def choose_elimination(spec: Spec, factorised: Iterable[str]) -> tuple[Spec, lis
 
 
 def _gaussian_chain(spec: Spec) -> str:
-    """The name of the Gaussian chain that is integrated out, if there is one."""
+    """The name of the Gaussian chain that is integrated out, or an empty string."""
     chains = [q for q in spec if q.kind == "gaussian_chain"]
     if not chains:
         return ""
@@ -92,7 +92,7 @@ def _obstacle(spec: Spec, q: Quantity) -> str:
 
 def _order(spec: Spec, apart: set[str]) -> tuple[tuple[tuple[str, ...], ...], str | None]:
     """The order of summation (inner plates first, chains last on their plate), and a latent that makes a table too
-    large, if there is one."""
+    large, or None."""
     latents = [q for q in spec if q.latent and q.discrete and q.name not in apart]
     names = {q.name for q in latents}
     cliques = [
@@ -139,7 +139,7 @@ def coupling(spec: Spec, names: tuple[str, ...]) -> dict[str, set[str]]:
             continue
         sets = [spec.factor_blocks(q.name) | (spec.factor_gates(q.name) & set(spec.factorised))]
         if q.kind == "markov_chain":
-            # Given the path, its beginning and its transitions are two factors.
+            # Given the path, its first state and its transitions are two factors.
             sets = [spec.ancestors(parent) for _, parent in q.parents]
         if q.kind == "gaussian_chain":
             first = ("initial", "initial_precision")
@@ -155,8 +155,8 @@ def coupling(spec: Spec, names: tuple[str, ...]) -> dict[str, set[str]]:
 
 
 def grouped(spec: Spec, names: tuple[str, ...], alone: Iterable[str] = ()) -> tuple[Group, ...]:
-    """The order of updates: groups of blocks that meet in no factor, and switches one after the other. Those that are
-    to be `alone` have a group of their own."""
+    """The order of updates: groups of blocks that meet in no factor, and switches one after the other. Each block in
+    `alone` forms a group by itself."""
     meets = coupling(spec, names)
     turns: list[Group] = []
     for q in spec:

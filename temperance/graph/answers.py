@@ -68,7 +68,8 @@ def sample_predictive(model: GraphModel, key: Key[Array, ""], q: Posterior, n: i
 
 
 def log_predictive(model: GraphModel, q: Posterior, x: Any) -> Float[Array, " n"]:
-    """Exact where each datum meets each block at most once, else an average over draws from the posterior."""
+    """The log predictive density: exact where each datum meets each block at most once, else an average over posterior
+    draws."""
     exact = exact_predictive(model, q, x)
     if exact is not None:
         return exact
@@ -99,7 +100,7 @@ def responsibilities(model: GraphModel, q: Posterior, x: Any) -> Float[Array, "n
 
 
 def state_shares(model: GraphModel, q: Posterior, x: Any) -> dict[str, Array]:
-    """The probabilities of the values of each discrete latent of the data."""
+    """For each discrete latent of the data, the probabilities of its values."""
     m = means(q.blocks)
     m = m | means(explain(model, m, x))
     scope = Scope(model.spec, model.constants, m, x)
@@ -169,7 +170,7 @@ def _normal_moments(parents: dict[str, Value], d: int) -> tuple[Table, Table]:
 def _plus(a: Table, b: Table, event: bool) -> Table:
     if not event:
         return add(a, b)
-    mark = 1_000_000  # the event's axis, behind all others
+    mark = 1_000_000  # the event axis, behind all other axes
     total = add(Table((*a.axes, mark), a.array), Table((*b.axes, mark), b.array))
     return Table(total.axes[:-1], total.array)
 
@@ -319,7 +320,7 @@ def _bound_terms(model: GraphModel, q: Posterior, data: Data) -> dict[str, Array
             prior = Scope(model.spec, model.constants, here, x).affine(name, here[name])
             found[name] = jnp.sum(weights * (prior + family.entropy()))
         if chain is not None:
-            # The prior and the entropy of a chain together: the entropies of single steps would not add up to it.
+            # The prior and the entropy of a chain together: the entropies of its steps do not add up to its entropy.
             found[chain.name] = jnp.sum(weights * model.log_evidence(alone, x)) - value
         if model.spec.summed_out:
             # The rest is the entropy of the summed-out latents, and the prior of chains.

@@ -43,8 +43,8 @@ def as_columns(spec: Spec, data: Any) -> dict[str, np.ndarray]:
 
 
 def _from_frame(spec: Spec, frame: Any, wanted: list[str]) -> Any:
-    """The columns of a frame by name; if the graph has a single column, all columns of the frame as one vector, or the
-    only one as a number."""
+    """The columns of a frame by name; if the graph has a single column, all columns of the frame as one vector, or a
+    single column as a number."""
     if set(wanted) <= set(frame.columns):
         return {name: np.asarray(frame[name]) for name in wanted}
     if len(wanted) > 1:
@@ -130,7 +130,7 @@ def _others(spec: Spec, plate: str, sizes: dict[str, int]) -> str:
 
 
 def check_columns(spec: Spec, columns: Mapping[str, np.ndarray]) -> None:
-    """New rows must have the sizes that the model was completed with."""
+    """Refuse new rows unless they have the sizes with which the model was completed."""
     resolve_sizes(spec, columns)
 
 

@@ -37,7 +37,7 @@ from .tables import Table, add, scale, spread, union
 
 
 class Factorised(Conditional):
-    """p(variable | parents) of a graph: natural parameter and normaliser by differentiating its factor."""
+    """p(variable | parents) in a graph, with its natural parameter and normaliser from derivatives of its factor."""
 
     constants: dict[str, Any]
     spec: Spec = eqx.field(static=True)
@@ -59,7 +59,7 @@ class Factorised(Conditional):
 
 
 class LocalFactorised(Factorised):
-    """The same for a local block, whose parents may be data."""
+    """p(variable | parents) for a local block, whose parents may be data."""
 
     x: dict[str, Array] = eqx.field(kw_only=True)
 
@@ -68,7 +68,7 @@ class LocalFactorised(Factorised):
 
 
 class Members(RowAccess):
-    """Of the plate of the data."""
+    """Access to rows that are members of the data's plate."""
 
     @property
     def without_latents(self) -> bool:  # type: ignore[override]
@@ -178,7 +178,7 @@ class GraphModel(Drawable, Labelled, Holding, Smoothing, Imputing, Predicting, M
         return self.evaluate(self.scope(m, x, "" if key is None else "draw"), powers, key)
 
     def scope(self, m: Means, x: Any, expand: str = "") -> Scope:
-        """The scope of these data; gaps are looked for only if the model was made for data with gaps."""
+        """The scope of these data; missing values are expected only if the model was made for data with gaps."""
         return Scope(self.spec, self.constants, m, x, gaps=self.masked, expand=expand)
 
     def evaluate(
@@ -206,7 +206,7 @@ class GraphModel(Drawable, Labelled, Holding, Smoothing, Imputing, Predicting, M
             plates = scope.axes(q)
             if q.observed:
                 table = tables[q.name] if tables is not None and q.name in tables else scope.factor(q.name)
-                if self.masked:  # masking nearly doubles the cost of a large table
+                if self.masked:  # only then, because masking nearly doubles the cost of a large table
                     table = _hidden(table, scope.missing(q))
                 table = tempered(table, observation)
             elif q.name in self.spec.summed_out:
@@ -291,7 +291,7 @@ class GraphModel(Drawable, Labelled, Holding, Smoothing, Imputing, Predicting, M
         return bound_terms(self, q, data)
 
     def general(self) -> Self:
-        """The same model, ready for data with gaps."""
+        """This model, made ready for data with gaps."""
         return self._with(masked=True)
 
     def __repr__(self) -> str:
@@ -357,7 +357,7 @@ class GraphModel(Drawable, Labelled, Holding, Smoothing, Imputing, Predicting, M
 
 
 class ConditionalGraphModel(Regressing, GraphModel):
-    """A graph with inputs, which it does not describe: it predicts its observed variable at new ones."""
+    """A graph with inputs, which it does not model; it predicts its observed variable at new inputs."""
 
     def __init__(self, spec: Spec, constants: dict[str, Any], remarks: tuple[str, ...], masked: bool = False):
         GraphModel.__init__(self, spec, constants, remarks, masked)
@@ -393,8 +393,8 @@ def _where(condition: Table, table: Table, otherwise: float) -> Table:
 
 
 def reach(scope: Scope) -> dict[str, Table]:
-    """For each discrete latent that is summed out, whether any observed value depends on it. The others are left out,
-    because integrating over them would only lower the bound."""
+    """For each discrete latent that is summed out, whether any observed value depends on it. Latents on which none
+    depends are left out, because integrating over them would only lower the bound."""
     spec = scope.spec
     found: dict[str, Table] = {}
     for q in reversed(spec.quantities):

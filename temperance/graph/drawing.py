@@ -77,7 +77,8 @@ def draw(spec: Spec) -> Drawing:
 
 
 def _parents(spec: Spec, q: Quantity) -> dict[str, bool]:
-    """The drawn parents of a variable, without functions, and whether each of them only chooses between others."""
+    """The parents to draw for a variable (not functions), and whether each parent only chooses between other
+    parents."""
     found: dict[str, bool] = {}
 
     def visit(name: str, choice: bool) -> None:
@@ -100,7 +101,7 @@ def _positions(shown: list[Quantity], edges: list[tuple[str, str, bool]]) -> dic
         depth[q.name] = 1 + max(above, default=-1)
     below = {q.name: [depth[child] for parent, child, _ in edges if parent == q.name] for q in shown}
     for q in reversed(shown):
-        # Close to the first child, rather than at the top.
+        # A variable stands close to its first child, rather than at the top.
         if below[q.name]:
             depth[q.name] = max(depth[q.name], min(below[q.name]) - 1)
     bands = _ordered_bands(list(dict.fromkeys(frozenset(q.plates) for q in shown)))
@@ -119,7 +120,7 @@ def _positions(shown: list[Quantity], edges: list[tuple[str, str, bool]]) -> dic
 
 
 def _ordered_bands(bands: list[frozenset[str]]) -> list[frozenset[str]]:
-    """The order in which the fewest bands lie inside a plate that they are not on."""
+    """The order of the bands in which as few as possible lie inside a plate to which they do not belong."""
     if len(bands) > 7:
         return sorted(bands, key=lambda band: (len(band), sorted(band)))
 

@@ -1,7 +1,7 @@
 """Discrete latents summed out one after the other: inner plates first, chains by a forward recursion.
 
-With a key each sum is a draw (see `numerics/latents.py`), and the derivative of one sum inside another is a draw given
-the outer one's: variable elimination becomes backward sampling by the chain rule alone.
+With a key each sum is a draw (see `numerics/latents.py`), and the derivative of an inner sum is a draw given the draw
+of the outer one: by the chain rule alone, variable elimination becomes backward sampling.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .spec import Quantity, Spec
 from .tables import Axes, Table, add, arrange, reduce, scale, spread, union, weigh
 
 LARGEST = 4096  # most joint values of latents that share a factor; beyond it they are treated as independent
-_BEFORE = 5000  # added to the axis of a chain's state, it gives the axis of the state before
+_BEFORE = 5000  # added to the axis of a chain's state, gives the axis of the previous state
 
 
 class Factor(NamedTuple):
-    """A table, and all plates that it is repeated on."""
+    """A table, and all plates on which it is repeated."""
 
     table: Table
     plates: Axes
@@ -36,8 +36,8 @@ def eliminate(
     fixed: dict[str, Table] | None = None,
     needed: dict[str, Table] | None = None,
 ) -> Float[Array, " n"]:
-    """log Σ over all discrete latents that are summed out, for each datum. Those in `fixed` are averaged over given
-    shares instead, which the start needs. `needed` says at which times an observed value depends on the state of a
+    """log Σ over all discrete latents that are summed out, for each datum. Latents in `fixed` are averaged over given
+    shares instead, as the start requires. `needed` says at which times an observed value depends on the state of a
     chain."""
     spec, sizes = scope.spec, scope.sizes
     for number, names in enumerate(spec.elimination):
@@ -80,7 +80,7 @@ def _time(spec: Spec, chain: Quantity) -> int:
 
 
 def chain_tables(scope: Scope, chain: Quantity) -> tuple[Table, Table]:
-    """log p of the first state, and of each state (axis s) given the one before (axis s + _BEFORE)."""
+    """log p of the first state, and of each state (axis s) given the previous state (axis s + _BEFORE)."""
     state = scope.spec.state_axis(chain.name)
     initial, transition = chain.parent("initial"), chain.parent("transition")
     assert initial is not None and transition is not None
@@ -161,7 +161,7 @@ def _sizes(table: Table, batch: Axes) -> tuple[int, ...]:
 def _chain_start(
     chains: list[Quantity], fixed: dict[str, Table], emission: Array, start: Array, moves: Array, batch: Axes
 ) -> Table:
-    """Independent shares at every time, instead of a path."""
+    """The chain's term at the start: the average over given, independent shares at every time instead of over paths."""
     share = fixed[chains[0].name].array
     for chain in chains[1:]:
         other = fixed[chain.name].array

@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 
 
 def graph_symmetry(model: GraphModel) -> Symmetry | None:
-    """The symmetry of a graph: the values of each exchangeable latent. Symmetries of whole parts of a graph are not
-    found."""
+    """The symmetry of a graph: permutations of the values of each exchangeable latent. Symmetries between whole parts
+    of a graph are not recognised."""
     found = tuple(_parts(model, model.spec[name], plate) for name, plate in exchangeable_latents(model).items())
     return Symmetry(found) if found else None
 
 
 def _parts(model: GraphModel, q: Quantity, plate: str) -> Parts:
-    """Where the values of a latent occur: along the plate that it chooses from, and in its own probabilities."""
+    """The places where the values of a latent occur: along the plate from which it chooses, and in its
+    probabilities."""
     spec = model.spec
     axes: dict[str, tuple[int, ...]] = {}
     for other in spec:
@@ -71,7 +72,7 @@ def exchangeable_latents(model: GraphModel) -> dict[str, str]:
 
 
 def _own_probabilities(spec: Spec, q: Quantity) -> bool:
-    """Whether nothing but this latent depends on the probabilities of its values, unless they are known numbers."""
+    """Whether the probabilities of the latent's values are known numbers, or no other quantity depends on them."""
     own = {name for _, name in q.parents if spec[name].random}
     return not any(name in own for other in spec if other.name != q.name for _, name in other.parents)
 
@@ -115,7 +116,7 @@ def _constant(numbers: np.ndarray) -> bool:
 
 
 def _alike_after(model: GraphModel, q: Quantity, plate: str) -> bool:
-    """Whether everything on the plate is the same for every member, and only this latent chooses from it."""
+    """Whether all members of the plate are alike in everything on it, and only this latent chooses from the plate."""
     spec = model.spec
     for other in spec:
         if plate not in other.plates:
@@ -123,7 +124,7 @@ def _alike_after(model: GraphModel, q: Quantity, plate: str) -> bool:
         if other.observed or other.kind in ("input", "markov_chain", "gaussian_chain"):
             return False
         if q.kind == "markov_chain" and q.parent("transition") == other.name:
-            continue  # looked at before
+            continue  # handled above
         value = model.constants.get(other.name)
         if value is None:
             continue
@@ -140,7 +141,7 @@ def _alike_after(model: GraphModel, q: Quantity, plate: str) -> bool:
 
 
 def _users(spec: Spec, *plates: str) -> list[str]:
-    """The variables on a plate of rows that nothing chooses from."""
+    """The random variables on any of these plates."""
     return [q.name for q in spec if q.random and set(plates) & set(q.plates)]
 
 

@@ -29,7 +29,7 @@ def normal(own: Value, parents: Parents, d: int) -> Table:
         return add(*terms)
     precision = parents["precision"]
     log_det = precision.table("log_det") if "log_det" in precision.fields else scale(precision.table("log"), float(d))
-    # Numbers go to the small tables, those of the parameters: the large one has a member for each datum.
+    # Numbers multiply the small tables (of parameters), not the large table, which has a member for each datum.
     halved = dataclasses.replace(precision, fields=precision.fields | {"value": -0.5 * precision.fields["value"]})
     return add(
         Table(log_det.axes, 0.5 * (log_det.array - d * LOG_2PI)),

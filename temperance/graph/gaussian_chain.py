@@ -2,8 +2,8 @@
 
     z_1 ~ N(m, Λ₁⁻¹),   z_t ~ N(A z_{t−1}, Λ⁻¹)
 
-What the graph sees of the chain is affine in (z_t, −½ z_t z_tᵀ) of each step, so that its derivatives at zero are the
-potentials of the steps; the chain's own factors need E[Λ], E[Λ A] and E[Aᵀ Λ A] besides.
+All other factors of the graph are affine in (z_t, −½ z_t z_tᵀ) of each step, so their derivatives at zero are the
+potentials of the steps; the factors of the chain itself need E[Λ], E[Λ A] and E[Aᵀ Λ A].
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def transition(scope: Scope, q: Quantity) -> Transition:
 
 
 def _rows(scope: Scope, q: Quantity) -> tuple[Axes, Float[Array, "*a k k"], Float[Array, "*a k k k"]]:
-    """E[a] and E[a aᵀ] of the rows of the dynamics, with the rows behind all plates."""
+    """E[a] and E[a aᵀ] for the rows a of the dynamics; the axis of the rows follows those of the plates."""
     name = _parent(q, "dynamics")
     a = scope.value(name)
     mean, second = a.fields["mean"], values.second(a)

@@ -1,7 +1,7 @@
-"""A Normal vector of each datum integrated out.
+"""A Normal vector of each datum, integrated out.
 
-A graph's factors are affine in its statistics (z, −½ z zᵀ): the value at zero, and the derivatives in both, are all
-that log ∫ exp(c + hᵀz − ½ zᵀPz) dz needs.
+The factors of a graph are affine in the statistics (z, −½ z zᵀ) of the vector. Their value at zero and the derivatives
+in both statistics are all that log ∫ exp(c + hᵀz − ½ zᵀPz) dz needs.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 def local_gaussian(
     model: GraphModel, m: Means, x: Any, powers: Powers = Powers()
 ) -> tuple[Float[Array, " n"], NormalVector]:
-    """c and (h, P); P is a single matrix if it is the same for all data."""
+    """c and (h, P); P is a single matrix if all data share it."""
     name = model.spec.integrated
     zero = model.scope({}, x).zero(name)
 
     def value(own: NormalVector, x: Any) -> Float[Array, " n"]:
         scope = model.scope({**m, name: own}, x)
-        # As for a discrete latent, temperature acts on the prior too.
+        # As with a discrete latent, the temperature acts on the prior too.
         return model.evaluate(scope, powers) + powers.latent * scope.affine(name, own)
 
     constant = value(Nought(zero.linear[:1], None), x)  # type: ignore[arg-type]
-    # Without z zᵀ, which adds nothing to the derivative in z.
+    # z zᵀ is left out, because it adds nothing to the derivative in z.
     _, pull = jax.vjp(lambda linear: value(NormalVector(linear, None), x), zero.linear)  # type: ignore[arg-type]
     (linear,) = pull(jnp.ones_like(constant))
     if model.masked or jnp.ndim(powers.observation) or jnp.ndim(powers.latent) or not _alike(model.spec):
@@ -48,7 +48,7 @@ def local_gaussian(
 
 
 def _alike(spec: Spec) -> bool:
-    """Whether data differ only in their values, which enter h alone."""
+    """Whether data differ only in h, not in P."""
     parents = {parent for q in spec for _, parent in q.parents}
     return not any(q.kind == "input" for q in spec) and not any(q.name in parents for q in spec.observed)
 

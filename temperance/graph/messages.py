@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def obstacle(model: GraphModel) -> str:
-    """Why a graph has no such factors, as the end of a sentence; empty if it has them."""
+    """Why a graph has no factors for message passing, as the end of a sentence; empty if it has them."""
     spec = model.spec
     for q in spec:
         if q.kind in RESPONSES:
@@ -60,7 +60,7 @@ def chain(spec: Spec) -> Quantity | None:
 
 
 def _broken_chain(spec: Spec, q: Quantity) -> str:
-    """Why the steps of a chain are not its factors."""
+    """Why the steps of a chain are not its factors; empty if they are."""
     if set(q.plates[:-1]) != {spec.data_plate} or any(other.discrete and other.latent for other in spec if other != q):
         return f"{q.name!r} is not the only discrete latent of each series"
     met = [other for other in spec if spec.local(other) and (other.random or other.kind == "input")]
@@ -82,7 +82,7 @@ def factors(model: GraphModel, data: Data) -> Factors:
 
 
 def _steps(model: GraphModel, data: Data) -> Factors:
-    """Every step as a series of length one: without the prior of its state, what is left is the emission."""
+    """Factors for every step as a series of length one: without the prior of its state, only the emission remains."""
     q = chain(model.spec)
     assert q is not None
     time, state = q.plates[-1], model.spec.state_axis(q.name)

@@ -34,7 +34,8 @@ class Node:
     product of two Normal vectors) are linear functions; `a * b` is a product of positive numbers or of real ones."""
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Node:
-        """An operator between an array and a variable is the variable's; other functions are not linear."""
+        """Let operators between an array and a variable be those of the variable, and refuse other functions, which are
+        not linear."""
         if ufunc not in _OPERATORS:
             self._refuse(f"{ufunc.__name__}({self.name})")
         place = next(place for place, operand in enumerate(inputs) if operand is self)

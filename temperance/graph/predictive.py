@@ -69,7 +69,7 @@ def meets_once(spec: Spec) -> bool:
                 here = spec[of] if of is not None else here
             if here.kind not in ("fixed", "constant"):
                 return False
-            # On other plates of the variable, each member must depend on a different member of the block.
+            # On further plates of the variable, each member must depend on a different member of the block.
             if here.kind == "fixed" and not set(v.plates) - {spec.data_plate} <= set(here.plates):
                 return False
         if blocks & met or len(blocks) > 1:
@@ -86,7 +86,7 @@ def _table(model: GraphModel, q: Posterior, x: Any, v: Quantity) -> Table | None
     (name,) = blocks
     block = q.blocks[name]
     if type(block).__name__ != spec[name].family:
-        return None  # a point
+        return None  # of another family, such as a point
     if quick_block(spec, v) == name and isinstance(block, NormalWishart):
         gate = v.parent("mean")
         assert gate is not None

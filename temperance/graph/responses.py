@@ -1,7 +1,7 @@
 """Observed variables that depend on a number a, linear in Normal variables, by a likelihood that is not conjugate.
 
-Their factors are the links of `families/links.py`: under the posterior a lower bound by E[a] and E[a²], at a draw
-exact. Where a draw is to be made, or a start, the gradient is that of a second-order expansion.
+Their factors are the links of `families/links.py`: a lower bound from E[a] and E[a²] under a posterior, and exact at a
+draw. For drawing parameters and for the start, the gradient is that of a second-order expansion.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 
 class Responses(Chains):
-    """The methods of the language for these variables. `a` is a Normal number or a linear function of some."""
+    """The methods of the language for these variables. `a` is a Normal number or a linear function of Normal
+    variables."""
 
     def logistic(self, name: str, a: Node, *, plates: Plates = (), observed: bool = False) -> Node:
         """A variable that is 1 with probability 1/(1 + exp(−`a`)), else 0."""
@@ -79,7 +80,7 @@ class Responses(Chains):
         return self._response(name, "truncated", "real", a, plates, observed, scalar=True, known=known)
 
     def softmax(self, name: str, a: Node, plate: str, *, plates: Plates = (), observed: bool = False) -> Node:
-        """A category k with probability proportional to exp(a_k); `a` has a member for each on `plate`."""
+        """A category k with probability proportional to exp(a_k); `a` has a member for each category on `plate`."""
         if isinstance(a, Node) and (plate not in a.plates or plate not in self.sizes):
             raise PlateMismatch(
                 f"softmax {name!r} (at {users_line()}) needs a number for each category on plate {plate!r}, whose size "
@@ -126,7 +127,7 @@ class Responses(Chains):
         return self._register(name, kind, value, {"mean": a, **(known or {})}, on, size, scalar, observed=True)
 
 
-# ---- what a spec says of them -----------------------------------------------------------------------------------
+# ---- responses in a spec ----------------------------------------------------------------------------------------
 
 
 def responses(spec: Spec) -> tuple[Quantity, ...]:
@@ -134,7 +135,8 @@ def responses(spec: Spec) -> tuple[Quantity, ...]:
 
 
 def unconjugate(spec: Spec) -> dict[str, bool]:
-    """The Normal blocks of all data that they depend on, and whether a whole step may overshoot."""
+    """The global Normal blocks on which responses depend, each with whether a whole step of its update may
+    overshoot."""
     found: dict[str, bool] = {}
     for q in responses(spec):
         for name in spec.factor_blocks(q.name):
@@ -144,7 +146,7 @@ def unconjugate(spec: Spec) -> dict[str, bool]:
 
 
 def require_possible(spec: Spec) -> None:
-    """Refuse what no method could treat."""
+    """Refuse a graph with responses that no method can treat."""
     met = unconjugate(spec)
     for q in responses(spec):
         for name in sorted(spec.factor_blocks(q.name)):
@@ -163,12 +165,12 @@ def require_possible(spec: Spec) -> None:
             )
 
 
-# ---- their factors ----------------------------------------------------------------------------------------------
+# ---- factors of responses ---------------------------------------------------------------------------------------
 
 
 def factor(scope: Scope, q: Quantity, own: Value, parents: dict[str, Value]) -> Table:
-    """The bound; or where the scope is to `expand`, the value of log p(y | a) with the gradient of its second-order
-    expansion, around a draw ("draw") or where the data alone would have a ("typical")."""
+    """The bound on E log p(y | a). If the scope says `expand`: the value of log p(y | a) with the gradient of its
+    second-order expansion, around a draw ("draw") or around the a that is typical of y ("typical")."""
     a, along, expand = parents["mean"], along_axis(scope.spec, q), scope.expand
     axes = tuple(axis for axis in union([own.axes, a.axes]) if axis != along)
     behind = axes if along is None else (*axes, along)
@@ -203,7 +205,7 @@ def _laid(axes: Axes, array: Array, target: Axes) -> Array:
 
 
 def targets(kind: str, y: Array) -> Array:
-    """y as the link has it."""
+    """y in the form that the link expects."""
     return 2.0 * y - 1.0 if kind in ("logistic", "probit") else y
 
 
@@ -234,7 +236,7 @@ def draw(key: Key[Array, ""], scope: Scope, q: Quantity) -> Array:
 
 
 def moments(scope: Scope, q: Quantity) -> tuple[Table, Table]:
-    """E[y] and E[y²] at a draw of everything else; of classes the probability of each, twice."""
+    """E[y] and E[y²] at a draw of everything else; for classes the probability of each class, twice."""
     parents = {argument: scope.value(parent) for argument, parent in q.parents}
     a = parents["mean"]
     along = along_axis(scope.spec, q)
@@ -247,7 +249,7 @@ def moments(scope: Scope, q: Quantity) -> tuple[Table, Table]:
 
 
 def _numbers(scope: Scope, q: Quantity, parents: dict[str, Value]) -> tuple[Axes, Array, int | None]:
-    """The plates, a for each member, and the axis of the classes."""
+    """The plates, the value of a for each of their members, and the axis of the classes, if any."""
     a, axes, along = parents["mean"], scope.axes(q), along_axis(scope.spec, q)
     target = axes if along is None else (*axes, along)
     wide = _laid(a.axes, a.fields["mean"][..., 0], target)
@@ -255,7 +257,7 @@ def _numbers(scope: Scope, q: Quantity, parents: dict[str, Value]) -> tuple[Axes
 
 
 def classes_apart(spec: Spec, q: Quantity) -> bool:
-    """Whether three classes or more have numbers of their own that are independent under the posterior."""
+    """Whether there are three classes or more, and their a_k are independent under the posterior."""
     if q.kind != "softmax" or q.size < 3:
         return False
     (plate,) = set(spec[q.parent("mean") or ""].plates) - set(q.plates)

@@ -22,8 +22,9 @@ Constants = Mapping[str, Any]  # arrays, and the families of variables whose par
 
 
 class Scope:
-    """`states` holds known values of discrete variables that would otherwise be latent, as in a simulation; `gaps` says
-    that some of the data may be missing, and `expand` around what factors that are not conjugate are expanded."""
+    """The values of a graph's quantities. `states` holds values of discrete variables that would otherwise be latent,
+    as in a simulation; `gaps` says that some data may be missing; `expand` names the point around which factors that
+    are not conjugate are expanded."""
 
     def __init__(
         self,
@@ -186,7 +187,8 @@ class Scope:
         return jnp.broadcast_to(_full(table, self.axes(q)), self.shape(q))
 
     def known_natural(self, name: str) -> Any:
-        """The natural parameter of a Normal whose parents are numbers, compiling nothing; None of others."""
+        """The natural parameter of a Normal whose parents are numbers, without a compilation; None for other
+        variables."""
         q = self.spec[name]
         parents = {argument: self.spec[parent] for argument, parent in q.parents}
         arrays = [self.constants.get(parent.name) for parent in parents.values()]
@@ -233,7 +235,7 @@ def _neutral(q: Quantity) -> float:
 
 
 def broadcast(family: Family, shape: tuple[int, ...]) -> Family:
-    """A family with the batch axes of its plates."""
+    """The family with its batch axes broadcast to `shape`, the sizes of its plates."""
     if family.batch_shape == shape:
         return family
     missing = len(shape) - len(family.batch_shape)

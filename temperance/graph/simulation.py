@@ -65,7 +65,7 @@ def _input(key: Key[Array, ""], scope: Scope, q: Quantity) -> Array:
 
 
 def _draw(key: Key[Array, ""], scope: Scope, name: str) -> Array:
-    """One-hot."""
+    """A one-hot draw of a discrete variable."""
     q = scope.spec[name]
     table = _states(scope, q)
     return CategoricalDistribution.from_natural(CategoricalVector(table)).sample(key)
@@ -83,7 +83,7 @@ def _states(scope: Scope, q: Quantity) -> Array:
 
 
 def _path(key: Key[Array, ""], scope: Scope, q: Quantity) -> Array:
-    """A path of a Markov chain, its time on the last plate."""
+    """A path of a Markov chain; time is the last plate."""
     first, step = chain_tables(scope, q)
     axes = scope.axes(q)
     time = scope.spec.axis(q.plates[-1])

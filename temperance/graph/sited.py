@@ -42,7 +42,7 @@ def suits(spec: Spec) -> bool:
 
 
 class SitedGraph(ConditionalGraphModel, Sited):
-    """A graph of inputs that `suits`."""
+    """A graph with inputs for which `suits` is true."""
 
     @property
     def _seen(self) -> Quantity:
@@ -58,7 +58,7 @@ class SitedGraph(ConditionalGraphModel, Sited):
         return False
 
     def sites(self, x: Any) -> Cases:
-        """a is linear in the block: its value at zero, and its derivatives."""
+        """The data as rows of features: a is linear in the block, so its value at zero and its derivatives give it."""
         mean = self._seen.parent("mean")
         assert mean is not None
         n = x[self._seen.name].shape[0]
@@ -78,7 +78,7 @@ class SitedGraph(ConditionalGraphModel, Sited):
         return link_of(self._seen.kind, known, ())
 
     def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]:
-        """A missing target says nothing."""
+        """log p(target | a), and 0 for a missing target."""
         y = target.reshape((1,) * (a.ndim - 1) + (-1,))
         gap = jnp.isnan(y)
         value = self.link.log_factor(a, jnp.where(gap, 1.0, y))

@@ -1,6 +1,6 @@
-"""A graph as pure data: what its quantities are, how they depend on each other, and on which plates they are repeated.
+"""A graph as pure data: its quantities, how they depend on each other, and the plates on which they are repeated.
 
-Nothing here holds an array, so that a description can be compared and hashed: it is what compiled code depends on.
+No description holds an array, so it can be compared and hashed: compiled code depends on it and on nothing else.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Quantity:
     scalar: bool = False  # whether a real quantity is a number to the user (a vector of one here)
     observed: bool = False
     family: str = ""
-    line: str = dataclasses.field(default="", compare=False)  # where in the user's code it was written
+    line: str = dataclasses.field(default="", compare=False)  # the line of the user's code that defined it
 
     @property
     def random(self) -> bool:
@@ -59,7 +59,7 @@ class Spec:
     plates: tuple[str, ...]  # the plate of the data is the first
     sizes: tuple[tuple[str, int], ...]
     factorised: tuple[str, ...] = ()  # discrete latents that are not summed out
-    elimination: tuple[tuple[str, ...], ...] = ()  # those that are, in this order; meeting chains together
+    elimination: tuple[tuple[str, ...], ...] = ()  # the summed-out ones, in order; chains that meet go together
     integrated: str = ""  # the Normal vector (or chain of vectors) of each datum that is integrated out
 
     def __getitem__(self, name: str) -> Quantity:
@@ -96,11 +96,11 @@ class Spec:
         return self.plates.index(plate)
 
     def state_axis(self, name: str) -> int:
-        """The axis over the values of a discrete variable, behind those of all plates."""
+        """The axis over the values of a discrete variable, behind the axes of all plates."""
         return len(self.plates) + [q.name for q in self].index(name)
 
     def ancestors(self, name: str) -> frozenset[str]:
-        """The latents that a quantity is a function of (itself, if it is latent), without gates."""
+        """The latents of which a quantity is a function (itself, if it is latent), without gates."""
         here = self[name]
         if here.random:
             return frozenset() if here.observed else frozenset({name})

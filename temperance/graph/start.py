@@ -1,9 +1,8 @@
-"""Where inference in a graph starts: symmetries broken at random, then one pass of coordinate ascent.
+"""The start of inference in a graph: symmetries are broken at random, then one pass of coordinate ascent follows.
 
-Exchangeable components, and the factors of a product of latents, can start at a point where nothing tells them apart
-and nothing ever will. So the values of each discrete latent that is summed out are drawn first: around k-means++ seeds
-of the data where it has one value per datum, else as random shares; and a Normal variable in a product of latents
-starts at a draw.
+Exchangeable components and the factors of a product of latents can start at a point where they are equal and stay
+equal. So the values of each discrete latent that is summed out are drawn first: around k-means++ seeds of the data
+where it has one value per datum, else as random shares; and a Normal variable in a product of latents starts at a draw.
 """
 
 from __future__ import annotations
@@ -44,7 +43,8 @@ def start(model: GraphModel, key: Key[Array, ""], data: Data) -> Posterior:
 
 
 def _prior_blocks(model: GraphModel, key: Key[Array, ""]) -> dict[str, Family]:
-    """The prior, with children at the means of their parents; Normal variables in a product are moved to a draw."""
+    """The blocks at their prior, given the means of their parents; Normal variables in a product are moved to a
+    draw."""
     blocks: dict[str, Family] = {}
     moved = products(model.spec)
     # In the order of definition, because a compiled function does not keep the order of a dictionary.
@@ -107,7 +107,7 @@ def _coordinates(spec: Spec, data: Data) -> Float[Array, "n c"]:
 
 
 def _messages(model: GraphModel, m: Means, data: Data, shares: dict[str, Array], local: dict[str, Family]) -> Means:
-    """The messages to the globals, given the values of the latents."""
+    """The messages to the global blocks, given shares of the latents' values."""
 
     def block(part: Any, _: Array) -> tuple[Means, tuple[()]]:
         x, weights, here, q_local = part

@@ -28,7 +28,7 @@ def union(many: Iterable[Axes]) -> Axes:
 
 
 def spread(array: Any, axes: Axes, target: Axes) -> Any:
-    """The array with an axis of size one for each axis of `target` that it lacks; trailing event axes stay."""
+    """The array with an axis of size one added for each missing axis of `target`; trailing event axes stay."""
     index = tuple(slice(None) if axis in axes else None for axis in target)
     return array[index]
 
@@ -64,7 +64,7 @@ def contract(*terms: tuple[Axes, Array, tuple[int, ...]], keep: tuple[int, ...] 
     """The sum over all event axes (but `keep`) of a product of arrays, each given as (axes, array, event axes)."""
     terms = _without_ones(terms, keep)
     if not keep and not any(event for _, _, event in terms):
-        # Numbers: as a product of matrices of one entry each, XLA's loop over the plates is several times slower.
+        # Only numbers: as products of 1 × 1 matrices, XLA's loop over the plates would be several times slower.
         return multiply(*(Table(axes, array) for axes, array, _ in terms))
     out = union(axes for axes, _, _ in terms)
     arguments: list[object] = []
@@ -97,8 +97,8 @@ def weigh(table: Table, weights: Table, axis: int) -> Table:
 
 
 def reduce(table: Table, plates: Axes, keep: Axes, sizes: dict[int, int]) -> Table:
-    """The sum of a factor over the plates that are not kept. `plates` are all plates that it is repeated on, even if
-    its value is the same for every member."""
+    """The sum of a factor over the plates that are not kept. `plates` are all plates on which the factor is repeated,
+    even if its value is the same for all members."""
     gone = tuple(position for position, axis in enumerate(table.axes) if axis in plates and axis not in keep)
     array = jnp.sum(table.array, axis=gone) if gone else table.array
     for axis in plates:

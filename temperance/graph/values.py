@@ -1,4 +1,4 @@
-"""The expectations that stand for a quantity, and the functions of quantities that keep a graph conjugate.
+"""The expectations that represent a quantity, and the functions of quantities that keep a graph conjugate.
 
     real         mean (d), second (d, d) = E[x xᵀ], which is missing where x is known
     positive     log, value                                   (a Gamma variable)

@@ -1,4 +1,4 @@
-"""The volume of a graph's tempered joint, for variational tempering: its observed variables summed out too.
+"""The volume of a graph's tempered joint, with observed variables summed out too, for variational tempering.
 
 The integral over a Normal variable of known precision does not depend on its mean. A discrete variable is summed over
 its values, with a separate draw for each member of its plates.
@@ -28,7 +28,7 @@ from .tables import Table, reduce
 
 
 class GraphTempering(Tempering):
-    """Of a graph."""
+    """The energy and the normaliser of a graph at a temperature."""
 
     def log_volume(self, m: Means, x: dict[str, Array], power: Power, key: MaybeKey) -> Float[Array, " n"]:
         model = self.model
@@ -42,7 +42,8 @@ class GraphTempering(Tempering):
         }
         if not model.spec.integrated:
             return model.evaluate(scope, Powers(1.0, power), key, tables=tables)
-        # Observed to the power 0 what is integrated out keeps its own volume; theirs is the same whatever it is.
+        # At observation power 0 the integrated-out variables keep their volume, and that of the observed ones does not
+        # depend on them.
         volume = model.log_evidence(m, x, Powers(0.0, power), key)
         for q in model.spec.observed:
             table = tables[q.name]
@@ -66,7 +67,8 @@ class GraphTempering(Tempering):
         return math.prod(x[q.name].shape[1:])
 
     def log_peak(self, m: Means, width: int) -> Float[Array, ""]:
-        """The precision is the same for all numbers of a datum, or differs along a plate."""
+        """½ Σ log(λ / 2π) over the `width` numbers of a datum, whose precision λ is one for all or varies along a
+        plate."""
         spec, name = self.model.spec, one_noise(self.model.spec)
         assert name is not None
         (q,) = spec.observed
