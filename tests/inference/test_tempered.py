@@ -181,6 +181,36 @@ def test_outliers_have_a_temperature_of_their_own() -> None:
     assert fit.converged and (fit.history["temperature"][30:] == 1).all()
 
 
+@pytest.mark.parametrize("shapes", [(1.0, 1.0), (2.0, 1.0), (3.0, 2.0), (0.5, 0.5)])
+def test_a_continuous_prior_of_local_temperatures(shapes: tuple[float, float]) -> None:
+    """E[s] ∝ ∫ s Beta(s) s^(d/2) exp{−s E} ds of a Gaussian datum of energy E, whose prior quantiles stand for."""
+    method, width = LVT(prior=tp.Beta(*shapes)), 2
+    assert method == LVT(prior=tp.Beta(*shapes)) != LVT()
+    heat = gaussian_heat(1.0 / method.grid(), width)
+    each = lambda distance: (jnp.array([distance]), width, jnp.ones(1))  # noqa: E731
+
+    def integral(power: float, distance: float) -> float:
+        tilted = lambda s: s ** (power + width / 2) * np.exp(-s * distance)  # noqa: E731
+        return quad(lambda u: tilted(beta_distribution.ppf(u, *shapes)), 0.0, 1.0, limit=400)[0]
+
+    for distance in (0.0, 1.0, 4.0, 12.0):
+        exact = integral(1.0, distance) / integral(0.0, distance)
+        assert expected_power(heat, *each(distance)).item() == pytest.approx(exact, rel=5e-3)
+
+
+def test_a_fit_with_a_continuous_prior_melts_outliers() -> None:
+    x = np.concatenate([rng.normal(-3, 1, (20, 1)), rng.normal(3, 1, (20, 1)), [[14.0], [-15.0]]])
+    pair = tp.KnownCovarianceGaussian([[1.0]])
+    model = tp.Mixture(2, pair, prior=tp.Normal([0.0], [[100.0]]), init=np.array([[-3.0], [3.0]]))
+    powers = tp.fit(model, x, LVT(prior=tp.Beta(2.0, 1.0), length=20)).details["inverse_temperature"]
+    assert powers[-2:].max() < 0.2 < 0.5 < np.median(powers[:-2])
+    for given, sentence in ((tp.Gamma(1.0, 1.0), "prior must be a tp.Beta over 1/T"), (0.5, "prior must be a tp.Beta")):
+        with pytest.raises(InvalidParameter, match=sentence):
+            LVT(prior=given)
+    with pytest.raises(InvalidParameter, match="give temperatures or their prior, not both"):
+        LVT(T, prior=tp.Beta(2.0, 1.0))
+
+
 def test_a_walk_with_powers_written_out() -> None:
     """One walk of a mixture whose covariance is known: E[1/T] of each datum, energies, bound and counts."""
     many = np.random.default_rng(5)

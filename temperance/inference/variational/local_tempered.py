@@ -10,15 +10,20 @@ temperature twice). A tempered Gaussian is one of covariance T Σ: this is a mix
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import jax.numpy as jnp
 import numpy as np
 
+from ...errors import InvalidParameter
+from ...families import Beta
 from ...models import Data, Model
 from .._method import Result, Run
 from ..thermostats import Own, Thermostat, always_cold
 from .hot import Gridded
+
+_PARTS = 200  # of a continuous prior, each with the same probability
+_LEAST = 1e-6  # power
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,14 +32,33 @@ class LVT(Gridded):
     `tp.SVI`) at T = 1 as usual.
 
     For Gaussian, Bernoulli and categorical mixtures (without missing values), linear regressions, factor analysis,
-    factorial mixtures, LDA, and graphs that observe one Normal variable with a noise of its own. `temperatures` is the
-    grid, which begins at 1 (by default 100 with inverses at equal distances down to 0.01). `length` is the number of
-    hot passes, by default 200 for VB and half of all passes for SVI. `method` makes the updates, hot and cold.
+    factorial mixtures, LDA, and graphs that observe one Normal variable with a noise of its own. `temperatures` is
+    the grid, which begins at 1 (by default 100 with inverses at equal distances down to 0.01). With `prior`, a
+    `tp.Beta` over 1/T, temperatures are continuous: the grid is then 200 of its quantiles. `length` is the number
+    of hot passes, by default 200 for VB and half of all passes for SVI. `method` makes the updates, hot and cold.
     `fit.details["inverse_temperature"]` has E[1/T] of each datum at the end of tempering: small for outliers.
     """
 
+    prior: Any = None
+
+    budget: ClassVar[tuple[str, ...]] = (*Gridded.budget, "prior")
     word: ClassVar[str] = "LVT"
     usual: ClassVar[tuple[float, ...]] = tuple(float(t) for t in 1.0 / np.linspace(1.0, 0.01, 100))  # equal powers
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "prior", _shapes(self.prior))
+        if self.prior is not None and self.temperatures is not None:
+            raise InvalidParameter("give temperatures or their prior, not both")
+
+    def grid(self) -> np.ndarray:
+        """The temperatures; of a continuous prior the middles of parts with equal probability."""
+        if self.prior is None:
+            return super().grid()
+        from scipy.special import betaincinv
+
+        powers = betaincinv(*self.prior, (np.arange(_PARTS) + 0.5) / _PARTS)
+        return np.asarray(1.0 / np.maximum(powers[::-1], _LEAST))
 
     def complete(self, model: Model, data: Data) -> Self:
         model.tempering.heat(data, 1.0 / self.grid())  # raises for a model without such temperatures
@@ -47,3 +71,12 @@ class LVT(Gridded):
         powers = np.asarray(run.states.heat)[best] if self.hot else np.ones(data.size)
         details = dict(result.details) | {"inverse_temperature": powers[: data.size]}
         return result._replace(details=details)
+
+
+def _shapes(prior: Any) -> tuple[float, float] | None:
+    """Both parameters of a single Beta distribution, which methods can compare and hash."""
+    if prior is None or isinstance(prior, tuple):
+        return prior
+    if not isinstance(prior, Beta) or prior.batch_shape:
+        raise InvalidParameter(f"prior must be a tp.Beta over 1/T, got {prior!r}")
+    return float(prior.a), float(prior.b)

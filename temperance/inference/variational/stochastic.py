@@ -28,7 +28,7 @@ from ...models._model import entropy, means
 from ...numerics.place import on_device
 from ...programs import program
 from .._method import Info, Method, Result, Run, state_of
-from ..step_sizes import as_step_size
+from ..step_sizes import Adaptive, as_step_size
 from ..streamed import Streamed
 from ..thermostats import Step, always_cold
 from .minibatches import Batches, Plan, minibatch, rows_of_step
@@ -49,20 +49,21 @@ class Walk(NamedTuple):
     score: Float[Array, ""]
     waited: Int[Array, ""]  # reports since the last progress
     heat: Any = ()  # the thermostat's knowledge of the temperature
+    pace: Any = ()  # what adaptive step sizes know of the gradients
 
 
 @dataclasses.dataclass(frozen=True)
 class SVI(Method):
     """Natural-gradient steps on minibatches of `batch_size` rows, for `steps` of them or for `passes` over the data.
 
-    `batch_size` is the number of rows in a minibatch. `passes` is the budget in passes over the data. `steps` is the
-    budget in steps, instead. `step_size` is (delay, decay) for (delay + t)^(−decay), or a constant. A pass is a new
-    permutation of the data, or with `replacement` rows are drawn independently. `held_out` is a share of the data, or
-    other data, on which the predictive density is watched: the best posterior is kept, and the run ends when it has not
-    gained `tol` nats per datum for `patience` reports. A report (an entry of the history) is made every `report` steps,
-    by default once per pass; with `elbo` it holds the bound of all the data. `local_steps` is the number of passes over
-    the local blocks of a minibatch, which start afresh. `restarts` is the number of random starts, of which the best is
-    kept. Defaults depend on the model and the number of data.
+    `batch_size` is the number of rows in a minibatch. `passes` is the budget in passes over the data. `steps` is
+    the budget in steps, instead. `step_size` is (delay, decay) for (delay + t)^(−decay), a constant, or "adaptive".
+    A pass is a new permutation of the data, or with `replacement` rows are drawn independently. `held_out` is a
+    share of the data, or other data, on which the predictive density is watched: the best posterior is kept, and
+    the run ends when it has not gained `tol` nats per datum for `patience` reports. A report (an entry of the
+    history) is made every `report` steps, by default once per pass; with `elbo` it holds the bound of all the data.
+    `local_steps` is the number of passes over the local blocks of a minibatch, which start afresh. `restarts` is
+    the number of random starts, of which the best is kept. Defaults depend on the model and the number of data.
     """
 
     batch_size: int | None = None
@@ -99,7 +100,7 @@ class SVI(Method):
         if self.steps is not None and self.passes is not None:
             raise InvalidParameter("give steps or passes, not both")
         if self.step_size is not None:
-            as_step_size(self.step_size)
+            as_step_size(self.step_size, adaptive=type(self) is SVI)
         if self._is_share() and (isinstance(self.held_out, bool) or not 0 < self.held_out < 1):
             raise InvalidParameter(f"held_out must be a share between 0 and 1 or data, got {self.held_out!r}")
 
@@ -189,7 +190,7 @@ class SVI(Method):
 
     def _plan(self, data: Data, held_out: Data | None, stands_for: int) -> Batches:
         plan = Plan(
-            as_step_size(self.step_size),
+            as_step_size(self.step_size, adaptive=True),
             on_device(self.report),
             on_device(self.steps),
             on_device(self.patience),
@@ -208,13 +209,16 @@ class SVI(Method):
         seed = jax.random.key_data(jax.random.fold_in(key, 1))
         zero, worst = jnp.zeros((), dtype=jnp.int64), jnp.full((), -jnp.inf, dtype=jnp.float64)
         heat = data.thermostat.start(data) if isinstance(data, Batches) and data.thermostat is not None else ()
-        return Walk(blocks, zero, seed, blocks, worst, zero, heat)
+        size = data.plan.step_size if isinstance(data, Batches) and data.plan is not None else None
+        pace = size.start(blocks) if isinstance(size, Adaptive) else ()
+        return Walk(blocks, zero, seed, blocks, worst, zero, heat, pace)
 
     def step(self, key: Key[Array, ""], model: Model, state: Walk, data: Data) -> tuple[Walk, Info]:
         """Take the minibatches up to the next report, and make the report."""
         assert isinstance(data, Batches) and data.plan is not None and data.thermostat is not None
         plan, thermostat = data.plan, data.thermostat
-        many = steps_engine(model, data)
+        adaptive = plan.step_size if isinstance(plan.step_size, Adaptive) else None
+        many = None if adaptive else steps_engine(model, data)
         if many is not None and not self._whole(model, data):
             # All but the last step of this report, whose bound is the one reported.
             last = jnp.minimum(state.steps + plan.round, plan.steps) - 1
@@ -222,26 +226,31 @@ class SVI(Method):
             state = state._replace(blocks=blocks, heat=heat, steps=last)
             plan = eqx.tree_at(lambda plan: plan.round, plan, jnp.ones_like(plan.round))
 
-        def body(i: Array, carry: tuple[Blocks, Any, Array]) -> tuple[Blocks, Any, Array]:
-            blocks, heat, total = carry
+        def body(i: Array, carry: tuple[Blocks, Any, Any, Array]) -> tuple[Blocks, Any, Any, Array]:
+            blocks, heat, pace, total = carry
             t = state.steps + i
             # The last report may come early, so its remaining steps have length zero.
             active = t < plan.steps
-            rate = jnp.where(active, plan.step_size(t + 1), 0.0)
+            rate = jnp.where(active, pace.rate if adaptive else plan.step_size(t + 1), 0.0)
             batch = self._batch(model, state.seed, t, data)
             rows = None if self._whole(model, data) else self._rows(model, state.seed, t, data)
             q = Posterior(blocks, model.initial_local(means(blocks), batch.values))
             step = Step(t, rate, self.local_steps or 1, rows)
             swept, heat = thermostat.sweep(model, q, batch, heat, step)
-            return swept.posterior.blocks, heat, total + jnp.where(active, swept.bound, 0.0)
+            after = swept.posterior.blocks
+            if adaptive:
+                learned = adaptive.after(pace, t + 1, blocks, after)
+                pace = jax.tree.map(lambda new, old: jnp.where(active, new, old), learned, pace)
+            return after, heat, pace, total + jnp.where(active, swept.bound, 0.0)
 
-        begin = (state.blocks, state.heat, jnp.zeros(()))
-        blocks, heat, total = jax.lax.fori_loop(0, plan.round, body, begin)
+        begin = (state.blocks, state.heat, state.pace, jnp.zeros(()))
+        blocks, heat, pace, total = jax.lax.fori_loop(0, plan.round, body, begin)
         steps = jnp.minimum(state.steps + plan.round, plan.steps)
-        info = {"step": steps, "rate": plan.step_size(steps), "batch_elbo": total / (steps - state.steps)}
+        rate = pace.rate if adaptive else plan.step_size(steps)
+        info = {"step": steps, "rate": rate, "batch_elbo": total / (steps - state.steps)}
         if self.elbo:
             info["elbo"] = global_terms(model, blocks) + local_terms(model, blocks, data)
-        return self._watch(model, state._replace(heat=heat), blocks, steps, data, info)
+        return self._watch(model, state._replace(heat=heat, pace=pace), blocks, steps, data, info)
 
     def _watch(
         self, model: Model, state: Walk, blocks: Blocks, steps: Int[Array, ""], data: Batches, info: Info
