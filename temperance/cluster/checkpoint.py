@@ -1,4 +1,4 @@
-"""Checkpoints of a run on a cluster: beside the usual file, the local blocks that its state refers to.
+"""Checkpoints of a run on a cluster: the usual file, and beside it the local blocks to which its state refers.
 
 Local blocks pass through the client only for the checkpoint. Their file is written first, under a new name, and older
 ones are removed last, so the two files on disk belong together whenever a run is cut short.

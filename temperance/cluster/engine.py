@@ -45,11 +45,11 @@ class Session:
         self.keep = keep
         self.run = uuid.uuid4().hex[:8]
         self.number = next(_numbers)
-        self.failure: BaseException | None = None  # an exception from a callback, which JAX would turn into text
+        self.failure: BaseException | None = None  # an exception from a callback; JAX would turn it into text
         self.done: tuple[int, int] = (0, 0)  # partitions of the walk under way
         self.model: Any = None
-        self.lengths: dict[int, int] = {}  # rows each partition is filled up to
-        self.counts: dict[int, int] = {}  # rows each partition has
+        self.lengths: dict[int, int] = {}  # rows of each partition with padding
+        self.counts: dict[int, int] = {}  # rows of each partition
         self.block = 1
         self.depth = 1  # walks of a sweep
         self._reads: dict[int, Any] = {}
@@ -59,7 +59,7 @@ class Session:
         self._asked: dict[int, list[set[int]]] = {}  # the versions that its last walks used or made
         self._trail = 0  # bytes of globals since the chain was cut
         self._lock = threading.Lock()
-        Patience(client)  # raises if a setting cannot be read
+        Patience(client)  # constructed only to raise if a setting cannot be read
         sessions[self.number] = self
 
     # ---- before the run -----------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ class Session:
         return self._settle(lambda: self._gather(range(len(tasks)), tasks))
 
     def some(self, options: dict[str, Any], which: dict[int, np.ndarray | None]) -> list[Any]:
-        """Fetch these rows of these partitions to the client."""
+        """Fetch the rows `which` {partition: rows} to the client."""
         tasks = []
         for number, rows in which.items():
             part = self.partitions[number]
@@ -146,7 +146,7 @@ class Session:
         sent = (
             m if len(jobs) == 1 else self.client.submit(worker.same, m, key=self._key("globals", attempt), pure=False)
         )
-        fused = not self.keep and ahead.size == 0  # then a task reads what it needs, and memory stays bounded
+        fused = not self.keep and ahead.size == 0  # each task reads its partition itself, so that memory stays bounded
         parts: list[Any] = []
         given: list[Any] = []
         for job in jobs:
@@ -222,7 +222,7 @@ class Session:
                 if last:
                     raise lost(self.client) from error
             except Exception as error:
-                # The failure of an earlier task, which made the partition; or the connection is gone.
+                # The task that made the partition failed, or the connection is lost.
                 if any(future.status == "error" for future in self._suspects.values()):
                     raise self._blame(f"{type(error).__name__}: {error}") from error
                 require_alive(self.client)
@@ -271,8 +271,8 @@ class Session:
     # ---- local blocks -------------------------------------------------------------------------------------
 
     def _remember(self, call: int, jobs: list[Job], local: list[Any]) -> None:
-        """Keep the versions that the next sweep may need: a restart that is done returns to where its last sweep
-        began."""
+        """Keep the versions of local blocks that the next sweep may need: a restart that is done returns to the version
+        with which its last sweep began."""
         for job, future in zip(jobs, local, strict=True):
             kept = self._kept.setdefault(job.part, {})
             kept[call] = future

@@ -33,7 +33,7 @@ sessions: dict[int, Any] = {}  # sessions by number, so that another run with th
 
 
 class Numbers(eqx.Module):
-    """The numbers of partitions, and of those that will be asked for next."""
+    """The numbers of partitions, and of the partitions that the next walk will use."""
 
     here: Int[Array, " p"]
     ahead: Int[Array, " a"] | None = None
@@ -60,12 +60,12 @@ class Question(NamedTuple):
 
 
 class Distributed(Wrapped, Predicting, Restarting, OwnLocals):
-    """`inner` with its data on the cluster; `sample` holds some rows, weighted to stand for all."""
+    """`inner` with its data on the cluster; `sample` holds some rows, weighted so that they represent all rows."""
 
     inner: Model
     sample: Data
-    counts: Float[Array, " p"]  # the rows of each partition that has any
-    places: Int[Array, " p"]  # their numbers
+    counts: Float[Array, " p"]  # the number of rows of each partition that is not empty
+    places: Int[Array, " p"]  # the numbers of these partitions
     session: Int[Array, ""]
 
     def __init__(self, inner: Model, sample: Data, counts: Any, places: Any, session: int):
@@ -76,7 +76,7 @@ class Distributed(Wrapped, Predicting, Restarting, OwnLocals):
         return self.counts[jnp.searchsorted(self.places, numbers)]
 
     def kind_of_restart(self, number: int, data: Data) -> str | None:
-        """As in one process: the rows of the sample decide, not the number of partitions."""
+        """The kind of start, decided as in one process by the rows of the sample, not by the number of partitions."""
         return self.inner.kind_of_restart(number, self.sample) if isinstance(self.inner, Restarting) else None
 
     def starting(self, kind: str) -> Self:
@@ -92,7 +92,7 @@ class Distributed(Wrapped, Predicting, Restarting, OwnLocals):
         return self.inner.new_rows(data)  # type: ignore[attr-defined]
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
-        """The model's start from the sample, which is all of the data if there are few."""
+        """The model's start from the sample, which holds all data if they are few."""
         blocks = self.inner.initial(key, self.sample).blocks
         fresh: dict[str, Any] = {"cluster": Versions(jnp.full(data.weights.shape, FRESH))}
         return Posterior(blocks, fresh if self.inner.local_groups else {})
@@ -124,7 +124,7 @@ class Distributed(Wrapped, Predicting, Restarting, OwnLocals):
 
 
 class OfSample(Units):
-    """Those of the model in one process. The weights of the sample stand for all data."""
+    """The units of the inner model. The weights of the sample represent all data."""
 
     model: Distributed
 
@@ -137,7 +137,7 @@ class OfSample(Units):
 
 
 class Partitions(RowAccess):
-    """A minibatch is a partition."""
+    """Access to rows that are partitions: a minibatch is a partition."""
 
     independent: ClassVar[bool] = False
 
@@ -151,7 +151,7 @@ class Partitions(RowAccess):
     def minibatch(
         self, data: Data, chosen: Int[Array, " b"], stands_for: Float[Array, ""], ahead: Int[Array, " b"]
     ) -> Data:
-        """These partitions, weighted to stand for all; the next ones are read meanwhile."""
+        """The chosen partitions, weighted so that they represent all; the partitions `ahead` are read meanwhile."""
         weights = data.weights[chosen]
         numbers = Numbers(data.values.here[chosen], data.values.here[ahead])
         return Data(numbers, weights * (stands_for / jnp.sum(weights)), chosen.shape[0])
@@ -198,7 +198,7 @@ def walk(model: Distributed, m: Means, data: Data, way: Way = Way(), local: Any 
 
 
 def _answer(question: Question, *given: Any) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-    """The callback. It must not use JAX: the thread it would wait for may be the one it keeps waiting."""
+    """The callback of a walk. It must not use JAX: JAX may need the thread that is waiting for this callback."""
     session, *rest, leaves = given
     lead = np.asarray(session).ndim
     arrays = [np.asarray(array) for array in (session, *rest, *leaves)]

@@ -27,7 +27,7 @@ _PIECE_ROWS = 4096  # fewest rows in a piece of an array in memory
 
 
 class Partition(NamedTuple):
-    """`source` is a part that Dask makes (Delayed or Future), or one of the readers below."""
+    """A part of the data: `source` is made by Dask (Delayed or Future), or is one of the readers below."""
 
     name: str
     source: Any
@@ -105,7 +105,7 @@ def _is_array(data: Any) -> bool:
 
 
 def _blocks(array: Any) -> list[Any]:
-    """Blocks of whole rows."""
+    """The blocks of a Dask array, rechunked if necessary so that each holds whole rows."""
     array = array.rechunk(dict.fromkeys(range(1, array.ndim), -1))
     return list(array.to_delayed().ravel())
 

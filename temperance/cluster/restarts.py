@@ -86,7 +86,7 @@ def join_runs(runs: list[Run]) -> Run:
 
 
 def _some(shared: tuple[Model, Any, Any], method: Method, seed: Any, which: slice) -> Run:
-    """Runs on a worker: the same as in one process, but only for these restarts."""
+    """Run these restarts on a worker, as one process would run them."""
     from ..fitting import arrange, as_key, prepare
 
     model, data, weights = shared

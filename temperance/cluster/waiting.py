@@ -34,7 +34,7 @@ def require_client(engine: Any) -> Any:
 
 
 class Patience:
-    """Ends a wait with a sentence if the scheduler is gone, or if there has been no worker for too long."""
+    """Ends a wait with an error if the scheduler is lost, or if there has been no worker for too long."""
 
     def __init__(self, client: Any):
         self.client, self.most = client, _most()
@@ -62,7 +62,7 @@ class Patience:
 
 
 def _suspicions(dask_scheduler: Any) -> list[str]:
-    """The tasks that were on the most workers that died: ours, or those that make our data."""
+    """The tasks that were running on the most workers that died: tasks of this run, or tasks that make its data."""
     died = {str(task.key): task.suspicious for task in dask_scheduler.tasks.values() if task.suspicious}
     return sorted(key for key in died if died[key] == max(died.values()))[:3]
 
@@ -78,7 +78,7 @@ def threads_of(client: Any) -> int:
 
 
 def asked(client: Any, question: Callable[[], Any]) -> Any:
-    """What the scheduler answers, or the sentence that it is lost."""
+    """The scheduler's answer to the question; an error if the scheduler is lost."""
     try:
         return question()
     except OSError as error:  # a closed connection, or one that cannot be made in the time that Dask allows
@@ -87,7 +87,7 @@ def asked(client: Any, question: Callable[[], Any]) -> Any:
 
 @contextlib.contextmanager
 def connected(client: Any) -> Iterator[None]:
-    """Turns whatever Dask raises once the scheduler cannot be reached into the sentence that it is lost."""
+    """Turn any error that Dask raises once the scheduler cannot be reached into one that says so."""
     from distributed.comm.core import CommClosedError
 
     try:

@@ -23,12 +23,12 @@ from ..models._answers import Predicting, require
 from ..rowwise import rowwise
 from .partitions import FromFile, FromMemory, FromShard, as_rows, row_count, take_rows
 
-_models: OrderedDict[str, Model] = OrderedDict()  # of the last few runs, on this worker's device
+_models: OrderedDict[str, Model] = OrderedDict()  # models of the last few runs, on this worker's device
 _READERS = (FromFile, FromShard, FromMemory)
 
 
 class About(NamedTuple):
-    """A summary of one part or of several, which the client needs of all parts before it can begin."""
+    """A summary of one or several parts; the client needs the summary of all parts before it can begin."""
 
     rows: int
     size: int = 0  # bytes
@@ -44,7 +44,7 @@ class About(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part in the cluster's memory: arrays of one of a few lengths, or documents."""
+    """A part in the memory of a worker: arrays padded to one of a few lengths, or documents."""
 
     number: int
     values: Any
@@ -64,7 +64,7 @@ class Job(NamedTuple):
     name: str
     restarts: tuple[int, ...]
     scales: tuple[float, ...]  # factors of the weights, one for each of these restarts
-    tokens: tuple[int, ...]  # the version each restart's local blocks have; −1 starts afresh
+    tokens: tuple[int, ...]  # the version of each restart's local blocks; −1 for a fresh start
 
 
 class Walks(NamedTuple):
@@ -94,7 +94,7 @@ def look(source: Any, number: int, name: str, documents: bool, options: dict[str
         table = np.column_stack(rows) if isinstance(rows, tuple) else rows.reshape(len(rows), -1)
         count = (~np.isnan(table)).sum(axis=0).astype(np.float64)
         seen = np.maximum(count, 1.0)
-        # Around the first row: sums of numbers far from zero lose digits.
+        # Relative to the first row, because sums of numbers far from zero lose digits.
         origin = np.nan_to_num(table[0])
         mean = origin + np.nansum(table - origin, axis=0) / seen
         spread = np.nansum(np.square(table - mean), axis=0)
@@ -113,7 +113,7 @@ def join_abouts(parts: list[About]) -> About:
     total = parts[0]
     for part in parts[1:]:
         if part.shape != total.shape or part.inputs != total.inputs:
-            return total._replace(shape=(-1,))  # found by the client, which knows the names
+            return total._replace(shape=(-1,))  # the client, which knows the names, reports this
         count = total.count + part.count
         share = np.where(count > 0, part.count / np.maximum(count, 1.0), 0.0)
         away = part.mean - total.mean
@@ -146,7 +146,7 @@ def some(
     return _named(number, name, work)
 
 
-# ---- walking over them ------------------------------------------------------------------------------------------
+# ---- walking over parts -----------------------------------------------------------------------------------------
 
 
 def read(source: Any, number: int, name: str, documents: bool, model: Any, run: str, length: int, block: int) -> Part:
@@ -216,7 +216,7 @@ _walk = eqx.filter_jit(answer)
 
 
 def add(parts: list[dict[int, list[np.ndarray]]]) -> dict[int, list[np.ndarray]]:
-    """The sum of several results, restart by restart, always in the given order."""
+    """The sum of several results, restart by restart, always added in the order of `parts`."""
     total: dict[int, list[np.ndarray]] = {}
     for part in parts:
         for restart, leaves in part.items():
@@ -226,7 +226,7 @@ def add(parts: list[dict[int, list[np.ndarray]]]) -> dict[int, list[np.ndarray]]
 
 
 def same(value: Any) -> Any:
-    """A value as a separate task, which the scheduler can give to another worker if one is lost."""
+    """Return the value: this makes it a task, which the scheduler can give to another worker if one is lost."""
     return value
 
 

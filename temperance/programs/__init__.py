@@ -1,14 +1,13 @@
 """Compiled programs: cheap to compile where the work is small, bounded in memory, kept on disk between processes.
 
-`@program` stands where `@eqx.filter_jit` would. A call goes through five files:
+`@program` takes the place of `@eqx.filter_jit`. A call goes through five files:
 
-    program.py      splits the arguments into arrays and the rest, and finds the executable in memory
-    compilation.py  traces, lowers and compiles one that is new; packs and unpacks one for the disk
-    identity.py     writes the rest of the arguments as a text that means the same in every process
-    room.py         drops what was compiled before a process has no memory maps left
-    store.py        keeps executables in a folder that the user alone can write
+    program.py      splits the arguments into arrays and the rest, and finds the executable in memory compilation.py
+    traces, lowers and compiles a new executable; packs and unpacks executables for the disk identity.py     writes the
+    rest of the arguments as a text that means the same in every process room.py         drops compiled code before a
+    process runs out of memory maps store.py        keeps executables in a folder that the user alone can write
 
-`show`, `clear` and `warm` are for whoever looks after that folder.
+`show`, `clear` and `warm` maintain that folder.
 """
 
 from .compilation import awaiting

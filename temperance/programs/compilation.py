@@ -23,7 +23,7 @@ from .._heap import give_back
 from .._uncollected import uncollected
 from .one_call import NAME, VERSION
 
-# Later versions than JAX 0.10 have only emitters of code that take four times as long for a small program.
+# JAX versions after 0.10 have only code emitters that take four times as long for a small program.
 _OLDER_EMITTERS: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False} if VERSION < (0, 11) else {}
 # Fewer passes of the compiler: several times faster to compile, up to six times slower to run.
 CHEAP: Mapping[str, Any] = {
@@ -32,13 +32,13 @@ CHEAP: Mapping[str, Any] = {
     "xla_cpu_opt_preset": "CPU_OPT_PRESET_FAST_COMPILE",
     "xla_cpu_parallel_codegen_split_count": 1,  # 32 unless told, and each part costs as much as a small program
 }
-# A little slower to compile than that, and of small arrays as fast as what is optimised wholly.
+# A little slower to compile than with these options, and with small arrays as fast as fully optimised code.
 MIDDLING: Mapping[str, Any] = {**CHEAP, "xla_backend_optimization_level": 1}
-# Numbers read and written in one call from which the next step of optimisation pays even in the first run.
+# Numbers read and written in one call, from which the next level of optimisation pays even in a first run.
 LONG, VERY_LONG = 2**27, 2**34
-FEW = 128  # numbers: an operation on fewer of them takes as long however it is compiled
-INSIDE = 8  # numbers inside `one_call`, which costs nothing to enter, count as one
-PASSES, INNER_PASSES = 64, 4  # of a loop of unknown length: over steps, or within one (rejection, Newton)
+FEW = 128  # numbers: an operation on fewer takes equally long at any level of optimisation
+INSIDE = 8  # numbers inside `one_call` that count as one, because entering it costs nothing
+PASSES, INNER_PASSES = 64, 4  # assumed for a loop of unknown length: over steps, or within one (Newton)
 _PICKLING = threading.Lock()
 _REJECTED: set[str] = set()  # options that this version of JAX does not know
 _CALLS = re.compile(r'custom_call\s*@"?([\w.$]+)|call_target_name\s*=\s*"([^"]+)"')
@@ -46,19 +46,19 @@ _CALLS = re.compile(r'custom_call\s*@"?([\w.$]+)|call_target_name\s*=\s*"([^"]+)
 
 @dataclasses.dataclass(frozen=True)
 class Traced:
-    """The place of an array among the leaves of a tree; of random keys, with the name of their generator."""
+    """Marks the place of an array among the leaves of a tree; for random keys it holds the name of their generator."""
 
     generator: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Promised:
-    """An array that is still to come, by its abstract value."""
+    """The abstract value of an array that does not exist yet."""
 
     aval: Any
 
 
-# What is called with the result of the next function that is traced, `Promised` in place of arrays.
+# The function to be called with the result of the next traced function, with `Promised` in place of arrays.
 _AWAITED: ContextVar[Callable[[Any], None] | None] = ContextVar("awaited", default=None)
 
 
@@ -77,7 +77,7 @@ class Executable:
 
     def __init__(self, compiled: Any, avals: Sequence[Any], result: Any, targets: frozenset[str], origin: str):
         self.compiled = compiled
-        self.avals = avals  # of the arrays that it returns
+        self.avals = avals  # abstract values of the returned arrays
         self.result = result  # the returned tree, `Traced` in place of arrays
         self.targets = targets  # names of the functions outside XLA that it calls
         self.origin = origin  # "compiled", "JAX" (from its cache) or "disk" (from ours, and not yet run)
@@ -99,7 +99,8 @@ class Executable:
 
 
 class _Quiet:
-    """No line in the log for a callback that raises: the error itself reaches the caller (as in Equinox)."""
+    """Suppresses the log line of a callback that raises, because the error itself reaches the caller (as in
+    Equinox)."""
 
     def __enter__(self) -> None:
         logging.getLogger("jax._src.callback").addFilter(self)
@@ -112,7 +113,7 @@ class _Quiet:
 
 
 def unwrap(array: Any) -> tuple[Any, Traced]:
-    """Random keys as the integers that an executable takes; other arrays as they are."""
+    """The integers of random keys, which an executable takes, or another array as it is; and its `Traced`."""
     if isinstance(array, jax.Array) and jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
         return jax.random.key_data(array), Traced(str(jax.random.key_impl(array)))
     return array, Traced()
@@ -130,10 +131,11 @@ def build(
     cheap: bool | None,
     to_keep: bool = False,
 ) -> Executable:
-    """Trace, lower and compile `fun`; `leaves` of its arguments are static, or `Traced` and found in `arrays`.
+    """Trace, lower and compile `fun`; each of the `leaves` of its arguments is static, or `Traced` with its array in
+    `arrays`.
 
-    With `cheap` None, compilation is cheap unless the function turns out to work for long. What is `to_keep` is not
-    written to JAX's own cache: XLA cannot serialise again what it has read from there.
+    If `cheap` is None, compilation is cheap unless the function does much work. An executable `to_keep` is not written
+    to JAX's own cache, because XLA cannot serialise an executable that it has read from there.
     """
     results: list[Any] = []
 
@@ -153,15 +155,15 @@ def build(
         lowered = traced.lower()
         targets = frozenset(first or second for first, second in _CALLS.findall(lowered.as_text()))
         _forget_sources(lowered)
-        _announce(traced.jaxpr.out_avals, results[-1])  # now this thread leaves Python to others
+        _announce(traced.jaxpr.out_avals, results[-1])  # from here on this thread leaves Python to other threads
         compiled = _compile(lowered, options)
-    give_back()  # what the compiler has freed: 60 MB after the programs of a small fit
+    give_back()  # memory that the compiler has freed: 60 MB after the programs of a small fit
     return Executable(compiled, traced.jaxpr.out_avals, results[-1], targets, "JAX" if watch.hit else "compiled")
 
 
 def _forget_sources(lowered: Any) -> None:
-    """Leave out of every operation where in the sources it comes from: a quarter of what is kept, and of the time to
-    read it. A version of JAX that cannot leaves it in."""
+    """Remove the source location of every operation: a quarter of a kept file and of the time to read it. Some versions
+    of JAX cannot remove it."""
     with contextlib.suppress(Exception):
         from jaxlib.mlir.passmanager import PassManager
 
@@ -213,7 +215,7 @@ def _size(aval: Any) -> int:
 
 
 class _Watch:
-    """Whether JAX took what this thread compiles from its own cache."""
+    """Watches whether JAX took the program that this thread compiles from its own cache."""
 
     def __enter__(self) -> _Watch:
         self.hit, self.thread = False, threading.get_ident()
@@ -231,7 +233,7 @@ class _Watch:
 
 
 def _unwritten() -> Any:
-    """Nothing that this thread compiles inside goes to JAX's cache; in a version without the setting it does."""
+    """Keep programs that this thread compiles inside out of JAX's cache, if this version of JAX has the setting."""
     try:
         from jax._src.config import persistent_cache_min_compile_time_secs as threshold
 
@@ -264,9 +266,9 @@ def pack(executable: Executable) -> bytes | None:
             payload, structure, _ = serialize(executable.compiled)
         result = pickle.dumps(executable.result)
         leaves, tree = jax.tree.flatten(pickle.loads(result))
-    except Exception:  # what cannot be pickled says so in many ways
+    except Exception:  # objects that cannot be pickled raise many kinds of errors
         return None
-    if (leaves, tree) != (executable.leaves, executable.tree):  # a static part that is equal only to itself
+    if (leaves, tree) != (executable.leaves, executable.tree):  # a static part equals only itself, not its copy
         return None
     avals = [(aval.shape, str(aval.dtype), aval.weak_type) for aval in executable.avals]
     return pickle.dumps((payload, structure.num_leaves, avals, result, executable.targets))
@@ -274,9 +276,9 @@ def pack(executable: Executable) -> bytes | None:
 
 @contextlib.contextmanager
 def _interned() -> Iterator[None]:
-    """Inside, abstract values are pickled as calls of their constructor. JAX 0.11 compares them by identity but pickles
-    their fields: those of another process would equal no others, and each result of an executable would be of a new
-    shape to every cache."""
+    """Pickle abstract values as calls of their constructor. JAX 0.11 compares them by identity but pickles their
+    fields, so values from another process would equal no others, and every cache would take each result of such an
+    executable for a new shape."""
     kind = jax.core.ShapedArray
     with _PICKLING:
         before = copyreg.dispatch_table.get(kind)
@@ -303,7 +305,7 @@ def unpack(content: bytes) -> Executable:
     payload, count, shapes, result, targets = pickle.loads(content)
     avals = [jax.core.ShapedArray(shape, np.dtype(kind), weak) for shape, kind, weak in shapes]
     returned = pickle.loads(result)
-    _announce(avals, returned)  # what follows can be loaded beside this
+    _announce(avals, returned)  # callers can load the next programs meanwhile
     if targets:
         from jaxlib import lapack
 

@@ -1,4 +1,4 @@
-"""What an executable depends on beside the function and its arguments: code, versions, processor, settings."""
+"""The environment on which an executable depends: code, versions, processor and settings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _USUAL = context()
 
 
 def describe_context(found: tuple[Hashable, ...]) -> str:
-    """The settings as a text that means the same in every process."""
+    """The settings as a text that does not depend on the process."""
     if len(found) != len(_USUAL):
         raise NoIdentity("unknown settings of JAX")
     settings = [repr(getattr(jax.config, name, None)) for name in _SETTINGS]

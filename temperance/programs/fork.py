@@ -1,6 +1,6 @@
-"""A fork copies memory but no threads: JAX in the child waits for ever for those that its parent had.
+"""A fork copies memory but not threads, so JAX in a child waits for ever for the threads of its parent.
 
-A child of a process that had imported JAX, but had not used it yet, is free to.
+If the parent had imported JAX but not used it, the child may use it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _lost = False  # whether the threads of JAX were left behind in the parent
 
 
 def refuse_after_fork() -> None:
-    """Raise in a forked child whose parent had used JAX, where the next call of JAX would not come back."""
+    """Raise in a forked child whose parent had used JAX, because the next call of JAX would not return."""
     if _lost:
         raise ForkedProcess(
             "this process was forked from one that had already used JAX, which does not survive a fork; start "

@@ -1,9 +1,9 @@
 """A text that is the same in every process for the same static arguments, or none.
 
-An executable is kept on disk under such a text, so two different programs must never share one. Values are written by
-their type and content, classes and functions by the name under which their module holds them. What is defined outside
-the packages whose versions and sources are part of the key (a user's own model, a lambda) has no text: its code could
-change without notice.
+An executable is kept on disk under such a text, so two different programs must never share a text. Values are described
+by type and content, classes and functions by the name under which their module holds them. Code outside the packages
+whose versions and sources are part of the key (a user's model, a lambda) has no text, because it could change without
+notice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-# The versions (or the sources) of these are part of every key.
+# The versions (or the sources) of these packages are part of every key.
 _KNOWN = {"temperance", "jax", "jaxlib", "equinox", "numpy", "builtins", "functools", "types", "collections"}
 _WRAPPED = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
 _PLAIN = (type(None), bool, int, str, bytes, type(Ellipsis))
@@ -35,7 +35,7 @@ def describe(value: Any, arrays: Sequence[Any] = ()) -> str:
     for index, array in enumerate(arrays):
         slots.setdefault(id(array), []).append(index)
     text = _text(value, slots)
-    if slots:  # the walk must meet every leaf, or it has not seen what JAX sees
+    if slots:  # the walk must meet every leaf, else it missed something that JAX sees
         raise NoIdentity("a pytree whose leaves are not its fields")
     return text
 
@@ -64,7 +64,7 @@ def _text(value: Any, slots: dict[int, list[int]]) -> str:
 
 
 def _parts(value: Any, slots: dict[int, list[int]]) -> list[str]:
-    """The texts of what a container holds."""
+    """The texts of the items of a container."""
     if isinstance(value, tuple | list):
         return [_text(item, slots) for item in value]
     if isinstance(value, frozenset | set):
@@ -89,14 +89,14 @@ def _fields(value: Any, slots: dict[int, list[int]]) -> list[str]:
 
 
 def _follows(kind: type, name: str, value: Any) -> bool:
-    """Whether an attribute only caches what follows from the fields, or is where Equinox writes what a module wraps and
-    this one wraps nothing."""
+    """Whether an attribute follows from the fields: a cache, or Equinox's record of a wrapped object where nothing is
+    wrapped."""
     unused = name in _WRAPPED and not isinstance(value, str | dict)
     return unused or isinstance(getattr(kind, name, None), functools.cached_property)
 
 
 def name_of(value: Any) -> str:
-    """`module:qualified.name` of a class or a function that can be looked up under it, in a package that is known."""
+    """`module:qualified.name` of a class or a function of a known package that can be looked up under this name."""
     module, path = getattr(value, "__module__", None) or "", getattr(value, "__qualname__", "")
     found: Any = sys.modules.get(module)
     for part in path.split("."):

@@ -11,16 +11,16 @@ from jaxlib import version
 
 VERSION = tuple(int(part) for part in version.__version__.split(".")[:2])
 NAME = "one_call"  # of the function in a jaxpr; `compilation.work` counts every number inside
-_TRIED = {(0, 10), (0, 11)}  # versions of XLA that the mark below was tried with; 0.12 is as fast without it
+_TRIED = {(0, 10), (0, 11)}  # versions with which the mark below was tried; 0.12 is as fast without it
 
 
 def one_call(fun: Callable[..., Any], wanted: bool = True) -> Callable[..., Any]:
-    """`fun` for the inside of a long loop, if that is `wanted`.
+    """`fun` marked to be compiled as one piece, for use inside a long loop; `fun` itself unless `wanted`.
 
     XLA hands the operations of a loop to a pool of threads, which take longer to wake up than to add a few numbers. As
-    one piece they run one after the other in the calling thread, and take less time to compile. Such a piece must
-    not sort or call LAPACK (matrices of up to three rows do without), and the first array that it returns must be
-    computed, not passed through.
+    one piece, operations run one after another in the calling thread, and compile faster. `fun` must not sort or call
+    LAPACK (matrices of up to three rows need no LAPACK), and the first array that it returns must be computed, not
+    passed through.
     """
 
     def inside(*args: Any) -> Any:

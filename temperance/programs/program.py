@@ -1,4 +1,5 @@
-"""`program`: `eqx.filter_jit` with executables that are cheap where the work is small, few in memory, and kept."""
+"""`program`: `eqx.filter_jit` whose executables are cheap to compile for small work, few in memory, and kept on
+disk."""
 
 from __future__ import annotations
 
@@ -33,9 +34,9 @@ _EFFORT: ContextVar[bool | None] = ContextVar("effort", default=None)
 
 @contextlib.contextmanager
 def optimise(fully: bool) -> Iterator[None]:
-    """Compile the programs called inside with whole optimisation, or with little of it, whatever their size.
+    """Compile the programs called inside with full optimisation, or with little of it, whatever their size.
 
-    Both give the same numbers up to rounding, not the same bits: decide once for a run, from its arguments alone.
+    Both levels give equal numbers up to rounding, not equal bits: decide once for a run, from its arguments alone.
     """
     token = _EFFORT.set(fully)
     try:
@@ -49,11 +50,11 @@ class _Call(NamedTuple):
 
     value: Any  # (args, kwargs)
     traced: list[Any]  # the leaves that are arrays
-    arrays: list[Any]  # the same, random keys as integers
-    leaves: tuple[Any, ...]  # static ones, and `Traced` for arrays
+    arrays: list[Any]  # `traced`, with random keys as integers
+    leaves: tuple[Any, ...]  # static leaves, and `Traced` for arrays
     tree: Any
     shapes: tuple[Any, ...]
-    places: tuple[Any, ...]  # the sharding of committed arrays, None for those that go where they are wanted
+    places: tuple[Any, ...]  # the sharding of each committed array, None for an array that may be moved
 
 
 class Program:
@@ -74,7 +75,7 @@ class Program:
         key, cheap = self._key(call)
         try:
             hash(key)
-        except TypeError:  # in the words of Equinox
+        except TypeError:  # Equinox's message is clearer
             return self.plain(*args, **kwargs)
         found = _find(key, lambda: self._make(call, cheap))
         if found.origin != "disk":
@@ -83,13 +84,13 @@ class Program:
             result = jax.block_until_ready(found(call.arrays))
             found.origin = "proven"
             return result
-        except Exception:  # loaded, but cannot run: as without
+        except Exception:  # loaded, but cannot run: compile it anew
             _forget(key, found)
             return _find(key, lambda: self._make(call, cheap, anew=True))(call.arrays)
 
     def ahead(self, /, *args: Any) -> None:
-        """Make the executable of this call in another thread, some of its arrays still `Promised`. Whoever calls the
-        function meanwhile waits for it; what goes wrong here goes wrong again there."""
+        """Make the executable of this call in another thread, with some of its arrays still `Promised`. A call of the
+        function waits for this executable; an error in this thread is raised again by that call."""
         call = _take_apart((self.signature.bind(*args).args, {}))
         if call is None or any(place is not None for place in call.places):
             return
@@ -102,7 +103,7 @@ class Program:
         threading.Thread(target=copy_context().run, args=(make,), name=f"compile {self.fun.__name__}").start()
 
     def _key(self, call: _Call) -> tuple[Hashable, bool | None]:
-        """What the executable of a call is found by, and whether it is cheap."""
+        """The key of the executable for a call, and whether its compilation is cheap."""
         cheap = self._cheap(call)
         types = tuple(type(leaf) for leaf in call.leaves)  # 1, 1.0 and True are equal
         return (self.fun, call.leaves, types, call.tree, call.shapes, call.places, cheap, context()), cheap
@@ -111,7 +112,7 @@ class Program:
         return self if instance is None else functools.partial(self, instance)
 
     def _cheap(self, call: _Call) -> bool | None:
-        """Whether to save time to compile; None if that depends on how long the function works."""
+        """Whether to compile with few optimisations; None if that depends on the work in the function."""
         if any(platform != "cpu" for platform in _platforms(call)):
             return False
         effort = _EFFORT.get()
@@ -139,8 +140,8 @@ class Program:
         return made
 
     def _digest(self, call: _Call, cheap: bool | None) -> str | None:
-        """The name of the executable on disk, or None where it cannot be kept: away from the CPU, on several devices,
-        or of a function whose code or static arguments another process cannot be sure of."""
+        """The name of the executable on disk, or None where it cannot be kept: for another device than the CPU, for
+        several devices, or if another process cannot verify the code of the function or its static arguments."""
         if any(place is not None for place in call.places) or jax.default_backend() != "cpu" or store.folder() is None:
             return None
         try:
@@ -165,8 +166,8 @@ def _platforms(call: _Call) -> set[str]:
 
 
 def _take_apart(value: Any) -> _Call | None:
-    """The arrays, the rest, and what an executable depends on; None if some array is being traced or is no array for
-    JAX (of objects, say)."""
+    """The arguments taken apart; None if an array is being traced or is not valid for JAX (an array of objects,
+    say)."""
     found, tree = jax.tree.flatten(value)
     traced = [leaf for leaf in found if _varies(leaf)]
     if any(isinstance(leaf, jax.core.Tracer) for leaf in traced):
@@ -211,7 +212,7 @@ def _find(key: Hashable, make: Callable[[], Executable]) -> Executable:
 
 
 def compiling() -> bool:
-    """Whether some thread is making an executable that this process has not had before."""
+    """Whether some thread is making an executable that is new to this process."""
     return bool(_COMPILING)
 
 

@@ -1,9 +1,9 @@
-"""Room for compiled code: it is dropped before a process has as many memory maps as Linux allows it.
+"""Room for compiled code: it is dropped before a process has as many memory maps as Linux allows.
 
-Each executable takes some twenty to two hundred of 65,530. Where they run out, XLA says "Failed to materialize
-symbols", or (JAX 0.10) frees the code that it could not make but leaves its frames registered, and the error that
-should say so ends the process by a segmentation fault in libgcc. JAX keeps what it has compiled for as long as the
-function lives, so that fits of ever new shapes or models would get there.
+Each executable takes some twenty to two hundred of 65,530 maps. When they run out, XLA says "Failed to materialize
+symbols". Or (JAX 0.10) it frees the code that it could not make but leaves its frames registered, and throwing the
+error then ends the process by a segmentation fault in libgcc. JAX keeps compiled code for as long as the function
+lives, so a process that keeps fitting new shapes or models would reach the limit.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ except ImportError:  # not public: a later version may not have it
 
 
 MAPS, ALLOWED = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
-EACH, OFTEN = 200, 64  # maps of one executable at most; executables from one look at the maps to the next at most
+EACH, OFTEN = 200, 64  # most maps of one executable; most executables between two looks at the maps
 
-_made, _look = 0, 1  # executables since the last look, and from how many the next is due
-_full = 0  # maps from which there is no room; 0: not yet known
+_made, _look = 0, 1  # executables since the last look, and their number at which the next look is due
+_full = 0  # maps above which there is no room; 0: not yet known
 
 
 def another() -> None:
-    """There is one more executable."""
+    """Count one more executable, and look at the maps when a look is due."""
     global _made
     _made += 1
 
@@ -48,9 +48,9 @@ jax.monitoring.register_event_duration_secs_listener(_listen)
 
 
 def make_room(drop: Callable[[], None]) -> None:
-    """Drop compiled code, that of `drop` and JAX's own, where the maps of this process have come near their limit.
+    """Drop compiled code, by `drop` and from JAX's caches, if the maps of this process are near their limit.
 
-    Nothing is dropped where this thread is tracing. What still runs, or is held elsewhere, stays.
+    Nothing is dropped while this thread is tracing. Code that still runs, or is referred to elsewhere, stays.
     """
     global _made, _look, _full
     if _made < _look or not idle():
@@ -64,7 +64,7 @@ def make_room(drop: Callable[[], None]) -> None:
             jax.clear_caches()
             gc.collect()
             give_back()
-            found = _maps()  # of libraries, data and others' code: to drop again at once would not help
+            found = _maps()  # of libraries, data and other code: dropping again at once would not help
             _full = max(allowed // 2, (found + allowed) // 2)
         _look = min(max((_full - found) // EACH, 1), OFTEN)  # a look takes a microsecond for each map
 

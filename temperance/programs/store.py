@@ -1,8 +1,8 @@
 """Executables on disk, in a folder that the user alone owns and can write.
 
-A file is a keyed checksum (HMAC-SHA-256) and what it covers. The checksum is verified before anything is unpickled; a
-file that fails is removed. Whatever goes wrong here (no home, a read-only or shared folder, a full disk) is as if
-nothing were kept.
+A file is a keyed checksum (HMAC-SHA-256) and the content that it covers. The checksum is verified before anything is
+unpickled; a file that fails is removed. If anything fails (no home, a read-only or shared folder, a full disk), the
+store acts as if it were empty.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Kept(NamedTuple):
 
 
 def folder() -> Path | None:
-    """Where executables are kept: `programs` under TEMPERANCE_CACHE or the user's cache, or nowhere if that is "off"
-    or empty, or not the user's alone."""
+    """The folder of executables: `programs` under TEMPERANCE_CACHE or the user's cache. None if TEMPERANCE_CACHE is
+    "off" or empty, or if others than the user can write to the folder."""
     choice = os.environ.get("TEMPERANCE_CACHE")
     if choice in ("", "off") or not hasattr(os, "getuid"):
         return None
@@ -49,7 +49,7 @@ def folder() -> Path | None:
 
 
 def read(name: str, digest: str) -> bytes | None:
-    """What was kept under this key, if it is what was written."""
+    """The executable kept under this key, or None if there is none or its checksum fails."""
     place = folder()
     path = None if place is None else place / f"{name}-{digest}{_SUFFIX}"
     if place is None or path is None or not path.exists():
@@ -106,7 +106,7 @@ def clear() -> int:
 
 
 def _files(place: Path) -> list[tuple[float, int, Path]]:
-    """(last use, bytes, path), the oldest use first."""
+    """(last use, bytes, path) of each file, least recently used first."""
     found = []
     with contextlib.suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
@@ -150,7 +150,7 @@ def _secret(place: Path) -> bytes:
 
 
 def _sign(secret: bytes, name: str, body: bytes) -> bytes:
-    """Of the name too: a file must not pass for another one."""
+    """The checksum of the name and the body; with the name, a file cannot pass for another one."""
     return hmac.digest(secret, name.encode() + b"\n" + body, hashlib.sha256)
 
 

@@ -1,4 +1,4 @@
-"""Compile the common cases once, for images and servers: tiny fits, whose executables are then kept."""
+"""Compile the common cases in advance, for images and servers, by tiny fits whose executables are kept."""
 
 from __future__ import annotations
 

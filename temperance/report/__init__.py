@@ -1,4 +1,4 @@
-"""What was found, for people: plots, and one HTML page."""
+"""Results for people: plots, and an HTML page."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def report(
     """Write one self-contained HTML page about `result`, a fit or a comparison, to `path`, and return the path; it
     opens offline.
 
-    `result` may be of any model and method. `path` is that of the file, which is replaced if it exists. `also` are
-    results to be shown with it: `tp.topic_sizes(...)`, `fit.topics_by(...)`, `hill.publication()`. `title`
-    heads the page, `lead` are sentences that open it in place of its own (the first is the headline), `code` is the
-    program (or command) that made the result, shown at its end, and `names` are those of the data's columns.
+    `result` may be of any model and method. `path` names the file, which is replaced if it exists. `also` are further
+    results to show: `tp.topic_sizes(...)`, `fit.topics_by(...)`, `hill.publication()`. `title` heads the page, `lead`
+    are sentences that open the page in place of its usual ones (the first is the headline), `code` is the program (or
+    command) that made the result, shown at the end of the page, and `names` are the names of the data's columns.
     """
     from .._arguments import TEXT, check_path
     from .page import write_page

@@ -1,4 +1,4 @@
-"""The code that makes a fit or a comparison again."""
+"""Code that reproduces a fit or a comparison."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..models._answers import Drawable
 
 
 def code_of(result: Fit | Comparison) -> str:
-    """A program that does the same, up to the data and the models, which only the user can name."""
+    """A program that makes this result, except for the data and the models, which only the user can name."""
     lines = ["import temperance as tp", "", "# x: your data"]
     if isinstance(result, Comparison):
         by = {name: row[0].fit.method for name, row in zip(result.methods, result.cells, strict=True) if row[0].fit}
@@ -30,7 +30,7 @@ def code_of(result: Fit | Comparison) -> str:
 
 
 def _models_of(comparison: Comparison) -> str:
-    """The models of a comparison as code, where they differ in size alone and need nothing else."""
+    """The models of a comparison as code, if they differ only in size and have no other arguments."""
     kinds = {type(cell.fit.model) for row in comparison.cells for cell in row if cell.fit is not None}
     if len(kinds) == 1 and comparison.size_name.endswith("s") and all(isinstance(k, int) for k in comparison.models):
         (kind,) = kinds
@@ -41,7 +41,7 @@ def _models_of(comparison: Comparison) -> str:
 
 
 def call_of(method: Any) -> str:
-    """The call that makes a method, with what differs from its defaults; another method may be in it."""
+    """The call that makes a method, with the arguments that differ from their defaults (one may be another method)."""
     given = []
     for field in dataclasses.fields(method):
         value = getattr(method, field.name)

@@ -1,4 +1,4 @@
-"""What plots and pages need to know about a fit."""
+"""Facts about a fit that plots and pages share."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Gaussians(NamedTuple):
 
 
 def families(fit: Fit) -> Posterior:
-    """The posterior as families; draws are summed up by those with their moments."""
+    """The posterior as families; draws are replaced by the families with the same moments."""
     return fit.state if isinstance(fit.state, Posterior) else fit.state.matched(fit.model, fit.data)
 
 
 def data_of(fit: Fit) -> np.ndarray | None:
-    """The rows a mixture was fitted to, as the user gave them; None for other kinds of data."""
+    """The rows to which a mixture was fitted, as the user gave them; None for other kinds of data."""
     if not isinstance(fit.model, Enumerable):
         return None
     x = np.asarray(fit.data.values, dtype=np.float64)[: fit.data.size]
@@ -46,7 +46,7 @@ def shares_of(fit: Fit) -> np.ndarray:
 def all_shares(fit: Fit) -> np.ndarray:
     """The probability of each part for every row that was fitted, in the order of the posterior."""
     model, size = require(fit.model, Clustering), fit.data.size
-    # The program that gave the membership of the same rows.
+    # Answers by the program that is already compiled for the membership of these rows.
     rows = fit.data.values[:size] if isinstance(fit.data.values, np.ndarray | jax.Array) else fit.data.values
     return np.asarray(responsibilities_of(model, fit._with_labels(), rows))[:size]
 

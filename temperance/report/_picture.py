@@ -16,9 +16,9 @@ _HEAVIEST = 200_000  # bytes of SVG; above it a bitmap is smaller and faster
 
 
 def picture(drawn: Any, words: str, mark: str) -> str:
-    """An element that shows a figure (or the figure of axes), with words for those who cannot see it.
+    """An HTML element that shows a figure (or the figure of some axes), with a description for those who cannot see it.
 
-    `mark` makes the names inside it unique on the page.
+    `mark` makes the names inside the picture unique on the page.
     """
     figure = getattr(drawn, "figure", drawn)
     width, height = figure.get_size_inches()

@@ -1,4 +1,4 @@
-"""The pieces that pages are made of: sections, figures, tables."""
+"""The pieces of a page: sections, figures, tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Colours that everyone can tell apart, also in print, and no clutter."""
+"""The style of plots: colours that everyone can tell apart, also in print, and no clutter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GREY, LIGHT = "#777777", "#d0d0d0"
 
 
 def axes_or_new(axes: Any, width: float = 6.0, height: float = 3.6) -> Any:
-    """The axes given, or those of a new figure, without a frame on top and to the right."""
+    """The given axes, or the axes of a new figure without a frame at the top and on the right."""
     if axes is None:
         from matplotlib.figure import Figure
 
@@ -28,7 +28,7 @@ def axes_or_new(axes: Any, width: float = 6.0, height: float = 3.6) -> Any:
 
 
 def grid_of_axes(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Any, Any]:
-    """A figure and its axes. No pyplot: nothing is left open, and no window appears."""
+    """A figure and its axes, made without pyplot, so that nothing is left open and no window appears."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -43,7 +43,7 @@ def colour(index: int) -> str:
 
 
 def plain(name: Any, most: int = 40) -> str:
-    """A name of a user's on a plot: cut, and no formula whatever its letters are."""
+    """A user's name for a plot: shortened, and escaped so that Matplotlib does not read it as a formula."""
     return heading(name, most).replace("$", r"\$")
 
 
@@ -57,5 +57,5 @@ def column_names(names: Any, columns: int) -> list[Any]:
 
 
 def thin(points: np.ndarray, most: int = 4000) -> np.ndarray:
-    """An evenly spaced part of many points: more would only make a heavier picture."""
+    """At most `most` evenly spaced points; more would only make a picture heavier."""
     return points if len(points) <= most else points[np.linspace(0, len(points) - 1, most).astype(int)]

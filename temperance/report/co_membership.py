@@ -1,4 +1,4 @@
-"""Which rows belong together: a certainty that does not depend on how groups are numbered or on how many there are."""
+"""Which rows belong together: probabilities that do not depend on the numbering or the number of groups."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ._style import thin
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-_DRAWS, _ROWS = 400, 10_000  # that averages over draws use at most
-_NEGLIGIBLE = 0.01  # models of less probability than this are left out
+_DRAWS, _ROWS = 400, 10_000  # most draws, and most rows, in averages over draws
+_NEGLIGIBLE = 0.01  # models with a smaller probability are left out
 _SURE = 0.95
 
 
@@ -29,15 +29,15 @@ _SURE = 0.95
 class CoMembership:
     """The probability that two rows belong to the same group: for pairs of rows, and on average between groups."""
 
-    rows: np.ndarray  # (m,) counted from 0: group after group, in each the most certain first
+    rows: np.ndarray  # (m,) counted from 0: group by group, the most certain row of each group first
     groups: np.ndarray  # (m,) the group of each of these rows, 0 for the largest
-    probability: np.ndarray  # (m, m) for each two of these rows
-    labels: tuple[str, ...]  # (k) of the groups, the largest first
+    probability: np.ndarray  # (m, m) for each pair of these rows
+    labels: tuple[str, ...]  # (k) labels of the groups, the largest first
     between: np.ndarray  # (k, k) the mean over a row of one group and another row of the other; NaN without a pair
 
     @property
     def settled(self) -> float:
-        """The share of pairs of rows that are together with a probability above 95% or below 5%."""
+        """The share of pairs of rows whose probability of belonging together is above 95% or below 5%."""
         each = self.probability[np.triu_indices(len(self.rows), 1)]
         return float(np.mean((each > _SURE) | (each < 1 - _SURE))) if each.size else 1.0
 
@@ -49,8 +49,7 @@ class CoMembership:
 
 
 def co_membership(results: Fit | Comparison, most: int = 300) -> CoMembership:
-    """The pairs of at most `most` of the rows that were fitted. A comparison averages over its models by their
-    probabilities."""
+    """The co-membership of at most `most` fitted rows. A comparison averages over its models by their probabilities."""
     best = results.best_fit if isinstance(results, Comparison) else results
     require(best.model, Clustering)
     if not best.model.rows.independent:
@@ -87,7 +86,7 @@ def _weighted(comparison: Comparison) -> Sequence[tuple[float, Fit]]:
 
 
 def _of(fit: Fit, known: np.ndarray, chosen: np.ndarray, member: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of one fit: the probabilities of pairs of chosen rows, and their sums over the pairs between groups.
+    """For one fit: the probabilities of pairs of chosen rows, and their sums over the pairs between groups.
 
     Given the parameters rows are independent, so that p(z_i = z_j) = Σ_k p(z_i = k) p(z_j = k), for i ≠ j.
     """
@@ -101,7 +100,7 @@ def _of(fit: Fit, known: np.ndarray, chosen: np.ndarray, member: np.ndarray) -> 
         together, sums = both(all_shares(fit)[known])
         return np.array(together), np.array(sums)
     values, draws = np.asarray(fit.data.values)[known], fit.state.equally_weighted().thinned(_DRAWS)
-    model: Any = fit.model  # which is Alignable, as mixtures are
+    model: Any = fit.model  # Alignable, as all mixtures are
     flat = draws.average(lambda draw: jnp.concatenate([each.ravel() for each in both(model.traits(draw, values))]))
     size = len(chosen)
     together, sums = np.split(np.array(flat), [size * size])

@@ -1,4 +1,4 @@
-"""The parts of a page about groups: who they are, and how sure it is which row belongs to which."""
+"""The sections of a page about groups: their profiles, and how certain the membership of the rows is."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from ._pieces import escaped, figure, grid, html_table, section
 from .co_membership import CoMembership
 from .words import near_border
 
-_SURE, _WIDEST = 0.95, 12  # groups in a table of pairs
+_SURE, _WIDEST = 0.95, 12  # probability of a sure membership; most groups in a table of pairs
 
 
 def profiles_of(fit: Fit) -> Profiles | None:
-    """The profiles that a page shows: of tables, and of numbers in more columns than can be drawn as points."""
+    """The profiles that a page shows: for tables, and for numbers in more columns than can be drawn as points; else
+    None."""
     if not isinstance(fit.model, Profiling):
         return None
     if is_gaussian(fit) and fit.data.values.shape[1] < 3:
@@ -28,7 +29,8 @@ def profiles_of(fit: Fit) -> Profiles | None:
 
 
 def members_sections(fit: Fit, found: Profiles, comparison: Comparison | None = None) -> list[str]:
-    """Who they are (a picture and a table with intervals), and how sure the membership of the rows is."""
+    """The profiles of the groups (a picture and a table with intervals), and how certain the membership of the rows
+    is."""
     part = found.part
     caption = (
         f"What is expected within each {part}, with intervals of {found.level:.0%}: numbers in standard deviations "
@@ -84,7 +86,7 @@ def _together(pairs: CoMembership, results: Fit | Comparison, several: bool) -> 
 
 
 def _between_groups(pairs: CoMembership, part: str) -> list[str]:
-    """How probably a row of one group belongs together with another row of each."""
+    """A table of the probability that a row of one group belongs together with a row of another group."""
     if len(pairs.labels) > _WIDEST:
         return []
     rows = [[("", f"{part} {label}"), *(("", "–" if np.isnan(value) else f"{value:.0%}") for value in each)]

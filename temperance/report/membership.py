@@ -1,4 +1,4 @@
-"""Which row belongs to which part: one row of a table for each row of the data."""
+"""The part to which each row belongs: a table with one row for each row of the data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def membership(fit: Fit, x_new: Any) -> dict[str, list[Any]]:
 
 
 def ids_of(fit: Fit, x_new: Any) -> list[Any] | None:
-    """What names the rows: the first column of ids, or the index of a frame where that is not their numbers."""
+    """The names of the rows: the first column of ids, or the index of a frame if it is not merely the row numbers; else
+    None."""
     named = fit.schema is not None and any(column.kind == "id" for column in fit.schema)
     if named and (isinstance(x_new, str | Path | dict) or hasattr(x_new, "columns")) and not isinstance(x_new, Table):
         x_new = read_table(x_new, like=fit.schema)

@@ -42,8 +42,8 @@ _HEADINGS = {
     "converged": "converged",
     "failure": "what went wrong",
 }
-_COLUMNS = 60  # that are listed
-_TOPICS = 9  # that are drawn
+_COLUMNS = 60  # most columns that are listed
+_TOPICS = 9  # most topics that are drawn
 DENSITY = "Predictive density"
 _QUICK = 5.0  # seconds that a page may spend on fits under other priors
 _PACKAGES = ("temperance", "jax", "numpy", "scipy", "equinox")
@@ -59,7 +59,7 @@ def write_page(
     also: Sequence[Any] = (),
     lead: Sequence[str] = (),
 ) -> Path:
-    """Write the page; a file that is there is replaced only by a complete new one."""
+    """Write the page; an existing file is replaced only when the new one is complete."""
     if not isinstance(result, Fit | Comparison):
         raise InvalidParameter(f"result must be a fit or a comparison, got {type(result).__name__}")
     opening, fit = list(lead), result.best_fit if isinstance(result, Comparison) else result
@@ -112,13 +112,13 @@ def _comparison(comparison: Comparison, names: Sequence[str] | None, lead: list[
         )
     why = [section("How many" if comparison.size_name.endswith("s") else "Which model", [grid(figures)])]
     found = _found(best, names, density=False, comparison=comparison)
-    if profiles_of(best) is not None:  # who they are comes before why there are so many
+    if profiles_of(best) is not None:  # the groups' profiles come before the choice of their number
         return [*parts, *found[:2], *why, _evidence_table(comparison), *found[2:]]
     return [*parts, *why, _evidence_table(comparison), *found]
 
 
 def _lead_answer(lead: list[str]) -> tuple[str, str] | None:
-    """The first of the sentences that a page begins with, what it has in brackets apart."""
+    """The headline of a page: its first sentence, and the text in brackets from that sentence."""
     if not lead:
         return None
     big, _, small = lead[0].rstrip(".").partition(" (")
@@ -154,7 +154,7 @@ def _evidence_table(comparison: Comparison) -> str:
 
 
 def _about_priors(comparison: Comparison) -> str | None:
-    """How the choice rests on the priors, where all fits under others are quick."""
+    """How the choice depends on the priors, if the fits under other priors are quick; else None."""
     row = comparison.cells[comparison.methods.index(comparison.decided_by)]
     fits = [cell.fit for cell in row if cell.fit is not None]
     seconds = 2 * len(blocks(row)) * sum(fit.seconds for fit in fits)
@@ -164,7 +164,7 @@ def _about_priors(comparison: Comparison) -> str | None:
 
 
 def _with_bracket(row: dict[str, Any]) -> dict[str, Any]:
-    """One column in place of two."""
+    """A row with one column for the bracket in place of its two ends."""
     found: dict[str, Any] = {}
     for name, value in row.items():
         if name == "low":
@@ -193,7 +193,7 @@ def _fit(fit: Fit, names: Sequence[str] | None, lead: list[str]) -> list[str]:
 
 
 def _fit_answer(fit: Fit) -> tuple[str, str] | None:
-    """How many parts are in use, where the model has parts."""
+    """How many parts are in use, if the model has parts; else None."""
     if isinstance(fit.model, Regressing):
         return _effects_answer(fit)
     if isinstance(fit.model, Sequential) and not isinstance(fit.model, Decoding):
@@ -212,7 +212,7 @@ def _fit_answer(fit: Fit) -> tuple[str, str] | None:
 
 
 def _effects_answer(fit: Fit) -> tuple[str, str] | None:
-    """How many inputs matter: those whose intervals of 95% leave 0 out."""
+    """How many inputs matter: those whose 95% intervals exclude 0."""
     table = fit.columns()
     each = [(name, mean, sd) for name, mean, sd in zip(table["weight"], table["mean"], table["sd"], strict=True)
             if name != "intercept"]  # fmt: skip
@@ -230,7 +230,7 @@ def _found(
     """The parts of one fit: figures, then the table."""
     table, profiles = fit.columns(), profiles_of(fit)
     said = [] if density else [DENSITY]
-    said += [] if profiles is None else ["Weights"]  # which stand beside the profiles
+    said += [] if profiles is None else ["Weights"]  # the profiles show these already
     figures = [figure(*entry) for entry in _fit_figures(fit, names) if entry[0] not in said]
     parts = [] if profiles is None else members_sections(fit, profiles, comparison)
     parts += [section("The model", [_graph(fit.model)])] if isinstance(fit.model, Drawable) else []
@@ -314,7 +314,7 @@ def _fit_figures(fit: Fit, names: Sequence[str] | None) -> list[tuple[str, Calla
 
 
 def _linear_figures(fit: Fit, names: Sequence[str] | None) -> list[tuple[str, Callable[[], Any], str, str]]:
-    """The same for factors, series and regressions."""
+    """The figures of factors, series and regressions, as in `_fit_figures`."""
     found: list[tuple[str, Callable[[], Any], str, str]] = []
     if isinstance(fit.model, Loading):
         caption = "What one standard deviation of a factor adds to each column, in standard deviations of the column."
@@ -337,12 +337,12 @@ def _linear_figures(fit: Fit, names: Sequence[str] | None) -> list[tuple[str, Ca
 
 
 def _questions(fit: Fit) -> list[str]:
-    """What only the owner of the table can know, as sentences."""
+    """Questions that only the owner of the table can answer, as sentences."""
     return [f"{question[:1].upper()}{question[1:]}." for question in (fit.schema.questions if fit.schema else ())]
 
 
 def _columns(fit: Fit) -> list[str]:
-    """What the columns of a table were taken for, those left out first."""
+    """The recognised kinds of a table's columns, those left out first."""
     if fit.schema is None or not any(column.reason for column in fit.schema):
         return []
     each = [*fit.schema.left_out, *fit.schema.used]
@@ -398,7 +398,7 @@ def _summary(sentences: list[str], notes: list[str], answer: tuple[str, str] | N
 
 
 def _with_head(sentence: str) -> str:
-    """The sentence as HTML; what it says of a group or a topic begins with the name in bold."""
+    """The sentence as HTML; the name of a group or a topic at its beginning is bold."""
     head, colon, rest = re.sub(r"(?<!\w)-(?=\d)", "−", sentence).partition(": ")
     if not colon or not head.startswith(("Group ", "Topic ")):
         return escaped(head + colon + rest)

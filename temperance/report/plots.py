@@ -1,11 +1,11 @@
-"""Every plot: `tp.plot`. Each function takes Matplotlib axes, or makes a figure, and returns what it drew on.
+"""Every plot: `tp.plot`. Each function draws on given Matplotlib axes or makes a figure, and returns what it drew on.
 
-`fit` is what `tp.fit` returned, `comparison` what `tp.compare` did. `x` is the data, by default those that were fitted.
-`axes` are Matplotlib's; without them a figure is made. `names` are those of the columns. `column` and `sequence` are
-the number of the one that is drawn, from 0. At most `most` parts are drawn, the largest. `n_words` is the number
-of words of each topic. `level` is the probability that an interval holds. `xlabel` is the label of the horizontal axis.
+`fit` is the result of `tp.fit`, `comparison` that of `tp.compare`. `x` is data, by default the fitted data. `axes` are
+Matplotlib axes; without them a figure is made. `names` are the names of the columns. `column` and `sequence` are the
+numbers, from 0, of the column and the sequence to draw. At most `most` parts are drawn, the largest. `n_words` is the
+number of words of each topic. `level` is the probability that an interval holds. `xlabel` labels the horizontal axis.
 
-Colours are those everyone can tell apart; where they carry meaning, markers and lines do too.
+Everyone can tell the colours apart; where colours carry meaning, markers and lines do too.
 """
 
 from .plots_data import density, ellipses, overview, pairs, responsibilities, together

@@ -1,4 +1,4 @@
-"""Plots of data with what was fitted to them."""
+"""Plots of data together with the fitted model."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def density(results: Any, x: Any = None, axes: Any = None, *, xlabel: str = "x")
 
 
 def ellipses(fit: Fit, x: Any = None, axes: Any = None, *, names: Any = None, columns: tuple[int, int] = (0, 1)) -> Any:
-    """Two columns of the data, the components as ellipses (one and two standard deviations); for two-dimensional
-    data also contours of the predictive density. `columns` are the numbers of the two."""
+    """Two columns of the data, the components as ellipses (one and two standard deviations); for two-dimensional data
+    also contours of the predictive density. `columns` are the numbers of both columns."""
     x = _data(fit, x)
     axes = axes_or_new(axes, 4.8, 4.2)
     found, (i, j) = gaussians(fit), columns
@@ -122,7 +122,7 @@ def responsibilities(fit: Fit, x: Any = None, axes: Any = None) -> Any:
     axes.set_yticks(range(len(held)), [str(words.label(k)) for k in range(len(held))])
     axes.set(xlabel=f"{len(shares):,} rows, by {words.part} and certainty", ylabel=words.part)
     bar = axes.figure.colorbar(picture, ax=axes, label="probability", shrink=0.9)
-    bar.solids.set_rasterized(True)  # as the picture is: a page in the dark treats both alike
+    bar.solids.set_rasterized(True)  # like the picture itself, so that a dark page treats both alike
     return axes
 
 
@@ -149,7 +149,7 @@ def together(results: Any, axes: Any = None, *, most: int = 300) -> Any:
 
 
 def overview(comparison: Comparison, x: Any = None, *, xlabel: str = "x") -> Any:
-    """The hill and the predictive densities of each method's choice, side by side; returns the figure."""
+    """The Ockham hill and, beside it, the predictive densities of each method's choice; returns the figure."""
     from .plots_evidence import hill
 
     x = _data(comparison.best_fit, x)

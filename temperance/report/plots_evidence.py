@@ -1,4 +1,4 @@
-"""Plots of the evidence: the Ockham hill and what a run did on its way."""
+"""Plots of the evidence: the Ockham hill, and the course of a run."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..errors import InvalidParameter
 from ..fit import Fit
 from ._style import GREY, LINES, MARKERS, axes_or_new, colour, plain
 
-_BESIDE = 6  # sizes whose values fit beside each other
+_BESIDE = 6  # most sizes whose values fit side by side
 
 
 def hill(comparison: Comparison, axes: Any = None, *, labels: bool = True) -> Any:
     """The Ockham hill: the log evidence of each model by each method, all labellings counted.
 
-    Dots are restarts, bands the brackets of Monte Carlo methods, open markers results that may not be believed.
+    Dots are restarts, bands the brackets of Monte Carlo methods, open markers results that are not to be trusted.
     `labels=False` leaves out the correction for labels.
     """
     axes = axes_or_new(axes)
@@ -55,7 +55,7 @@ def _value(cell: Cell, labels: bool) -> float:
 
 
 def _restarts(cell: Cell) -> np.ndarray:
-    """The log evidence of every start that may be believed."""
+    """The log evidence of every restart that is to be trusted."""
     if cell.fit is None:
         return np.array([])
     values = np.asarray(cell.fit.history.get("restarts", []), dtype=np.float64)
@@ -73,7 +73,8 @@ def _band(axes: Any, places: np.ndarray, row: tuple[Cell, ...], shade: str) -> N
 
 
 def _focus(axes: Any, places: np.ndarray, tops: np.ndarray) -> None:
-    """The interesting part: a hopeless size, or start, must not flatten the hill; it is written at the edge."""
+    """Limit the axis to the interesting part, so that a hopeless size or restart does not flatten the hill; its value
+    is written at the edge."""
     values = tops[np.isfinite(tops)]
     if len(values) < 3:
         return
@@ -94,7 +95,7 @@ TRACES = {"elbo": "bound", "log_evidence": "ln s", "log_joint": "log joint densi
 
 
 def trace(fit: Fit, axes: Any = None) -> Any:
-    """What a run did step by step: its bound, ln s or log joint density; and its temperature, if it has one."""
+    """The course of a run, step by step: its bound, ln s or log joint density, and its temperature, if it has one."""
     axes = axes_or_new(axes)
     key = next((key for key in TRACES if key in fit.history), None)
     if key is None:
@@ -106,7 +107,7 @@ def trace(fit: Fit, axes: Any = None) -> Any:
         axes.plot(steps, columns[:, number], color=colour(number), linewidth=1.2)
     finite = columns[np.isfinite(columns)]
     if len(finite) > 8:
-        # The first steps climb from far below: they would hide the rest.
+        # The first steps climb from far below and would hide the rest.
         low, top = np.quantile(finite, 0.05), finite.max()
         axes.set_ylim(low - 0.5 * max(top - low, 1e-9), top + 0.15 * max(top - low, 1e-9))
     axes.set(xlabel="step", ylabel=TRACES[key])

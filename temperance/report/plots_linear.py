@@ -52,14 +52,14 @@ def predicted(fit: Fit, axes: Any = None, bins: int = 10) -> Any:
 
 
 def _share(target: np.ndarray) -> tuple[float, float]:
-    """The share of ones and its standard error, with one of each added."""
+    """The share of ones and its standard error, after one 0 and one 1 are added."""
     p = (target.sum() + 1.0) / (len(target) + 2.0)
     return float(target.mean()), float(np.sqrt(p * (1.0 - p) / len(target)))
 
 
 def loadings(fit: Fit, names: Sequence[str] | None = None, axes: Any = None) -> Any:
-    """The expected loadings, a line for each column, the strongest factor first, in units of the column's spread; each
-    is written into its square if there are few. `names` are those of the columns."""
+    """The expected loadings in units of the columns' spread: a row for each data column, the strongest factor first.
+    Few loadings are also written as numbers into their squares. `names` are the names of the columns."""
     found = require(fit.model, Loading).relative_loadings(fit._families())[fit.order]
     names = None if names is None else column_names(names, found.shape[1])
     table, shown = fit.columns(), found.T
@@ -69,7 +69,7 @@ def loadings(fit: Fit, names: Sequence[str] | None = None, axes: Any = None) -> 
     options: Any = {"cmap": "PuOr", "vmin": -limit, "vmax": limit}
     if d * k > _WRITTEN:
         axes.imshow(shown, aspect="auto", **options)
-    else:  # squares that a page in the dark inverts together with the numbers in them, as it does not with an image
+    else:  # vector squares, because a dark page inverts them together with their numbers, unlike an image
         axes.pcolormesh(np.arange(k), np.arange(d), shown, edgecolors="face", linewidth=0.4, **options)
         axes.invert_yaxis()
         for row, column in np.ndindex(d, k):
@@ -84,9 +84,9 @@ def loadings(fit: Fit, names: Sequence[str] | None = None, axes: Any = None) -> 
 
 
 def forecast(fit: Fit, n: int, column: int = 0, axes: Any = None, *, recent: int | None = None, **options: Any) -> Any:
-    """The data of one column, what the model makes of them, and a fan of the next `n` steps: half and nine tenths of
-    the probability. `n` is the number of steps ahead. `recent` shows only so many of the last steps; `options` are
-    those of `fit.forecast`."""
+    """The data of one column, their expected values, and a fan of the next `n` steps, with 50% and 90% of the
+    probability. `recent` is the number of past steps to show (by default all); `options` are those of
+    `fit.forecast`."""
     model = fit.model
     if not isinstance(model, Sequential):
         raise UnsupportedMethod(

@@ -1,4 +1,4 @@
-"""Who the groups are: what is expected of each column within each of them, with intervals."""
+"""Profiles of the groups: the expected value of each column in each group, with intervals."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def profiles(fit: Fit, level: float = 0.95, most: int = _MOST) -> Any:
 
 
 def _differ(item: Item, found: Profiles) -> float:
-    """How far the classes are from each other in this line: in standard deviations."""
+    """How far apart the classes are in this line, in standard deviations."""
     scaled = item.standardised(found.share)
     if scaled is not None:
         return float(np.ptp(scaled[0]))
@@ -48,7 +48,8 @@ def _differ(item: Item, found: Profiles) -> float:
 
 
 def _label(item: Item) -> str:
-    """The name of a line; where it is long, the column gives way to the level, which tells the lines apart."""
+    """The label of a line; if it is too long, the column's name is shortened and the level, which tells lines apart,
+    stays."""
     column, equals, level = item.name.partition(" = ")
     if not equals or len(item.name) <= _LETTERS:
         return plain(item.name, _LETTERS)

@@ -11,7 +11,7 @@ from ..fit import Fit
 from ..models._answers import Decoding
 from ._style import GREY, axes_or_new, colour, plain
 
-_STRIP = 0.12  # of the height of the data
+_STRIP = 0.12  # height of the ribbon, as a share of the height of the data
 
 
 def states(fit: Fit, column: int = 0, sequence: int = 0, axes: Any = None) -> Any:
@@ -25,7 +25,7 @@ def states(fit: Fit, column: int = 0, sequence: int = 0, axes: Any = None) -> An
     span = float(np.nanmax(values) - np.nanmin(values)) or 1.0
     height = _STRIP * span
     base = float(np.nanmin(values)) - 2.0 * height
-    # Edges half-way between steps: a step is a bar, also one that stands alone.
+    # Edges lie half-way between steps, so that each step is a bar, even if it stands alone.
     edges = np.arange(len(values) + 1) - 0.5
     floor = np.full(len(values), base)
     path = np.asarray(np.argmax(shares, axis=1))

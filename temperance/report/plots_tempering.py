@@ -12,7 +12,7 @@ from ._style import GREY, LIGHT, axes_or_new, colour
 
 
 def _ladder(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
-    """The temperatures, and dU/dβ of every sweep at each."""
+    """The temperatures, and dU/dβ of every sweep at each temperature."""
     if "slopes" not in fit.history or "ladder" not in fit.details:
         raise UnsupportedMethod(
             f"this fit by {fit.method.name} has no ladder of temperatures to draw; use "

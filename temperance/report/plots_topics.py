@@ -1,4 +1,4 @@
-"""Plots of topics beside each other: a map, groups of documents, time, and how many there should be."""
+"""Plots that compare topics: a map, groups of documents, time, and the number of topics."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _TITLE = 22  # letters of a line above a panel: more would run into the next one
 
 
 def topic_map(fit: Fit, axes: Any = None, n_words: int = 3) -> Any:
-    """Topics as circles: near each other where their words are similar (Jensen–Shannon distances in two dimensions), as
-    large as their shares, with their most telling words."""
+    """Topics as circles with their most telling words. Topics with similar words are near each other (Jensen–Shannon
+    distances in two dimensions); a circle is as large as the share of its topic."""
     points, kept, shares = map_of(fit)
     axes = axes_or_new(axes, 6.4, 4.8)
     room = max(float(np.ptp(points, axis=0).max()), 1e-6)
@@ -51,8 +51,8 @@ def map_of(fit: Fit) -> tuple[np.ndarray, float, np.ndarray]:
 def topics_by(found: TopicsBy, topics: Sequence[int] | None = None) -> Any:
     """Shares of topics in groups of documents, or over time, with intervals; returns the figure.
 
-    `found` is what `fit.topics_by` or `effects.shares` returned. `topics` are the places of those to show in
-    `found.share`; by default they are the nine that differ most between the groups.
+    `found` is the result of `fit.topics_by` or `effects.shares`. `topics` are the places in `found.share` of the topics
+    to show; by default they are the nine that differ most between the groups.
     """
     if not isinstance(found, TopicsBy):
         raise InvalidParameter(f"found must come from fit.topics_by(values), got {type(found).__name__}")
@@ -89,7 +89,7 @@ def topics_by(found: TopicsBy, topics: Sequence[int] | None = None) -> Any:
 def effects(found: Effects, coefficients: Sequence[str] | None = None) -> Any:
     """Coefficients of each topic with their intervals, a panel for each; returns the figure.
 
-    `found` is what `fit.effects` returned. `coefficients` are the names of those to show, by default all but the
+    `found` is the result of `fit.effects`. `coefficients` names the coefficients to show, by default all but the
     intercept.
     """
     if not isinstance(found, Effects):

@@ -19,7 +19,7 @@ from ._facts import topics_of
 from ._pieces import escaped, figure, html_table, section
 from ._topic_script import SCRIPT
 
-_WORDS = 30  # of a topic at each end of the slider
+_WORDS = 30  # words of a topic at each end of the slider
 _WIDTH, _HEIGHT, _EDGE = 560, 440, 60  # of the map
 
 
@@ -91,7 +91,7 @@ def _typical(found: Typical) -> str:
 
 
 def map_section(fit: Fit) -> str:
-    """A map of topics as SVG, and the words of the topic that is chosen; it needs nothing from elsewhere."""
+    """A map of topics as SVG, and the words of the chosen topic; the section needs no other file."""
     points, kept, shares = plots.map_of(fit)
     spread = np.maximum(np.ptp(points, axis=0), 1e-9)
     places = (points - points.min(axis=0)) / spread if len(points) > 1 else np.full((1, 2), 0.5)
@@ -128,7 +128,7 @@ def map_section(fit: Fit) -> str:
 def _apart(points: np.ndarray, radius: np.ndarray) -> np.ndarray:
     """Move circles, inside the map, until none hides the number of another (or for 200 steps)."""
     rng = np.random.default_rng(0)
-    points = points + rng.normal(0.0, 1e-3, points.shape)  # two in one place have a direction to go
+    points = points + rng.normal(0.0, 1e-3, points.shape)  # separates circles with one centre
     wanted = 0.75 * (radius[:, None] + radius)
     np.fill_diagonal(wanted, 0.0)
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""Results in plain sentences: the same ones on the terminal and on the page."""
+"""Results in plain sentences, shared by the terminal and the page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def conclusion(comparison: Comparison) -> list[str]:
 
 
 def _by_prediction(comparison: Comparison) -> list[str]:
-    """What predicts best, by how much, and whether the evidence prefers the same."""
+    """Which model predicts best, by how much, and whether the evidence prefers that model too."""
     found, best = comparison.loo, comparison.best
     verb = "predicts" if best == 1 or not comparison.size_name.endswith("s") else "predict"
     value = f"{found[best].elpd:.2f} ± {found[best].standard_error:.2f} nats"
@@ -48,7 +48,7 @@ def _by_prediction(comparison: Comparison) -> list[str]:
 
 
 def in_words(comparison: Comparison) -> str:
-    """The best model by the parts that are in use, where the model allows more: 2 of 3 components in use."""
+    """The best model, with the number of parts in use if the model allows more: "2 of 3 components in use"."""
     cell = comparison.cells[comparison.methods.index(comparison.decided_by)][comparison.models.index(comparison.best)]
     held, size = cell.in_use, comparison.best
     if comparison.size_name == "model" or held is None or not isinstance(size, int) or held >= size:
@@ -119,7 +119,7 @@ def _second(comparison: Comparison) -> str:
 
 
 def warnings(comparison: Comparison) -> list[str]:
-    """What a reader should know before believing the table."""
+    """Warnings that a reader should know before trusting the table."""
     cells = [cell for row in comparison.cells for cell in row]
     sentences = []
     reached = [cell for cell in cells if cell.failure != NOT_REACHED]
@@ -153,7 +153,7 @@ def warnings(comparison: Comparison) -> list[str]:
 
 
 def about_labels(comparison: Comparison) -> str | None:
-    """What the label correction does here; None where there is none."""
+    """What the label correction does in this comparison; None without a correction."""
     if not np.any(comparison.label_correction):
         return None
     corrected = [
@@ -194,9 +194,9 @@ def comparison_text(comparison: Comparison) -> str:
 
 
 def columns(rows: list[dict[str, Any]]) -> list[str]:
-    """The columns worth printing: those that have nothing to say in any row are left out."""
+    """The columns worth printing: those without a value in any row are left out."""
     optional = ["in_use", "probability_error", "failure"]
-    if all(row["high"] is None for row in rows):  # lower bounds, which are the log evidence itself
+    if all(row["high"] is None for row in rows):  # then "low" is a lower bound, which is the log evidence itself
         optional += ["low", "high"]
         rows = [row | {"low": None} for row in rows]
     return [name for name in rows[0] if name not in ("seconds", "failure")
@@ -204,7 +204,7 @@ def columns(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def fit_sentences(fit: Fit) -> list[str]:
-    """What was fitted, how well, and what to think of it."""
+    """Sentences on what was fitted, how well, and how far to trust it."""
     size = size_of(fit.model)
     what = f" with {sized(size[1], size[0])}" if size else ""
     name = with_article(type(fit.model).__name__)
@@ -238,11 +238,11 @@ def topic_sentences(fit: Fit, most: int = 5) -> list[str]:
     return lines + smaller
 
 
-BORDER = 0.8  # a row whose group is less probable than this is near a border
+BORDER = 0.8  # a row whose most probable group is less probable than this is near a border
 
 
 def near_border(certainty: np.ndarray, part: str, parts: str) -> str:
-    """How many rows have a part (or group) that is not sure, by the probability that each row has of its own."""
+    """How many rows are not surely in their part (or group), given the probability of each row's part."""
     near, rows = int((certainty < BORDER).sum()), len(certainty)
     if near == 0:
         return f"No row is near a border: the {part} of each has a probability of at least {BORDER:.0%}."
