@@ -1,1 +1,1 @@
-"""What a comparison of models found, and the fits it is made of."""
+"""The result of a comparison of models, and its fits."""

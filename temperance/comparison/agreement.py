@@ -14,12 +14,11 @@ from ..models import Posterior
 
 
 def bracket(*fits: Fit) -> tuple[float, float]:
-    """The interval of the log evidence on which all of these `fits` of one model to the same data agree.
+    """The interval of the log evidence on which all of these `fits` of one model to one data set agree.
 
-    `fits` may be by any methods. A variational bound is a lower end without an upper one; a fit without bound or
-    bracket adds nothing. The upper
-    side of `tp.AIS` is as good as the posterior draws it started from (`posterior=`). Fits that contradict each other
-    have no bracket: an error names the two.
+    `fits` may be by any methods. A variational bound gives only a lower end; a fit without bound or bracket adds
+    nothing. The upper side of `tp.AIS` is as good as the posterior draws it started from (`posterior=`). Fits that
+    contradict each other have no bracket: an error names the two.
     """
     if not fits:
         raise InvalidParameter("bracket needs at least one fit, got none")
@@ -47,6 +46,6 @@ def _says(fit: Fit) -> tuple[float, float]:
 
 
 def _is_bound(fit: Fit) -> bool:
-    """Whether the log evidence is a variational bound of a model that is a distribution throughout."""
+    """Whether the log evidence is a variational lower bound on the log probability of the data."""
     bounded = fit.method.exact and isinstance(fit.state, Posterior) and not isinstance(fit.method, EM)
     return bounded and not any(isinstance(block, Point) for block in fit.state.blocks.values())

@@ -1,4 +1,4 @@
-"""What a comparison found: the evidence of every model by every method, and the probabilities that follow."""
+"""The result of a comparison: the evidence of every model by every method, and the resulting probabilities."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
     from .sensitivity import PriorSensitivity
 
 NOT_REACHED = "not reached: the comparison was interrupted"
-_SIMULATED = 4000  # evidences, drawn by their standard errors
-_NEGLIGIBLE = 1e-9  # models of less probability than this are left out of predictions
+_SIMULATED = 4000  # simulated evidences, drawn by their standard errors
+_NEGLIGIBLE = 1e-9  # models with a smaller probability are left out of predictions
 
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One model by one method."""
+    """The result for one model by one method."""
 
     model: Label
     method: str
-    fit: Fit | None = dataclasses.field(repr=False)  # None where it failed, or was not reached
+    fit: Fit | None = dataclasses.field(repr=False)  # None if the fit failed or was not reached
     failure: str = ""
     label_correction: float = 0.0  # log of the number of labellings that the method did not count
 
     @property
     def log_evidence(self) -> float:
-        """Minus infinity where there is none: such a model is never the best."""
+        """The log evidence, −∞ where there is none, so that such a model is never the best."""
         found = None if self.fit is None else self.fit.log_evidence
         return -np.inf if found is None else found
 
@@ -59,7 +59,7 @@ class Cell:
 
     @property
     def bracket(self) -> tuple[float | None, float | None]:
-        """Numbers with the log evidence between them; the bound of variational Bayes is one from below."""
+        """Two numbers that enclose the log evidence, None for an unknown one; a variational bound is the lower one."""
         if self.fit is not None and self.fit.bracket is not None:
             return self.fit.bracket
         plain = None if self.fit is None else _untempered(self.fit.method)
@@ -67,8 +67,8 @@ class Cell:
 
     @property
     def usable(self) -> bool:
-        """Whether its evidence may decide: ln s of message passing that has not converged may be anything, while
-        a bound is one wherever it stands, and a Monte Carlo estimate has an error bar."""
+        """Whether this evidence may decide: ln s of message passing that has not converged can be any number, while a
+        bound is valid at every step, and a Monte Carlo estimate has an error bar."""
         if self.fit is None or not np.isfinite(self.log_evidence):
             return False
         bounded = self.fit.method.monotone or isinstance(_untempered(self.fit.method), VB | SVI)
@@ -79,13 +79,13 @@ class Cell:
         """How many of the parts that the model allows hold data; None where a model has no such parts."""
         if self.fit is None or size_of(self.fit.model) is None:
             return None
-        if isinstance(self.fit.model, Clustering):  # without the numbers of the table, which are compiled
+        if isinstance(self.fit.model, Clustering):  # without the table, whose numbers need compiled code
             return self.fit.model.occupied(self.fit._families(), self.fit.data) or None
         return len(self.fit.columns().get(self.fit.model.words.part, ())) or None
 
 
 def _untempered(method: Method) -> Method:
-    """What runs at T = 1, whose bound a tempered method ends with."""
+    """The method inside a tempered one, which runs at T = 1 at the end and gives its bound."""
     return method.method if isinstance(method, Annealed | VT | LVT) else method
 
 
@@ -93,18 +93,18 @@ def _untempered(method: Method) -> Method:
 class Comparison(Card):
     """Every model by every method. See `compare`.
 
-    Where several methods were given, arrays are (methods, models); for a single one, (models,). In what follows `model`
-    and `method` are one of each, as they are called in `models` and `methods`; `x_new` is new data.
+    Arrays are (methods, models) if a list of methods was given, and (models,) for a single method. In what follows
+    `model` and `method` are names, as in `models` and `methods`; `x_new` is new data.
     """
 
-    models: tuple[Label, ...]  # what each is called: its size, or its name
+    models: tuple[Label, ...]  # the label of each model: its size, or its name
     methods: tuple[str, ...]  # their names
     cells: tuple[tuple[Cell, ...], ...] = dataclasses.field(repr=False)  # methods × models
     log_prior: np.ndarray = dataclasses.field(repr=False)  # of the models
     seed: Any  # of every fit
     single: bool  # one method, not a list
     size_name: str  # what the labels count: "components", "topics", … or "model"
-    criterion: str = "evidence"  # or "loo": what `best` goes by
+    criterion: str = "evidence"  # the criterion of `best`; or "loo"
 
     @property
     def log_evidence(self) -> np.ndarray:
@@ -118,7 +118,7 @@ class Comparison(Card):
 
     @property
     def total_log_evidence(self) -> np.ndarray:
-        """`log_evidence + label_correction`, the evidence that models are compared by."""
+        """`log_evidence + label_correction`, the evidence by which models are compared."""
         return self._array("total")
 
     @property
@@ -129,8 +129,8 @@ class Comparison(Card):
 
     @property
     def best(self) -> Label:
-        """The most probable model (its size, or its name); with `criterion="loo"` the one that predicts each datum best
-        from all others."""
+        """The most probable model (its size, or its name); with `criterion="loo"` the model that predicts each datum
+        best from all others."""
         if self.criterion == "loo":
             return max(self.loo, key=lambda label: self.loo[label].elpd)
         return self.models[int(np.argmax(self.probabilities))]
@@ -154,8 +154,8 @@ class Comparison(Card):
         return self.models[int(np.argmax(self.probabilities_by(method)))]
 
     def set_aside(self, method: str) -> tuple[Label, ...]:
-        """The models whose result by this method may not decide: it failed, or did not converge. Probabilities are
-        those of the others among themselves."""
+        """The models whose result by this method may not decide: it failed, or did not converge. The probabilities are
+        those of the remaining models alone."""
         return tuple(cell.model for cell in self.cells[self._row(method)] if not cell.usable)
 
     @property
@@ -231,7 +231,7 @@ class Comparison(Card):
         return all(cell.fit is not None or cell.failure != NOT_REACHED for row in self.cells for cell in row)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dictionary for each model and method; None where there is nothing to say."""
+        """One dictionary for each model and method; None where a value is not known."""
         rows = []
         for name, row in zip(self.methods, self.cells, strict=True):
             probabilities, errors = self.probabilities_by(name), self.probability_errors_by(name)
@@ -271,7 +271,7 @@ class Comparison(Card):
         return publication(self, restarts)
 
     def co_membership(self, most: int = 300) -> CoMembership:
-        """How probably two of the rows belong together, averaged over the models by their probabilities: see
+        """The probability that two rows belong together, averaged over the models by their probabilities: see
         `Fit.co_membership`. The groups are those of `best_fit`; `most` is the largest number of rows."""
         from ..report.co_membership import co_membership
 

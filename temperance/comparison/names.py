@@ -1,4 +1,4 @@
-"""What the models and methods of a comparison are called."""
+"""Labels for the models and methods of a comparison."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..inference.variational.coordinate import VB
 from ..models import Model
 from ..models._about import counted
 
-Label = int | str  # of a model: its size where the models differ in size, else its name
+Label = int | str  # of a model: its size if the models differ in size, else its name
 
 
 def named_models(models: Sequence[Model] | Mapping[Label, Model]) -> tuple[dict[Label, Model], str]:
@@ -65,7 +65,7 @@ def _listed(given: Any, kind: type, name: str) -> list[Any]:
 
 
 def size_of(model: Model) -> tuple[str, int] | None:
-    """What a model's size counts, and the number."""
+    """What the size of a model counts ("components", …) and the size; None without one."""
     words = model.words
     return None if words.size is None else (words.parts or words.part, words.size)
 
@@ -81,7 +81,7 @@ def sized(label: Label, size_name: str) -> str:
 
 
 def _distinct(names: list[str]) -> list[Any]:
-    """Names that occur twice are numbered."""
+    """The names, with numbers added to those that occur twice."""
     return [
         name if names.count(name) == 1 else f"{name} #{names[:index].count(name) + 1}"
         for index, name in enumerate(names)

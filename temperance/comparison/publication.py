@@ -78,7 +78,7 @@ class Publication:
         return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"]) + "\n"
 
     def to_html(self) -> str:
-        """A plain table that word processors take over when it is pasted."""
+        """A plain table that can be pasted into word processors."""
         head, *body = self.cells()
         cell = 'style="padding:2px 8px;text-align:{};border-{}:1px solid"'
         sides = ["left" if name == "sizes" else "right" for name in self.columns]
@@ -93,7 +93,7 @@ class Publication:
         return f'<table style="border-collapse:collapse">\n<tr>{top}</tr>\n{lines}</table>\n'
 
     def cells(self) -> list[list[str]]:
-        """The names of the columns and then every row, as they are printed."""
+        """The names of the columns, then every row, as printed."""
         head = [_HEADS.get(name, name) for name in self.columns]
         return [head, *([_cell(name, row[name]) for name in self.columns] for row in self.rows)]
 
@@ -124,7 +124,7 @@ def publication(comparison: Comparison, restarts: int = 20) -> Publication:
 
 
 def _criteria(fit: Fit, restarts: int) -> dict[str, Any]:
-    """The log likelihood at its maximum, and what follows from it; None where there is no maximum."""
+    """The maximum of the log likelihood and the criteria that follow from it; None where there is no maximum."""
     names = ("log_likelihood", "parameters", "AIC", "BIC", "aBIC", "ICL", "entropy")
     weights = np.asarray(fit.data.weights)[: fit.data.size]
     n, p = float(weights.sum()), _free(fit)
@@ -140,7 +140,7 @@ def _criteria(fit: Fit, restarts: int) -> dict[str, Any]:
 
 
 def _maximum(fit: Fit, restarts: int) -> tuple[float, np.ndarray] | None:
-    """The highest log likelihood and the shares (n, k) there."""
+    """The highest log likelihood, and the shares (n, k) of the components at this maximum."""
     from ..kernels import small_likelihood, small_mixture
 
     model: Any = require(fit.model, Profiling)
@@ -164,7 +164,7 @@ def _sizes(fit: Fit) -> dict[str, Any]:
 
 
 def _stability(fit: Fit) -> str | None:
-    """How many of the restarts ended at the best optimum."""
+    """How many of the restarts ended at the best optimum, in words."""
     bounds = np.asarray(fit.history.get("restarts", ()))
     if len(bounds) < 2:
         return None
@@ -195,7 +195,7 @@ _DIMENSIONS: dict[type, Callable[[Any], Any]] = {
 
 
 def _dimension(prior: Any) -> int:
-    """How many parameters all components together have."""
+    """The number of parameters of all components together."""
     if type(prior) not in _DIMENSIONS:
         raise UnsupportedMethod(f"the parameters of components with a {type(prior).__name__} prior are not counted")
     return int(_DIMENSIONS[type(prior)](prior))

@@ -1,7 +1,7 @@
 """How the choice of size changes when each prior is made twice as wide and twice as narrow.
 
-The prior of one block at a time is made worth half and twice as many observations as it is: a Normal then has twice and
-half its variance. Every model is fitted again by the method that decides.
+The prior of one block at a time is changed to count as half and as twice as many observations: a Normal then has twice
+and half its variance. Every model is fitted again by the method that decides.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .comparison import Cell, Comparison
     from .names import Label
 
-CHANGES = {"twice as wide": 0.5, "half as wide": 2.0}  # and what a prior is then worth
+CHANGES = {"twice as wide": 0.5, "half as wide": 2.0}  # change → factor of the observations that a prior counts as
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +28,7 @@ class PriorSensitivity:
     """The choice under each changed prior; printed, it is one sentence."""
 
     size_name: str
-    best: Label  # under the priors as they are
+    best: Label  # under the unchanged priors
     probability: float
     changed: dict[tuple[str, str], Comparison] = dataclasses.field(repr=False)  # by block and change
 
@@ -108,7 +108,7 @@ def blocks(row: tuple[Cell, ...]) -> list[str]:
 
 
 def _again(cell: Cell, block: str, worth: float) -> Cell:
-    """The cell under the changed prior; the same where the model has no such prior or it cannot be changed."""
+    """The cell under the changed prior; the unchanged cell if the model has no such prior or it cannot be changed."""
     if cell.fit is None or not cell.usable or not isinstance(prior := cell.fit.model.prior.get(block), Family):
         return cell
     fresh = prior.worth(worth)

@@ -1,4 +1,4 @@
-"""The fits of a comparison, one by one: here, or in a pool of processes."""
+"""The fits of a comparison, one by one: in this process, or in a pool of processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Task(NamedTuple):
 
 
 def fitted(task: Task, data: Any, weights: Any, seed: Any, progress: Progress) -> Cell:
-    """One cell; a numerical failure is one too."""
+    """Fit one cell; a numerical failure becomes a cell without a fit."""
     try:
         done = fit(task.model, data, task.method, seed=seed, weights=weights, progress=progress)
     except NumericalFailure as error:
@@ -38,7 +38,7 @@ def fitted(task: Task, data: Any, weights: Any, seed: Any, progress: Progress) -
 
 
 def fitted_elsewhere(shared: tuple[Any, Any], task: Task, seed: Any) -> Cell:
-    """The cell without its data: whoever asked has them."""
+    """Fit one cell in another process; the result has no data, because the caller has them."""
     with one_device(), kernels if task.model.rows.uses_all_cores else contextlib.nullcontext():
         cell = fitted(task, *shared, seed, Progress(False))
     if cell.fit is None:
@@ -47,7 +47,7 @@ def fitted_elsewhere(shared: tuple[Any, Any], task: Task, seed: Any) -> Cell:
 
 
 def require_in_memory(data: Any) -> None:
-    """Data that can be sent to whoever fits them."""
+    """Refuse data that are not in memory, because they must be sent to other processes."""
     if isinstance(data, Stream) or is_lazy(data):
         raise InvalidParameter(
             f"data must be in memory for compare(engine=...), where every worker fits whole models to them, got a "
@@ -56,7 +56,7 @@ def require_in_memory(data: Any) -> None:
 
 
 def fit_tasks(pool: Executor, tasks: list[Task], data: Any, weights: Any, seed: Any) -> Iterator[tuple[Task, Cell]]:
-    """Every task in any process of the pool, in the order in which they end."""
+    """Run each task in any process of the pool, and yield results in the order in which tasks end."""
     futures = {pool.submit(fitted_elsewhere, (data, weights), task, seed): task for task in tasks}
     try:
         for future in as_completed(futures):
@@ -67,9 +67,9 @@ def fit_tasks(pool: Executor, tasks: list[Task], data: Any, weights: Any, seed: 
 
 
 def firsts_first(tasks: list[Task]) -> list[Task]:
-    """One task of each method, then the rest, backwards, because the dear ones tend to stand last.
+    """One task of each method first, then the rest in reverse order, because expensive tasks tend to come last.
 
-    What the first one compiles is stored, and the others of its method find it, in whatever process they are.
+    Programs that the first task of a method compiles are stored, and later tasks find them, in any process.
     """
     firsts = {task.name: task for task in reversed(tasks)}
     rest = [task for task in reversed(tasks) if firsts[task.name] is not task]

@@ -1,4 +1,5 @@
-"""How many topics? Held-out words and coherence over several sizes, and a sentence on what they can tell."""
+"""The choice of the number of topics: held-out prediction and coherence for several sizes, and a sentence about
+both."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from ..errors import InvalidData, InvalidParameter
 from ..fit import fit
 from ..inference._method import Method
 
-_LEAST = 10  # documents
+_LEAST = 10  # fewest documents
 _USUAL = (2, 5, 10, 20, 40)
 _PASSES = 60
 
@@ -44,7 +45,7 @@ class TopicSizes:
 
     @property
     def sentence(self) -> str:
-        """What was found, and what it cannot tell."""
+        """The result in a sentence, with its limits."""
         place = self.sizes.index(self.highest)
         said = (
             f"Of {', '.join(map(str, self.sizes))} topics, {self.highest} predict held-out words best "
@@ -112,7 +113,7 @@ def topic_sizes(
 
 
 def _usual(n: int) -> list[int]:
-    """Sizes for n documents: at least five documents a topic, and no two topics where there may be forty."""
+    """Sizes for n documents: at least five documents per topic, and 2 only where 40 is not among the sizes."""
     able = [size for size in _USUAL if size <= max(2, n // 5)]
     return able[-4:]
 

@@ -1,4 +1,4 @@
-"""What differs between the versions of ArviZ."""
+"""The differences between versions of ArviZ."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def smoothed_weights(
     """Normalised Pareto-smoothed log weights, and the Pareto shape of each datum."""
     rows = np.ascontiguousarray(log_ratios.T)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # ArviZ warns of shapes that we report
+        warnings.simplefilter("ignore")  # ArviZ warns of Pareto shapes, which are reported anyway
         import arviz
 
         if hasattr(arviz, "psislw"):
             smoothed, khat = arviz.psislw(rows)
-        else:  # since 1.0 it takes log likelihoods, whose negative are the log weights
+        else:  # since 1.0 ArviZ takes log likelihoods, the negatives of the log weights
             from arviz_stats.base import array_stats
 
             smoothed, khat = array_stats.psislw(-rows)

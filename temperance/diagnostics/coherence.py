@@ -1,4 +1,4 @@
-"""Whether the leading words of a topic occur together: UMass and NPMI by documents, C_v by windows of their words."""
+"""Whether the leading words of a topic occur together: UMass and NPMI by documents, C_v by windows of words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def coherence(
 
     - "npmi": log[N D(v,w) / (D(v) D(w))] / log[N / D(v,w)], between −1 (never together) and 1 (always);
     - "umass": log[(D(v,w) + 1) / D(v)], v the more probable word of the pair (Mimno and others, 2011);
-    - "c_v": the mean cosine between the NPMI of a word with each of the topic and the sum of these over the topic,
+    - "c_v": the mean cosine between a word's vector of NPMI with the topic's words and the sum of these vectors,
       where D counts windows of 110 words (Röder, Both and Hinneburg, 2015). The documents are texts or lists of words:
       counts have no order.
 
@@ -56,7 +56,7 @@ def _one(present: Any, words: list[int], measure: str) -> float:
     n = present.shape[0]
     met = np.maximum(pair, 1.0)
     gain = np.log(n * met / (alone[first] * alone[second]))
-    # In every document: always together, so the limit of the ratio.
+    # A pair that is in every document is always together: the limit of the ratio is 1.
     share = np.where(met < n, gain / np.where(met < n, np.log(n / met), 1.0), 1.0)
     return float(np.mean(np.where(pair > 0, share, -1.0)))
 

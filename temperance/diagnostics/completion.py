@@ -23,7 +23,7 @@ class Completion(NamedTuple):
     log_predictive: float  # per held-out token, in nats
     perplexity: float  # exp(−log_predictive)
     tokens: int  # held out
-    by: str  # what was shared out: "tokens", or "types" (all tokens of a word together)
+    by: str  # the unit of the halves: "tokens", or "types" (all tokens of a word together)
 
 
 def document_completion(fit: Fit, documents: Any, *, seed: int = 0, by: str = "tokens") -> Completion:
@@ -39,7 +39,7 @@ def document_completion(fit: Fit, documents: Any, *, seed: int = 0, by: str = "t
 
 
 def completion_scores(fit: Fit, documents: Any, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """The same for each document: Σ log p of its held-out tokens, and how many these are."""
+    """For each document Σ log p of its held-out tokens, and their number."""
     rest, scores = _completed(fit, documents, seed, "tokens")
     owner = np.repeat(np.arange(len(rest)), rest.entries)
     return np.bincount(owner, np.concatenate(list(scores)), minlength=len(rest)), rest.lengths

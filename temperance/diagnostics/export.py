@@ -1,4 +1,4 @@
-"""Draws as ArviZ knows them: posterior, sample statistics, log likelihood and posterior predictive."""
+"""Draws in the form of ArviZ: posterior, sample statistics, log likelihood and posterior predictive."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from ._arviz import gathered
 if TYPE_CHECKING:
     from ..fit import Fit
 
-_MOST = 1000  # draws for which log likelihoods and new data are worked out
-_CHAINS = 4  # into which independent draws are cut, because diagnostics compare chains
+_MOST = 1000  # draws for which log likelihoods and new data are computed
+_CHAINS = 4  # chains into which independent draws are cut, because diagnostics compare chains
 
 
 def to_arviz(fit: Fit, log_likelihood: bool = True, predictive: bool = True, draws: int = 1000) -> Any:
@@ -48,7 +48,7 @@ def to_arviz(fit: Fit, log_likelihood: bool = True, predictive: bool = True, dra
 
 
 def _independent(fit: Fit, draws: int) -> Draws:
-    """Draws from a posterior that is families."""
+    """Independent draws from a posterior that consists of families."""
     if not isinstance(fit.state, Posterior) or any(isinstance(block, Point) for block in fit.state.blocks.values()):
         raise UnsupportedMethod(f"{fit.method.name} gives points, of which there are no draws; use tp.VB or tp.Gibbs")
     whole(_CHAINS)("draws", draws)
@@ -78,7 +78,7 @@ def _named(blocks: dict[str, Any]) -> dict[str, np.ndarray]:
         else:
             named[block] = np.asarray(value)
             continue
-        # What a draw was before rounding is of no use to a reader.
+        # The values before rounding are of no use to a reader.
         named |= {f"{block}_{name}": np.asarray(item) for name, item in fields.items() if name != "before"}
     return named
 
@@ -140,7 +140,7 @@ def _log_likelihoods(model: Model, blocks: dict[str, Any], data: Data) -> Float[
 
 
 def _replicates(fit: Fit, draws: Draws) -> dict[str, np.ndarray]:
-    """One new datum for every draw, in the user's coordinates; a graph has one of each variable that it observes."""
+    """One new datum for every draw, in the user's coordinates; for a graph, one of each observed variable."""
     blocks = fit.model.units.draws_to_user(jax.tree.map(jnp.asarray, draws.blocks))
     keys = jax.random.split(jax.random.key(0), draws.shape)
     simulate = jax.vmap(jax.vmap(lambda key, draw: fit.model.simulate(key, draw, 1)))

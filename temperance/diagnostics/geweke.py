@@ -1,8 +1,8 @@
-"""Does a sampler leave the posterior as it is? The joint test of Geweke (2004), for any model.
+"""The joint test of Geweke (2004) for any model: does a sampler leave the posterior invariant?
 
-A draw of θ from the prior and of x given θ is a draw of their joint distribution. A sampler of θ given x, followed
-by x given θ, leaves that distribution as it is if it is right. So chains that start with a draw of the prior and
-alternate the two must show the prior's moments of t(θ) at every step. They start in equilibrium, so nothing is
+A draw of θ from the prior and of x given θ is a draw of their joint distribution. A correct sampler of θ given x,
+followed by a draw of x given θ, leaves that distribution invariant. So chains that start with a draw of the prior and
+alternate these two draws must show the prior's moments of t(θ) at every step. They start in equilibrium, so nothing is
 thrown away; and the averages of independent chains have an error that no autocorrelation can spoil.
 """
 
@@ -32,11 +32,11 @@ class JointTest(NamedTuple):
 
     names: tuple[str, ...]  # block and coordinate of t(θ)
     means: np.ndarray  # of E[t]
-    products: np.ndarray  # of E[t tᵀ]: variances, and what coupled blocks drawn at once get wrong
+    products: np.ndarray  # of E[t tᵀ]: variances, and errors of coupled blocks that are drawn at once
 
     @property
     def worst(self) -> float:
-        """The largest; infinite where a chain ran away."""
+        """The largest difference; infinite if a chain diverged."""
         if np.isnan(self.means).any() or np.isnan(self.products).any():
             return float("inf")
         return float(max(np.abs(self.means).max(), np.abs(self.products).max()))
@@ -54,9 +54,10 @@ def joint_test(
     chains: int = 2000,
     steps: int = 10,
 ) -> JointTest:
-    """Test `kernel` on `model` completed by `data`, whose values give only the shape and what is missing (NaN).
+    """Test `kernel` on `model` completed by `data`, of which only the shape and the places of missing values (NaN)
+    matter.
 
-    A model with local blocks must use those it finds in the draws given to `simulate`.
+    `simulate` of a model with local blocks must use the local blocks in the draws that it is given.
     """
     keys = jax.random.split(key, chains)
     return _compare(model, key, *map(np.asarray, _simulate(kernel, model, data, keys, steps)))
@@ -81,7 +82,7 @@ def calibration_test(
 
 
 def _compare(model: Model, key: Key[Array, ""], first: np.ndarray, rest: np.ndarray) -> JointTest:
-    """Statistics of the prior (chains, s) and of the chains (chains, steps, s)."""
+    """Compare statistics of the prior (chains, s) with those of the chains (chains, steps, s)."""
     centre, scale = first.mean(axis=0), first.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     start, later = (first - centre) / scale, (rest - centre) / scale
@@ -97,7 +98,8 @@ def _compare(model: Model, key: Key[Array, ""], first: np.ndarray, rest: np.ndar
 
 
 def _scores(start: np.ndarray, later: np.ndarray) -> np.ndarray:
-    """Of (chains, statistics) and (chains, steps, statistics): both ends of a chain are paired."""
+    """Differences, in standard errors, of (chains, statistics) and (chains, steps, statistics); each chain's start is
+    paired with its later steps."""
     difference = later.mean(axis=1) - start
     error = difference.std(axis=0, ddof=1) / np.sqrt(len(difference))
     return np.where(error > 0, difference.mean(axis=0) / np.where(error > 0, error, 1.0), 0.0)
@@ -151,7 +153,7 @@ def _observe(key: Key[Array, ""], model: Model, data: Data, draws: Draws) -> Dat
 
 
 def _hide(pattern: Array, values: Array) -> Array:
-    """Values that are missing in the pattern are missing here too."""
+    """The values, with NaN where the pattern has NaN."""
     if not jnp.issubdtype(pattern.dtype, jnp.floating):
         return values
     return jnp.where(jnp.isnan(pattern), jnp.nan, values)

@@ -25,16 +25,16 @@ from .completion import fitted_topics
 if TYPE_CHECKING:
     from ..fit import Fit
 
-_NUMBERS = 2**22  # counts of topics at a time
-_LONGEST = 100_000  # tokens
+_NUMBERS = 2**22  # counts of topics held at a time
+_LONGEST = 100_000  # most tokens of a document
 _LEAST = 1e-300
 
 
 def left_to_right(fit: Fit, documents: Any, *, particles: int = 200, seed: int = 0) -> Float[np.ndarray, " n"]:
     """log p of each document under the `fit` of a topic model, given the mean topics and concentrations.
 
-    It is estimated from so many `particles`, without the bias of a bound: exp of it is right on average. Time grows
-    with tokens × particles × topics.
+    The estimate is from `particles` particles, without the bias of a bound: its exponential is right on average. Time
+    grows with tokens × particles × topics.
     """
     check_count("particles", particles)
     model, q = fitted_topics(fit)
@@ -72,7 +72,7 @@ def _filtered(
     particles: int,
     rng: np.random.Generator,
 ) -> Float[np.ndarray, " n"]:
-    """log p of documents, the longest first."""
+    """log p of documents, which are sorted with the longest first."""
     log_p, total = np.zeros(len(tokens)), alpha.sum(axis=1)
     held = np.zeros((len(tokens), particles, alpha.shape[1]))
     lengths = np.array([len(row) for row in tokens])
@@ -91,7 +91,8 @@ def _filtered(
 
 
 def _resampled(weight: Float[np.ndarray, "n r"], rng: np.random.Generator) -> np.ndarray:
-    """Who each particle descends from: at equal steps through the sums of the weights, from a random start."""
+    """The ancestor of each particle, by systematic resampling: equal steps through the cumulative weights from a random
+    start."""
     n, size = weight.shape
     row = np.arange(n)[:, None]
     edges = np.cumsum(weight, axis=1)

@@ -2,8 +2,8 @@
 
     p(x_n | x_{−n}) = 1 / E[1/p(x_n | θ) | x],
 
-an average over draws with weights 1/p(x_n | θ), whose largest are smoothed. The shape k̂ of their tail says, datum by
-datum, whether the posterior without the datum is too far away for that.
+an average over draws with weights 1/p(x_n | θ), whose largest are smoothed. The shape k̂ of the weights' tail says, for
+each datum, whether the posterior without the datum is too far away for that.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LOO:
     """How well a model predicts each datum from all others."""
 
     elpd: float  # Σ_n log p(x_n | the others), in nats
-    standard_error: float  # over data: how much another sample of as many would change it
+    standard_error: float  # over data: how much elpd would vary between samples of this size
     pointwise: np.ndarray = dataclasses.field(repr=False)  # (n,)
     khat: np.ndarray = dataclasses.field(repr=False)  # (n,)
     effective_parameters: float  # how much better the data are predicted by a model that has seen them
@@ -84,7 +84,7 @@ def loo(fit: Fit, seed: int = 0) -> LOO:
 
 
 def _draws(fit: Fit, seed: int) -> tuple[dict[str, Any], np.ndarray, tuple[str, ...]]:
-    """Draws of the posterior (leading axis) with their log weights, and what a reader should know of them."""
+    """Draws from the posterior (leading axis), their log weights, and notes for the reader."""
     if not isinstance(fit.state, Posterior):
         blocks, log_weights = fit.state.thinned(_MOST).flat()
         return blocks, np.asarray(log_weights), ()

@@ -1,12 +1,12 @@
-"""Who is in which class, and what follows from it, with the errors of classification taken into account.
+"""Regressions with class membership as target or input, corrected for errors of classification.
 
 Rows are assigned to their most probable class W (step two); D_ts = p(W = s | X = t) says how often a row of class t
-ends up in s. Step three corrects for D: membership is regressed on covariates by the likelihood
-Σ_n log Σ_t p(t | z_n) D_{t,W_n} (Vermunt, 2010, Political Analysis 18), or with p(x_n | t) in place of D (two-step:
-Bakk & Kuha, 2018, Psychometrika 83), or with both estimated at once (one-step). Means of outcomes weigh each row by
-the inverse of D (Bolck, Croon & Hagenaars, 2004; Bakk, Tekle & Vermunt, 2013). Intervals come from the Bayesian
-bootstrap of all steps (of a part of large data), which carries the uncertainty of D along, or from the robust
-(sandwich) covariance of step three, which leaves it out.
+ends up in s. Step three corrects for D: membership is regressed on covariates by the likelihood Σ_n log Σ_t p(t | z_n)
+D_{t,W_n} (Vermunt, 2010, Political Analysis 18), or with p(x_n | t) in place of D (two-step: Bakk & Kuha, 2018,
+Psychometrika 83), or with both estimated at once (one-step). Means of outcomes weigh each row by the inverse of D
+(Bolck, Croon & Hagenaars, 2004; Bakk, Tekle & Vermunt, 2013). Intervals come from the Bayesian bootstrap of all steps
+(for large data, of a part of the rows), which includes the uncertainty of D, or from the robust (sandwich) covariance
+of step three, which leaves it out.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from ..models._answers import Clustering, Profiling, require
 if TYPE_CHECKING:
     from ..fit import Fit
 
-_RIDGE = 0.01  # the precision of a prior for coefficients of standardised covariates: separated classes stay finite
+_RIDGE = 0.01  # prior precision of coefficients of standardised covariates: keeps them finite if classes are separated
 _STEPS = 100
-_PART = 2**16  # numbers of a table of which the bootstrap takes all rows
+_PART = 2**16  # numbers of a table up to which the bootstrap takes all rows
 Estimate = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 CORRECTIONS = ("three-step", "two-step", "one-step", "none")
 
@@ -41,8 +41,8 @@ class Effects:
 
     part: str  # "group"
     what: str  # "log odds against group A", "mean", "probability" or "coefficient"
-    labels: tuple[int | str, ...]  # the classes of the rows below
-    names: tuple[str, ...]  # the intercept and the covariates; of outcomes the outcome or its levels
+    labels: tuple[int | str, ...]  # the classes of the rows of `estimate`
+    names: tuple[str, ...]  # the intercept and the covariates; for an outcome, its name or its levels
     estimate: np.ndarray  # (classes, names)
     standard_error: np.ndarray
     low: np.ndarray
@@ -171,18 +171,19 @@ def _confusion(shares: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _terms(shares: np.ndarray, weights: np.ndarray, correction: str) -> np.ndarray:
-    """What each row says of each class, up to a factor a row: p(W | t), p(x | t), or the assignment itself."""
+    """The likelihood of each class for each row, up to one factor per row: p(W | t), p(x | t), or the assignment
+    itself."""
     if correction == "three-step":
         return _modal(shares) @ _confusion(shares, weights).T
-    if correction in ("two-step", "one-step"):  # where that starts
+    if correction in ("two-step", "one-step"):  # one-step estimation starts like two-step
         prior = weights @ shares / weights.sum()
         return shares / prior / (shares / prior).max(axis=1, keepdims=True)
     return _modal(shares)
 
 
 def _standing(shares: np.ndarray, weights: np.ndarray, correction: str) -> np.ndarray:
-    """How much each row stands for rows of each class (n, t): by BCH the row of D⁻¹ of the class that it is assigned
-    to, or that class alone; times its weight."""
+    """The weight of each row in each class (n, t): its own weight times the row of D⁻¹ of its assigned class (BCH), or
+    times the indicator of that class."""
     modal = _modal(shares)
     each = _solve(_confusion(shares, weights).T, modal.T).T if correction == "three-step" else modal
     return each * weights[:, None]
@@ -232,7 +233,7 @@ class _Logit(NamedTuple):
         return np.tile(np.r_[0.0, np.full(self.z.shape[1] - 1, _RIDGE)], self.terms.shape[1] - 1)
 
     def at(self, beta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """The value, and the probabilities of the classes of each row before and after it is seen."""
+        """The value, and the class probabilities of each row before and after its term is seen."""
         logits = self.z @ beta.reshape((-1, self.z.shape[1])).T
         logits = np.concatenate([np.zeros((len(logits), 1)), logits], axis=1)
         before = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -243,7 +244,7 @@ class _Logit(NamedTuple):
         return float(value), before, joint / total[:, None]
 
     def information(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-        """Minus the Hessian: the variance of the class before the row is seen less that after it."""
+        """Minus the Hessian: the variance of the class before the row's term is seen, less the variance after it."""
         k, p = before.shape[1], self.z.shape[1]
         matrix = np.empty((k - 1, p, k - 1, p))
         for s in range(1, k):
@@ -273,7 +274,7 @@ class _Logit(NamedTuple):
         return beta
 
     def covariance(self, beta: np.ndarray) -> np.ndarray:
-        """The sandwich: the classes' classification is taken as known."""
+        """The sandwich covariance, with the classification errors D taken as known."""
         _, before, after = self.at(beta)
         inverse = np.linalg.pinv(self.information(before, after), hermitian=True)
         each = self.weights[:, None, None] * (after - before)[:, 1:, None] * self.z[:, None, :]
@@ -293,9 +294,9 @@ def _standardised(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _resampled(fit: Fit, estimate: Estimate, replicates: int) -> np.ndarray | None:
-    """The covariance of an estimate from rows, their classes' probabilities and their weights, when the classes are
-    found again as well, with random weights (the Bayesian bootstrap); None for a model without a quick way to them.
-    Of large data some rows stand for all: a covariance is inversely proportional to the number of rows."""
+    """The covariance of an estimate (a function of rows, class probabilities and weights) under the Bayesian bootstrap,
+    in which the classes are estimated again with random weights; None for a model without a quick way to do so. For
+    large data a part of the rows is used, because a covariance is inversely proportional to their number."""
     from ..kernels import small_likelihood
 
     model: Any = fit.model
@@ -322,7 +323,7 @@ def _resampled(fit: Fit, estimate: Estimate, replicates: int) -> np.ndarray | No
 def _regressing(
     fit: Fit, problem: _Logit, beta: np.ndarray, order: np.ndarray, seen: np.ndarray, correction: str
 ) -> Estimate:
-    """β from rows, their classes' probabilities and their weights."""
+    """A function that estimates β from rows, class probabilities and weights."""
     place = np.cumsum(seen) - 1
 
     def again(rows: np.ndarray, shares: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -340,7 +341,7 @@ def _regressing(
 def _together(
     fit: Fit, problem: _Logit, beta: np.ndarray, order: np.ndarray, seen: np.ndarray, weights: np.ndarray | None = None
 ) -> tuple[_Logit, np.ndarray]:
-    """Classes and regression by maximum likelihood at the same time."""
+    """Fit classes and regression by maximum likelihood at the same time."""
     from ..kernels import small_likelihood
 
     model: Any = require(fit.model, Profiling)
@@ -406,7 +407,8 @@ def _as_table(values: Any, name: str, n: int) -> Table:
 
 
 def _design(covariates: Any, n: int) -> tuple[tuple[str, ...], np.ndarray]:
-    """The intercept and the covariates; of a category one column for each level but the first."""
+    """The names and the columns of the design: the intercept and the covariates, a category with one column per level
+    but the first."""
     table = _as_table(covariates, "covariate", n)
     names, columns = ["intercept"], [np.ones(n)]
     for column in table.schema.used:

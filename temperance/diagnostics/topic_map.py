@@ -1,4 +1,4 @@
-"""Topics as points: those with similar words near each other."""
+"""Topics as points in the plane: topics with similar words are near each other."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def topic_positions(distances: np.ndarray) -> tuple[np.ndarray, float]:
     order = np.argsort(-values)[:2]
     size = np.sqrt(np.maximum(values[order], 0.0))
     points = np.zeros((n, 2))
-    signs = np.sign(vectors[np.abs(vectors[:, order]).argmax(axis=0), order])  # the same map on every machine
+    signs = np.sign(vectors[np.abs(vectors[:, order]).argmax(axis=0), order])  # equal on every machine
     points[:, : len(order)] = vectors[:, order] * size * signs
     total = np.maximum(values, 0.0).sum()
     return points, float(np.maximum(values[order], 0.0).sum() / total) if total > 0 else 1.0

@@ -1,5 +1,5 @@
-"""Can an approximate posterior be trusted? Importance weights, and bridge sampling or annealed particles, say so within
-a budget."""
+"""Can an approximate posterior be trusted? Importance weights, and bridge sampling or annealed particles, answer within
+a budget of time."""
 
 from __future__ import annotations
 
@@ -16,25 +16,23 @@ from ..models import Posterior
 if TYPE_CHECKING:
     from ..fit import Fit
 
-CLOSE = 1.0  # nats between an evidence that is to be trusted and where others place it
-FINER = 4  # times as many temperatures as before, where annealed particles say nothing
+CLOSE = 1.0  # nats by which a trusted evidence may miss the bracket of the other estimators
+FINER = 4  # factor by which temperatures increase if annealed particles are inconclusive
 
 Interval = tuple[float, float]
-_CHECKED = {  # what draws of the posterior itself have shown, where they have
+_CHECKED = {  # what draws from the posterior itself have shown
     "importance weights": "its importance weights are well behaved",
     "bridge sampling": "chains from every optimum were compared with their conditionals",
 }
 
 
 class Diagnosis(NamedTuple):
-    """What was found; printed, it is one sentence."""
+    """The result of a diagnosis; printed, it is one sentence."""
 
     khat: float | None  # Pareto shape of the largest importance weights; None where there are none
     log_evidence: float  # the fit's own
-    bracket: (
-        Interval | None
-    )  # where importance weights and a second estimator place the log evidence; None if neither can
-    gap: float | None  # from the fit's log evidence to the bracket: negative below it, 0 inside
+    bracket: Interval | None  # the log evidence by importance weights and a second estimator; None if neither works
+    gap: float | None  # from the bracket to the fit's log evidence: negative below it, 0 inside
     trust: bool
     verdict: str  # begins with "trust it", "do not trust it" or "cannot tell"
 
@@ -78,13 +76,15 @@ def diagnose(fit: Fit, seed: Any = 0, seconds: float = 60.0) -> Diagnosis:
 
 
 def _gap(fit: Fit, low: float, high: float) -> float:
-    """The fit counts one labelling of its parts, the truth all of them: from the nearer of the two."""
+    """The gap, from the nearer of two numbers: the fit's log evidence for one labelling of its parts, and for all
+    labellings."""
     assert fit.log_evidence is not None
     return min(fit.log_evidence + fit.label_correction - low, 0.0) + max(fit.log_evidence - high, 0.0)
 
 
 def _weighed(fit: Fit, key: Any, ends: float) -> Any:
-    """Importance sampling from the fit and from every optimum that restarts find, so that a mode it misses is seen."""
+    """Importance sampling from the fit and from every optimum that restarts find, so that a mode that the fit misses is
+    seen."""
     from ..fitting import refit
     from ..inference.monte_carlo.importance import ImportanceSampling
 
@@ -104,8 +104,8 @@ def _interval(weighed: Any) -> Interval | None:
 
 
 def _bridged(fit: Fit, key: Any, ends: float) -> Interval | None:
-    """The bracket of bridge sampling, which small Gaussian mixtures have: it starts from every optimum, too, but its
-    chains go on, and the labels that they visit are not those of one mode."""
+    """The bracket of bridge sampling, for small Gaussian mixtures. It starts from every optimum too, but its chains
+    move on and visit labels of other modes."""
     from ..fitting import refit
     from ..inference.monte_carlo.bridge import Bridge
 
@@ -119,7 +119,7 @@ def _bridged(fit: Fit, key: Any, ends: float) -> Interval | None:
 
 
 def _annealed(fit: Fit, key: Any, ends: float, enough: bool) -> Interval | None:
-    """The bracket of AIS, which it withholds where something speaks against it; then more temperatures are tried."""
+    """The bracket of AIS. If AIS withholds its bracket because of contradictions, more temperatures are tried."""
     from ..fitting import refit
     from ..inference.monte_carlo.annealed_importance import AIS
 

@@ -1,11 +1,11 @@
-"""scikit-learn estimators, thin over `fit`: the same models and methods behind the interface of that library.
+"""scikit-learn estimators: a thin layer over `fit` with the interface of that library.
 
-Classes with the name of one of scikit-learn or hmmlearn take its arguments and set its attributes, so changing the
-import line is enough; `inference` chooses another method than theirs.
+Classes named after a class of scikit-learn or hmmlearn take its arguments and set its attributes, so that changing the
+import line is enough; `inference` chooses a method other than the original's.
 
 `n_components` is the number of components, classes, factors or states. `inference` is a method such as `tp.EP()`, or
-its name: "vb", "ep", "pt", …. A run ends when its bound gains less than `tol`, as the method understands it, or after
-`max_iter` iterations. Of `n_init` runs from random starts the best is kept. `random_state` is a whole number, or a
+its name: "vb", "ep", "pt", …. A run ends when its bound gains less than `tol`, in the units of the method, or after
+`max_iter` iterations. The best of `n_init` runs from random starts is kept. `random_state` is a whole number, or a
 NumPy generator to draw one from.
 """
 

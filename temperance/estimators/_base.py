@@ -1,4 +1,4 @@
-"""What estimators that hold one fit do alike: run a method on a model, and keep what came of it."""
+"""The base of estimators that hold one fit: they run a method on a model and keep the fit."""
 
 from __future__ import annotations
 

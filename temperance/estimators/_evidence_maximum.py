@@ -1,9 +1,10 @@
-"""Ridge regression with one precision of the weights, or one for each, by maximising the evidence (MacKay, 1992;
-Tipping, 2001): the updates of scikit-learn, and the bound of variational Bayes where they end.
+"""Ridge regression with one precision of all weights, or one for each, by maximising the evidence (MacKay, 1992;
+Tipping, 2001): scikit-learn's updates, and the bound of variational Bayes at their result.
 
     γ_j = 1 − λ_j Σ_jj,   λ = (γ + 2 λ₁)/(m² + 2 λ₂),   α = (n − Σγ + 2 α₁)/(‖y − Xm‖² + 2 α₂)
 
-With q(w) = N(m, Σ) and the best Gammas for α and λ given it, the bound keeps every constant and may be compared.
+With q(w) = N(m, Σ) and the best Gammas for α and λ given q(w), the bound keeps every constant, so models can be
+compared by it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Hyper(NamedTuple):
 
 
 class Maximum(NamedTuple):
-    mean: np.ndarray  # of all weights, zero where they are left out
+    mean: np.ndarray  # of all weights, zero for those left out
     covariance: np.ndarray  # of those that are kept
     noise: float
     precisions: np.ndarray  # of all weights
@@ -37,7 +38,7 @@ class Maximum(NamedTuple):
 
 
 class _Problem(NamedTuple):
-    rows: np.ndarray  # as many as there are columns, at most: a rotation of the data
+    rows: np.ndarray  # a rotation of the data, with at most as many rows as columns
     targets: np.ndarray
     rest: float  # the squared length of the targets that no weight can reach
     n: float
@@ -55,8 +56,8 @@ def maximise(
     X: np.ndarray, y: np.ndarray, n: float, hyper: Hyper, ard: bool, start: tuple[float | None, float | None],
     stop: tuple[int, float], most: float = np.inf,
 ) -> Maximum:  # fmt: skip
-    """`n` is the total weight of the rows, `start` α and λ, `stop` the number of steps and the change of the weights at
-    which to end; weights whose precision is above `most` are left out."""
+    """Maximise the evidence. `n` is the total weight of the rows, `start` holds α and λ, `stop` the largest number of
+    steps and the change of the weights at which to end; weights whose precision is above `most` are left out."""
     d = X.shape[1]
     q, r = np.linalg.qr(X) if len(X) > d else (np.eye(len(X)), X)
     inside = q.T @ y
@@ -89,12 +90,12 @@ def maximise(
 
 
 def _posterior(problem: _Problem, alpha: float, lambdas: np.ndarray, kept: np.ndarray) -> _Posterior:
-    """By the singular values of √α X Λ^−½, so that no matrix is inverted, however exact the data are."""
+    """The posterior by the singular values of √α X Λ^−½, so that no matrix is inverted, however exact the data are."""
     scale = 1.0 / np.sqrt(lambdas[kept])
     left, sizes, right = np.linalg.svd(np.sqrt(alpha) * problem.rows[:, kept] * scale, full_matrices=False)
     shrunk = np.square(sizes) / (1.0 + np.square(sizes))
     mean = scale * (right.T @ (np.sqrt(alpha) * sizes / (1.0 + np.square(sizes)) * (left.T @ problem.targets)))
-    beyond = np.eye(len(scale)) - right.T @ right if len(sizes) < len(scale) else 0.0  # what the rows do not reach
+    beyond = np.eye(len(scale)) - right.T @ right if len(sizes) < len(scale) else 0.0  # the directions that no row has
     covariance = scale[:, None] * (beyond + (right.T / (1.0 + np.square(sizes))) @ right) * scale
     misfit = problem.rest + float(np.square(problem.targets - problem.rows[:, kept] @ mean).sum())
     log_det = 2.0 * float(np.log(scale).sum()) - float(np.log1p(np.square(sizes)).sum())

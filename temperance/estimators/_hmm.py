@@ -32,7 +32,8 @@ class Monitor(NamedTuple):
 
 
 class HiddenMarkov(TakesGaps, Estimator):
-    """Attributes that were set are used, fitted or not: `startprob_`, `transmat_`, and those of the emissions.
+    """The base of hidden Markov models. It uses the attributes `startprob_`, `transmat_` and those of the emissions,
+    whether set by a fit or by the user.
 
     NaN is an entry that was not seen; it is integrated out, in a fit as in a score.
 
@@ -62,7 +63,7 @@ class HiddenMarkov(TakesGaps, Estimator):
 
     @abstractmethod
     def _begin(self, X: np.ndarray) -> Any:
-        """Set the parameters of the emissions that are not to be kept; a draw of them for `tp.HMM`."""
+        """Set the parameters of the emissions, except those to be kept, and return them as a draw for `tp.HMM`."""
 
     @abstractmethod
     def _show(self, emissions: Any) -> None:
@@ -74,10 +75,10 @@ class HiddenMarkov(TakesGaps, Estimator):
 
     @abstractmethod
     def _emit(self, states: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-        """A step of each state."""
+        """One emitted step for each of these states."""
 
     def fit(self, X: Any, lengths: Any = None) -> Self:
-        """Fit the sequences whose steps stand one behind the other in X; `lengths` is the length of each."""
+        """Fit the sequences whose steps follow each other in X; `lengths` holds the length of each sequence."""
         given = X
         self.__dict__.pop("feature_names_in_", None)  # the rows below are arrays
         whole(1)("n_components", self.n_components)
@@ -101,7 +102,7 @@ class HiddenMarkov(TakesGaps, Estimator):
             initial_concentration=self.startprob_prior,
             init={"initial": self.startprob_, "transitions": self.transmat_, "emissions": emissions},
         )
-        # hmmlearn's tol is a gain of the log likelihood, ours relative to it; the start has had one iteration.
+        # hmmlearn's tol is an absolute gain of the log likelihood, ours a relative one; the start was one iteration.
         tol = max(self.tol, 0.0) / max(abs(self.score(X, lengths)), 1.0)
         done = self._solve(
             model, _apart(X, lengths), as_method(self.inference, 1, max(1, self.n_iter - 1), tol, type(self))
@@ -114,7 +115,7 @@ class HiddenMarkov(TakesGaps, Estimator):
         blocks = done.model.units.to_user(done._families().blocks)
         for name, block in (("startprob_", "initial"), ("transmat_", "transitions")):
             found = np.exp(np.asarray(log_mean(blocks[block])))
-            # EM leaves a probability of zero at zero; in logarithms it comes back as a tiny number.
+            # EM keeps a probability of zero at zero; by way of logarithms it returns as a tiny number.
             setattr(self, name, np.where(np.asarray(getattr(self, name)) == 0.0, 0.0, found) if points else found)
         self._show(blocks["emissions"])
         history = np.asarray(done.history.get("elbo", [])).tolist()

@@ -1,4 +1,4 @@
-"""Methods by name, seeds from random states: what every estimator shares."""
+"""Methods by name and seeds from random states, for all estimators."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .. import registry
 from ..errors import InvalidParameter, UnsupportedMethod
 from ..inference._method import Method
 
-# Estimators that report distributions have no use for the points of EM.
+# Estimators that report distributions cannot use EM, which gives points.
 _RIDGES = ("BayesianRidge", "ARDRegression")
 _NO_POINTS = ("BayesianGaussianMixture", *_RIDGES)
 
 
 def as_method(inference: Any, restarts: int, max_iter: int, tol: float, estimator: type | None = None) -> Method:
-    """A method, or one by name with the budget of a scikit-learn estimator."""
+    """The method itself, or a method by its name with the budget of a scikit-learn estimator."""
     name = "" if estimator is None else estimator.__name__
     no_points = name in _NO_POINTS
     if no_points and (isinstance(inference, tp.EM) or inference == "em"):

@@ -1,4 +1,4 @@
-"""What all mixtures share: fit, predict, score, sample, and learning from one batch after another."""
+"""The base of all mixtures: fit, predict, score, sample, and learning batch by batch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ EXPECTING = (tp.VB, tp.EM, tp.Annealed, tp.VT, tp.LVT)  # methods that work with
 
 
 class MixtureEstimator(DensityMixin, TakesGaps, ABC):
-    """Subclasses say what model their arguments stand for (`_model`) and what to show of a fit (`_show`)."""
+    """Base of mixtures. Subclasses make a model of their arguments (`_model`) and set attributes from a fit
+    (`_show`)."""
 
     # The arguments that all subclasses have.
     n_components: int
@@ -70,7 +71,7 @@ class MixtureEstimator(DensityMixin, TakesGaps, ABC):
         return float(self.score_samples(X).mean())
 
     def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """New rows from the predictive distribution with their components, in the order of these."""
+        """New rows from the predictive distribution with their components, sorted by component."""
         check_is_fitted(self)
         whole(1)("n_samples", n_samples)
         rng = check_random_state(self.random_state)
@@ -96,7 +97,7 @@ class MixtureEstimator(DensityMixin, TakesGaps, ABC):
             init = self.fit_.responsibilities(x)
         done = self._run(self._model(x, weights, init), x, weights)
         self._keep(done, 0.0)
-        # A few steps at a time converge when a whole call gains no more than tol.
+        # With a few steps per call, the fit has converged when a whole call gains at most tol.
         self.converged_ = self.converged_ or _gained_little(done.log_evidence, before, self.tol)
         if not self.converged_:
             warn_if_cut_short(self, done)
@@ -113,9 +114,10 @@ class MixtureEstimator(DensityMixin, TakesGaps, ABC):
         )
 
     def _merged(self, x: np.ndarray, weights: Any, method: Any, init: Any) -> tuple[np.ndarray, np.ndarray | None]:
-        """Repeated rows as one of their weight, where that is the same to the method, so that the start is too."""
+        """Repeated rows merged into one with their total weight, if the method treats both alike, so that the start is
+        the same."""
         given = as_weights(weights, len(x))
-        # One label for all copies of a row is not what a sampler would draw; and given shares belong to rows.
+        # A sampler would draw separate labels for copies of a row, and given shares belong to single rows.
         if not isinstance(method, EXPECTING) or not isinstance(init, str | None):
             return x, given
         return distinct_rows(x, given)
@@ -124,7 +126,7 @@ class MixtureEstimator(DensityMixin, TakesGaps, ABC):
         return "kmeans++"
 
     def _method(self, n: int) -> Any:
-        # Theirs is a change of the bound, ours one relative to it: a nat a row is about its size.
+        # Their tol is an absolute change of the bound, ours a relative one: the bound is of the order of a nat per row.
         return as_method(self.inference, self.n_init, self.max_iter, self.tol / n, type(self))
 
     def _rows(self, X: Any, reset: bool = False) -> np.ndarray:
@@ -143,10 +145,10 @@ class MixtureEstimator(DensityMixin, TakesGaps, ABC):
         state, model = done._families(), done.model
         assert isinstance(model, Enumerable)
         weights = np.exp(np.asarray(_mean_log_weights(model, state)))
-        # As NumPy arrays, of which attributes are worked out without compiling anything.
+        # NumPy arrays, so that attributes are computed without a compilation.
         blocks = model.units.to_user(jax.tree.map(np.asarray, state.blocks))
         self._show(done, blocks["components"], weights)
-        for name, value in vars(self).items():  # what came in single precision goes out so
+        for name, value in vars(self).items():  # data in single precision give attributes in single precision
             if name.endswith("_") and isinstance(value, np.ndarray) and value.dtype == np.float64:
                 setattr(self, name, value.astype(self._given))
 

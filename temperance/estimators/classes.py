@@ -28,8 +28,8 @@ class ClassMixture(BatchedMixture):
 
     The kind of each column is recognised as `tp.read_table` does; `kinds` says where not ({"income": "positive"}).
     `concentration` is the Dirichlet parameter of the classes' shares; `covariance` is "diag" or "full"; `inference` is
-    a method such as `tp.ParallelTempering()`, or its name. Fitted, `schema_` says what each column is, `weights_` and
-    `profiles_` what the classes are like; gaps are integrated out.
+    a method such as `tp.ParallelTempering()`, or its name. After a fit, `schema_` describes the columns, `weights_` and
+    `profiles_` the classes; gaps are integrated out.
     """
 
     schema_: Schema = field(init=False)
@@ -57,7 +57,7 @@ class ClassMixture(BatchedMixture):
     # ---- pieces -------------------------------------------------------------------------------------------
 
     def _rows(self, X: Any, reset: bool = False) -> Any:
-        """A table; unnamed numbers are columns x0, x1, …"""
+        """X as a table; unnamed columns of numbers are called x0, x1, …"""
         known = None if reset else self.schema_
         if not sparse.issparse(X) and isinstance(X, tp.Table | Mapping | str | os.PathLike):
             table = tp.read_table(X, **({"kinds": self.kinds} if reset else {"like": known}))

@@ -18,7 +18,7 @@ from ._inference import as_method
 
 
 class _Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesGaps, Estimator):
-    """Rows as a few scores, mixed linearly, in noise. NaN is an entry that was not seen."""
+    """Rows as linear mixtures of a few scores, plus noise. NaN is an entry that was not seen."""
 
     inference: Any
     max_iter: int
@@ -28,7 +28,7 @@ class _Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesGaps, Est
 
     def _factorise(self, X: Any, size: int, noise: str, tol: float) -> tuple[np.ndarray, np.ndarray]:
         """The loadings (factors, columns) and the variance of the noise in each column."""
-        # Where a point is sought, the loadings have a known prior, which maximum likelihood leaves out.
+        # For a point estimate the loadings have a known prior, which maximum likelihood leaves out.
         points = isinstance(self.inference, str) and self.inference == "em"
         missing = "marginalise" if np.isnan(X).any() else None
         method = as_method(self.inference, 1, self.max_iter, tol, type(self))
@@ -118,9 +118,9 @@ class PCA(_Factors):
     """scikit-learn's `PCA` as a model with a posterior: probabilistic principal components by variational Bayes.
 
     The axes are scikit-learn's. New: missing values (NaN), `log_evidence_`, scores that are predictive densities, and
-    `n_components="mle"` is the number of axes of highest evidence. Another `inference`
-    is a method such as `tp.ParallelTempering()`, or its name. `copy` and what concerns singular value
-    decompositions is accepted and has no effect.
+    `n_components="mle"` is the number of axes of highest evidence. Another `inference` is a method such as
+    `tp.ParallelTempering()`, or its name. `copy` and the arguments about singular value decompositions are accepted and
+    have no effect.
     """
 
     n_components: int | float | str | None = None
@@ -185,7 +185,8 @@ class PCA(_Factors):
         return 1 + int(np.argmax(found))
 
     def transform(self, X: Any) -> np.ndarray:
-        """Each row along the axes; missing entries as they are expected given the others."""
+        """The coordinates of each row along the axes; missing entries are replaced by their expectations given the seen
+        ones."""
         check_is_fitted(self)
         X = self._rows(X)
         if np.isnan(X).any():

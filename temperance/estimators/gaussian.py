@@ -76,7 +76,7 @@ class BayesianGaussianMixture(BatchedMixture):
         return kinds[sticks](int(self.n_components), form, prior=prior, concentration=delta, init=init, missing=missing)
 
     def _prior(self, x: np.ndarray, weights: np.ndarray | None) -> tp.Family:
-        """scikit-learn's default: as wide as all data together, and worth one of them."""
+        """scikit-learn's default prior: as wide as all data together, and worth one datum."""
         d = x.shape[1]
         usual_mean, usual_spread = _moments(x, weights)
         count = 1.0 if self.mean_precision_prior is None else self.mean_precision_prior
@@ -118,7 +118,7 @@ class BayesianGaussianMixture(BatchedMixture):
         dof, scatter = np.asarray(family.dof), np.asarray(family.scatter)
         self.covariances_ = scatter / dof.reshape(dof.shape + (1,) * (scatter.ndim - dof.ndim))
         if self.covariance_type == "tied":
-            # A share of the one precision for each component, as there.
+            # Each component has a share of the one precision, as in scikit-learn.
             self.degrees_of_freedom_ = dof / self.n_components
             self.mean_precision_ = np.diagonal(np.asarray(family.pseudo_inputs))
             self.means_ = np.asarray(family.location).T
@@ -145,14 +145,15 @@ class BayesianGaussianMixture(BatchedMixture):
         self.lower_bound_ = fit.log_evidence
 
     def _sticks(self, sticks: Any, fit: tp.Fit) -> tuple[np.ndarray, np.ndarray]:
-        """The two parameters of each Beta; the last stick takes all that is left, a Beta whose second one is zero."""
+        """The two parameters of each Beta; the last stick takes the whole rest, a Beta whose second parameter is
+        zero."""
         a, b = np.asarray(sticks.a), np.asarray(sticks.b)
         rest = b[-1] - self.weight_concentration_prior_ if len(b) else float(fit.data.total_weight)
         return np.append(a, 1.0 + max(rest, 0.0)), np.append(b, 0.0)
 
 
 def _moments(x: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance (of whole rows; with holes, only variances) of the data, weights as repetitions."""
+    """Mean and covariance of the data (with missing entries, only variances); weights count as repetitions."""
     w = np.ones(len(x)) if weights is None else weights
     seen = ~np.isnan(x)
     total = np.maximum(w @ seen, np.finfo(float).tiny)

@@ -23,7 +23,7 @@ from ._mixture import MixtureEstimator
 from .gaussian import FORMS
 
 _STARTS = ("kmeans", "k-means++", "random", "random_from_data")
-_FINER = 1e-2  # scikit-learn's tol is a gain of the log likelihood a row, ours relative to all of it
+_FINER = 1e-2  # scikit-learn's tol is a gain of the log likelihood per row, ours relative to the whole log likelihood
 
 
 @dataclass(eq=False, repr=False)
@@ -31,9 +31,9 @@ class GaussianMixture(MixtureEstimator):
     """scikit-learn's `GaussianMixture`: the parameters of highest likelihood, from the same starts.
 
     For "full" and "diag" `reg_covar` is a prior scatter of each component, worth what scikit-learn adds to a covariance
-    of average weight: with it EM climbs a density that has a maximum. The other two have no proper prior whose mode is
-    the maximum likelihood, and go without. New: sample weights and missing values (NaN, which start from k-means++).
-    For the distributions of the parameters and for the evidence use `BayesianGaussianMixture`.
+    of average weight: with it EM climbs a density that has a maximum. "tied" and "spherical" have no proper prior whose
+    mode is the maximum likelihood, and so have no `reg_covar`. New: sample weights and missing values (NaN, which start
+    from k-means++). For the distributions of the parameters and for the evidence use `BayesianGaussianMixture`.
     """
 
     inference = "em"
@@ -75,7 +75,7 @@ class GaussianMixture(MixtureEstimator):
         return tp.EM(prior=self.covariance_type in ("full", "diag"), max_iter=self.max_iter, tol=_FINER * self.tol)
 
     def _run(self, model: Mixture, x: np.ndarray, weights: np.ndarray | None) -> tp.Fit:
-        """The best of `n_init` fits, each from a start of its own."""
+        """The best of `n_init` fits from different starts."""
         rng = check_random_state(self.random_state)
         warm = model.start.kind == "responsibilities"
         found: list[tp.Fit] = []
@@ -112,7 +112,8 @@ class GaussianMixture(MixtureEstimator):
         return self._shares(x, *self._estimates(x, w))
 
     def _estimates(self, x: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Weights, means and precision matrices of these shares, or those that were given."""
+        """Weights, means and precision matrices estimated from these shares, or the given ones (`weights_init` and so
+        on)."""
         k, d = self.n_components, x.shape[1]
         held = shares.sum(axis=0) + 10.0 * np.finfo(float).eps
         weights = held / held.sum() if self.weights_init is None else _array("weights_init", self.weights_init, (k,))
@@ -157,11 +158,12 @@ class GaussianMixture(MixtureEstimator):
         return kind(int(self.n_components), form, prior=self._prior(x, total), init=init, missing=missing)
 
     def _prior(self, x: np.ndarray, total: float) -> tp.Family:
-        """Nothing is known but that covariances are not singular: with these dof a mode is the maximum likelihood."""
+        """A prior that only keeps covariances from being singular: with its dof, a mode is the maximum of the
+        likelihood."""
         NOT_NEGATIVE("reg_covar", self.reg_covar)
         d = x.shape[1]
         spread = np.nanvar(x, axis=0).mean()
-        least = 1e-12 * (spread if spread > 0 else 1.0)  # where there is no reg_covar, for the prior to be proper
+        least = 1e-12 * (spread if spread > 0 else 1.0)  # keeps the prior proper if reg_covar is 0
         mean, count = np.nanmean(x, axis=0), 1e-12
         scatter = max(self.reg_covar, least) * total
         if self.covariance_type == "tied":
@@ -190,7 +192,7 @@ class GaussianMixture(MixtureEstimator):
             self.precisions_cholesky_ = np.linalg.solve(lower, identity).swapaxes(-1, -2)
         else:
             self.covariances_, self.precisions_cholesky_ = 1.0 / precisions, np.sqrt(precisions)
-        # The history has the prior's constant, which is not part of a likelihood.
+        # The history includes the prior's constant, which is not part of the likelihood.
         total = float(fit.data.total_weight)
         self.lower_bound_ = fit.details["log_likelihood"] / total
         gains = np.asarray(fit.history["elbo"]) - fit.history["elbo"][-1]

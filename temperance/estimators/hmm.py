@@ -21,7 +21,7 @@ from ..families.normal_wishart import MeanAndPrecision
 from ._hmm import HiddenMarkov
 
 _FORMS = {"full": "gaussian", "diag": "diagonal", "spherical": "spherical"}
-_NOTHING = 1e-12  # a pseudo-count that says nothing
+_NOTHING = 1e-12  # a negligible pseudo-count
 
 
 @dataclass(eq=False, repr=False)
@@ -159,7 +159,8 @@ class GaussianHMM(HiddenMarkov):
 
 
 def _without_gaps(X: np.ndarray, least: int) -> np.ndarray:
-    """The complete rows to start from, or, where fewer than `least` + 1 are, all rows with means in their gaps."""
+    """The complete rows, for a start; if at most `least` rows are complete, all rows with column means in their
+    gaps."""
     complete = X[~np.isnan(X).any(axis=1)]
     return complete if len(complete) > least else np.where(np.isnan(X), np.nanmean(X, axis=0), X)
 
@@ -172,7 +173,7 @@ class _Categories(HiddenMarkov):
 
     def _begin(self, X: np.ndarray) -> Any:
         if self._starts("e", "emissionprob_"):
-            # hmmlearn's generator has been asked for the two other parameters before, where they are its own.
+            # hmmlearn has drawn the two other parameters before, unless the user set them.
             drawn = check_random_state(self.random_state).rand(self.n_components, self._levels)
             self.emissionprob_ = drawn / drawn.sum(axis=1, keepdims=True)
         return np.asarray(self.emissionprob_, dtype=float)
@@ -283,7 +284,7 @@ class MultinomialHMM(_Categories):
         trials = None if self.n_trials is None else np.broadcast_to(self.n_trials, len(X))[~hidden]
         if trials is not None and (X[~hidden].sum(axis=1) != trials).any():
             raise InvalidData(f"the counts of each row must add up to n_trials, got {self.n_trials!r}")
-        return np.where(np.isnan(X), 0.0, X), lengths  # no counts say as little as none that were seen
+        return np.where(np.isnan(X), 0.0, X), lengths  # a row of zero counts carries no information, like a missing row
 
     def fit(self, X: Any, lengths: Any = None) -> Self:
         rows, _ = self._steps(X, lengths)
@@ -364,6 +365,6 @@ class PoissonHMM(HiddenMarkov):
 
 
 def _whole(X: np.ndarray) -> bool:
-    """Whether what was seen are whole numbers of at least 0."""
+    """Whether all seen values are whole numbers of at least 0."""
     seen = X[~np.isnan(X)]
     return bool((seen >= 0).all() and (seen % 1 == 0).all())

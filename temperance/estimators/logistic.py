@@ -19,9 +19,9 @@ from ..registry import resolve
 from ._base import Estimator
 from ._inference import as_method
 
-_FINER = 1e-6  # scikit-learn's tol is of the gradient, ours of the bound, relative to it
-_STEPS = 100  # of EM, that go as far as a step of L-BFGS
-_FLAT, _WIDE = 1e-9, 1e-2  # precisions of the intercept, of centred columns: nothing known; a standard deviation of 10
+_FINER = 1e-6  # scikit-learn's tol is for the gradient, ours a relative change of the bound
+_STEPS = 100  # steps of EM that progress as much as one step of L-BFGS
+_FLAT, _WIDE = 1e-9, 1e-2  # precisions of the intercept (unknown) and of centred columns (sd 10)
 
 
 @dataclass(eq=False, repr=False)
@@ -101,7 +101,7 @@ class LogisticRegression(ClassifierMixin, Estimator):
         return self.classes_[second.astype(int)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The probability of each class, averaged over what the weights may be."""
+        """The probability of each class, averaged over the posterior of the weights."""
         check_is_fitted(self)
         yes = np.asarray(self.fit_.predict(validate_data(self, X, reset=False, dtype=np.float64) - self._centre).mean)
         return np.stack([1.0 - yes, yes], axis=1)

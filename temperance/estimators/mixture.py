@@ -19,10 +19,9 @@ class BayesianMixture(BatchedMixture):
     """A mixture of `n_components` distributions of one kind.
 
     `n_components` is the number of components. `likelihood` is "gaussian", "diagonal", "spherical", "poisson",
-    "bernoulli", "categorical" or "multinomial". `init`
-    is that of `tp.Mixture`. `prior` is the conjugate family of a component, by default weakly informative;
-    `concentration` is the Dirichlet parameter of the weights; `inference` is a method such as `tp.EP()`, or its name.
-    Fitted, `components_` is a dictionary of what each component is like.
+    "bernoulli", "categorical" or "multinomial". `init` is that of `tp.Mixture`. `prior` is the conjugate family of a
+    component, by default weakly informative; `concentration` is the Dirichlet parameter of the weights; `inference` is
+    a method such as `tp.EP()`, or its name. After a fit, `components_` is a dictionary that describes each component.
     """
 
     _kind: ClassVar[type[Mixture]] = tp.Mixture

@@ -20,9 +20,8 @@ class BayesianLinearRegression(RegressorMixin, Estimator):
     """Linear regression with unknown noise; `ard=True` gives every weight a precision of its own.
 
     With `ard` columns that do not matter get weights near zero. Without `fit_intercept` the regression goes through the
-    origin. `prior` and `noise` are those of
-    `tp.LinearRegression`. Fitted: `coef_`, `intercept_`, `log_evidence_`, and `predict(X, return_std=True)`, whose
-    deviations hold the noise.
+    origin. `prior` and `noise` are those of `tp.LinearRegression`. A fit sets `coef_`, `intercept_` and
+    `log_evidence_`; the deviations of `predict(X, return_std=True)` include the noise.
     """
 
     fit_intercept: bool = True
@@ -41,7 +40,7 @@ class BayesianLinearRegression(RegressorMixin, Estimator):
         )
         method = as_method(self.inference, 1, self.max_iter, self.tol)
         self._solve(model, (X, y.astype(float)), method, sample_weight)
-        # The plane through its own predictions: at the origin, and one step along each column.
+        # The coefficients follow from predictions at the origin and one step along each column.
         steps = np.concatenate([np.zeros((1, X.shape[1])), np.eye(X.shape[1])])
         heights = np.asarray(self.fit_.predict(steps).mean)
         self.intercept_, self.coef_ = float(heights[0]), heights[1:] - heights[0]

@@ -4,7 +4,8 @@ Evidence maximisation, as in scikit-learn, and variational Bayes have the same f
 
     λ = (d + 2 λ₁)/(E‖w‖² + 2 λ₂)    ⇔    λ = (γ + 2 λ₁)/(‖m‖² + 2 λ₂),  γ = d − λ tr Σ,
 
-and likewise for the noise. So the first, which takes fewer steps, gives the bound of the second: `log_evidence_`.
+and likewise for the noise. So evidence maximisation, which takes fewer steps, also gives the bound of variational
+Bayes: `log_evidence_`.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from ._base import Estimator
 from ._evidence_maximum import Hyper, maximise
 from ._inference import as_method
 
-_FINER = 1e-5  # scikit-learn's tol is of the weights, ours relative to the bound, which moves by their square
-_STEPS = 20  # sweeps of variational Bayes that go as far as a step of evidence maximisation
+_FINER = 1e-5  # scikit-learn's tol is for the weights, ours for the bound (relative), which is quadratic in them
+_STEPS = 20  # sweeps of variational Bayes in place of one step of evidence maximisation
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _Ridge(RegressorMixin, Estimator):
-    """Weights with a Gaussian prior, of rows and targets that are centred where there is an intercept."""
+    """Base of regressions with a Gaussian prior over the weights; rows and targets are centred if there is an
+    intercept."""
 
     max_iter: int = 300
     tol: float = 1e-3
@@ -53,7 +55,7 @@ class _Ridge(RegressorMixin, Estimator):
         given = X.dtype
         X, y = X.astype(np.float64), y.astype(np.float64)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
-        as_weights(weights, len(X))  # none of them negative
+        as_weights(weights, len(X))  # refuses negative weights
         centred = bool(self.fit_intercept)
         self.X_offset_ = np.average(X, axis=0, weights=weights) if centred else np.zeros(X.shape[1])
         y_offset = float(np.average(y, weights=weights)) if centred else 0.0
@@ -126,7 +128,7 @@ class BayesianRidge(_Ridge):
     """scikit-learn's `BayesianRidge`: `alpha_` is the precision of the noise, `lambda_` that of the weights.
 
     New: `log_evidence_`, the bound of variational Bayes, and `inference`: "evidence" maximises it as scikit-learn does,
-    and with a method such as `tp.VB()`, or its name, `fit_` is the `tp.Fit` of the centred rows. Scores are always
+    with a method such as `tp.VB()`, or its name, `fit_` is the `tp.Fit` of the centred rows. Scores are always
     computed; `copy_X` and `verbose` have no effect.
     """
 

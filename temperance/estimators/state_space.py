@@ -21,7 +21,7 @@ _KINDS = {"learned": None, "level": tp.StateSpace.local_level, "trend": tp.State
 
 @dataclass(eq=False, repr=False)
 class StateSpace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesGaps, Estimator):
-    """A series, whose steps are the rows of X, behind which are `n_components` hidden states that evolve linearly.
+    """A series with `n_components` hidden states that evolve linearly; its steps are the rows of X.
 
     `n_components` is the number of hidden states. `kind` is "learned" (all matrices are), "level" (a level that walks
     at random) or "trend" (with a slope); the last two are for one column and know their number of states. NaN is a

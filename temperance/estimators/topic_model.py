@@ -27,8 +27,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     words.
 
     `n_topics` is the number of topics. `inference` is a method such as `tp.CVB0()`, or its name; `language` says whose
-    stop words are left out. `partial_fit` takes the documents of a first call for the vocabulary, and one step of
-    online variational Bayes for each call; `total_samples` is the number of documents expected in all.
+    stop words are left out. `partial_fit` takes the vocabulary from the documents of its first call, and makes one step
+    of online variational Bayes per call; `total_samples` is the number of documents expected in all.
     """
 
     n_topics: int = 10
@@ -49,7 +49,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """A step of online variational Bayes on these documents, over the words of the first ones."""
+        """One step of online variational Bayes on these documents, over the vocabulary of the first call."""
         X = self._given(X)
         first = not hasattr(self, "online_")
         X = self._checked(X, reset=first)
@@ -118,7 +118,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         return tp.LDA(1, fractional=True).new_corpus(given)
 
     def _lda(self, corpus: Any) -> tp.LDA:
-        """Counts of words may be weighted, as by tf-idf."""
+        """The model for this corpus; it accepts fractional counts, such as tf-idf weights."""
         return tp.LDA(self.n_topics, fractional=corpus.counts.dtype.kind == "f")
 
     @property

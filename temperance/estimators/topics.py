@@ -75,7 +75,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """One online step for each minibatch of X, out of `total_samples` documents in all."""
+        """One online step for each minibatch of X; `total_samples` is the number of documents expected in all."""
         first = not hasattr(self, "components_")
         counts = self._counts(X, reset=first)
         if first:
@@ -106,7 +106,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return float(np.sum(self.model_.log_predictive(self.state_, self.model_.new_rows(self._counts(X)))))
 
     def perplexity(self, X: Any, sub_sampling: bool = False) -> float:
-        """exp(−bound a token). The bound holds no term of the topics, so it is the same for a sample of documents."""
+        """exp(−bound per token). The bound has no term for the topics, so `sub_sampling` makes no difference."""
         check_is_fitted(self)
         tokens = float(self._counts(X).sum())
         return float(np.exp(-self.score(X) / max(tokens, 1.0)))
@@ -120,11 +120,11 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self._keep(model, Posterior({"topics": tp.Dirichlet(self._draw(self.n_components, n_words))}, {}))
 
     def _draw(self, rows: int, columns: int) -> np.ndarray:
-        """Positive numbers around one, as scikit-learn starts with."""
+        """Positive random numbers around one, as in scikit-learn's start."""
         return self.random_state_.gamma(100.0, 0.01, (rows, columns))
 
     def _step(self, data: Any, rate: float, alike: bool) -> None:
-        """A step towards what these documents say; their shares of topics start at random, or `alike`."""
+        """One step on these documents; their shares of topics start at random, or all equal (`alike`)."""
         shares = np.ones((data.weights.shape[0], self.n_components))
         if not alike:
             shares[: data.size] = self._draw(data.size, self.n_components)
@@ -136,7 +136,8 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def _fit_passes(self, counts: Any, sample_weight: Any) -> None:
         """scikit-learn's algorithms, pass by pass: all documents at once, or minibatches in order.
 
-        The perplexity is looked at every so many passes, and may end them; `verbose` prints a line for each.
+        The perplexity is computed every `evaluate_every` passes, and may end them; `verbose` prints a line for each
+        pass.
         """
         if self.learning_method not in ("batch", "online"):
             raise InvalidParameter(f"learning_method must be 'batch' or 'online', got {self.learning_method!r}")
@@ -145,7 +146,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         weights = np.asarray(data.weights)[: data.size]
         tokens, before = float(weights @ np.asarray(counts.sum(axis=1)).ravel()), np.inf
         self.n_batch_iter_ = 1
-        # A document of weight two and the same one twice must be the same: then all start alike, not at random.
+        # A document of weight two must equal two copies of it, so with repeated documents all start equal.
         alike = sample_weight is not None or _repeats(counts)
         for number in range(1, self.max_iter + 1):
             self.n_iter_ = number
@@ -155,7 +156,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 self._step(data, 1.0, alike)
             line = f"iteration: {number} of max_iter: {self.max_iter}"
             looked = self.evaluate_every > 0 and number % self.evaluate_every == 0
-            # Of the whole bound, which has what the topics cost: that of the documents alone settles too soon.
+            # The whole bound, with the cost of the topics, because the bound of the documents alone settles too soon.
             found = np.exp(-self._bound(data) / tokens) if looked else np.nan
             if self.verbose:
                 print(f"{line}, perplexity: {found:.4f}" if looked else line)
@@ -229,10 +230,10 @@ def _sweep(model: tp.LDA, state: Posterior, data: Any, rate: Any, local_steps: i
 
 
 def _repeats(counts: Any) -> bool:
-    """Whether two documents, not empty ones, are the same."""
+    """Whether two documents that are not empty are equal."""
     rows = sparse.csr_array(counts)
     rows.sort_indices()
-    # A random projection tells all others apart.
+    # A random projection separates all documents that are not equal.
     marks = rows @ np.random.default_rng(0).uniform(size=rows.shape[1])
     marks = marks[marks > 0]
     return len(np.unique(marks)) < len(marks)

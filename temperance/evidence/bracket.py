@@ -1,9 +1,9 @@
-"""Two numbers with the log evidence between them.
+"""Brackets: two numbers that enclose the log evidence.
 
-The integrand of thermodynamic integration never falls, so left and right Riemann sums of the true averages enclose
-the answer: safe, but as wide as the ladder is coarse. Stepping stones upwards are too low on average and downwards
-too high: tight, but a stochastic bound. The bracket takes the better of both on each side, moved outwards by
-`WIDTH` standard errors. Ends that cross refute each other: `crossed` says so, and nobody shows such a bracket.
+The integrand of thermodynamic integration never falls, so left and right Riemann sums of the true averages enclose the
+answer: safe, but as wide as the ladder is coarse. Stepping stones upwards are too low on average and downwards too
+high: tight, but a stochastic bound. The bracket takes the tighter bound on each side, moved outwards by `WIDTH`
+standard errors. Ends that cross refute each other: `crossed` says so, and such a bracket is never shown.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from .stepping_stone import reverse_stepping_stone, stepping_stone
 from .tempered import Estimate, Tempered, combine, few, linearised
 
 WIDTH = 3.0  # standard errors
-MANY = 1_000_000  # pieces: as good as infinitely many
+MANY = 1_000_000  # independent pieces: effectively infinitely many
 
 
 def riemann(tempered: Tempered) -> tuple[Estimate, Estimate]:
-    """The left and the right sum."""
+    """The left and the right Riemann sum, with standard errors."""
     averages = tempered.slopes.mean(axis=0)
     centred = tempered.slopes - averages
     width = np.diff(tempered.betas)
@@ -32,7 +32,8 @@ def riemann(tempered: Tempered) -> tuple[Estimate, Estimate]:
 
 
 def bracket(ladders: Sequence[Tempered], pieces: int = MANY) -> tuple[float, float]:
-    """From one or more ladders of the same model, whose draws are worth so many independent pieces."""
+    """The bracket from one or more ladders of one model; `pieces` is the number of independent pieces to which the
+    draws amount."""
     sums = [riemann(ladder) for ladder in ladders]
     below = [combine([left for left, _ in sums]), combine([stepping_stone(ladder) for ladder in ladders])]
     above = [combine([right for _, right in sums]), combine([reverse_stepping_stone(ladder) for ladder in ladders])]
@@ -47,12 +48,12 @@ def outwards(below: list[Estimate], above: list[Estimate]) -> tuple[float, float
 
 
 def intersect(*brackets: tuple[float, float]) -> tuple[float, float]:
-    """Where several brackets, such as a bound from variational Bayes and (−∞, high), agree."""
+    """The intersection of several brackets, one of which may be a bound, such as (variational bound, ∞)."""
     return max(low for low, _ in brackets), min(high for _, high in brackets)
 
 
 def crossed(bracket: tuple[float, float]) -> list[str]:
-    """A sentence if the lower end lies above the upper one; else none."""
+    """A list with a sentence if the lower end lies above the upper end; else an empty list."""
     low, high = bracket
     if low <= high:
         return []

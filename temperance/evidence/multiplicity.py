@@ -1,12 +1,12 @@
-"""How many ways there are to number the parts of a solution: log K!, or less.
+"""The log of the number of ways to number the parts of a solution: log K!, or less.
 
 The posterior of a model with exchangeable parts has a copy of every mode for each way to number them. A method that
-sees one copy (VB, message passing, Laplace) leaves the others out, and its log evidence is too low by the log of their
-number. That is K! only where all K parts differ: parts that hold no data, or that are equal, can be exchanged without
-giving another mode, so with groups of m₁, m₂, … such parts there are K!/(m₁! m₂! …) copies. Where the sign of a part
-is free, each part that holds data doubles them.
+sees one copy (VB, message passing, Laplace) leaves out the other copies, so its log evidence is too low by the log of
+the number of copies. This number is K! only if all K parts differ: parts that hold no data, or that are equal, can be
+exchanged without giving another mode, so with groups of m₁, m₂, … such parts there are K!/(m₁! m₂! …) copies. Where the
+sign of a part is free, each part that holds data doubles the number of copies.
 
-It is the right correction where the copies hardly overlap, and an upper limit where they do.
+The correction is right if the copies hardly overlap, and an upper limit if they do.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def log_arrangements(sizes: list[int]) -> float:
 
 
 def _group_sizes(held: np.ndarray, features: np.ndarray | None) -> list[int]:
-    """Empty parts are one group; others belong together if their posteriors are equal."""
+    """The sizes of the groups of equal parts: empty parts form one group, other parts a group if their posteriors are
+    equal."""
     empty = held < _HELD
     sizes = [int(empty.sum())]
     left = list(np.flatnonzero(~empty))

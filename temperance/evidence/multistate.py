@@ -1,6 +1,6 @@
 """All temperatures at once (MBAR; Shirts and Chodera, 2008), from the energies of every draw at every temperature.
 
-A draw of any temperature is one of the mixture Σ_l p_l/K, so that
+A draw at any temperature counts as a draw from the mixture Σ_l p_l/K, so that
 
     log Z_l = log Σ_{k,i} exp U_l(θ_ki) / Σ_m exp{U_m(θ_ki) − log Z_m}    (as many draws at each temperature)
 
@@ -22,7 +22,7 @@ def multistate(energies: np.ndarray, log_start: float = 0.0) -> Estimate:
     """log p(x) from `energies` (draw, k, l): U(θ, β_l) of the state of temperature k, with its standard error."""
     draws, size, _ = energies.shape
     log_z, shares = solve(energies)
-    # The estimate solves Σ (W_l − 1/K) = 0; its error is, to first order, −J⁻¹ times the average of that.
+    # The estimate solves Σ (W_l − 1/K) = 0; to first order its error is −J⁻¹ times the average of these terms.
     gap = shares.reshape((draws, size, size)).mean(axis=1) - 1.0 / size
     influence = np.zeros((draws, size))
     influence[:, 1:] = _newton(shares, gap[:, 1:].T * len(shares)).T  # log Z_0 is known
@@ -32,8 +32,8 @@ def multistate(energies: np.ndarray, log_start: float = 0.0) -> Estimate:
 def solve(energies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """log Z of every temperature, the first zero, and W (draw, l): the posterior of the temperature, given the draw.
 
-    Newton's steps on a convex function, halved until it falls. They start from Bennett's ratios: far from the
-    solution the function is flat, and all of W are nought or one.
+    Newton steps on a convex function, halved until the function falls. They start from Bennett's ratios, because far
+    from the solution the function is flat, and all W are zero or one.
     """
     size = energies.shape[1]
     step = np.diff(energies, axis=2)
@@ -43,7 +43,7 @@ def solve(energies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     first = np.exp(offset - logsumexp(offset, axis=1, keepdims=True))
 
     def objective(change: np.ndarray) -> float:
-        """Convex, and at its minimum where the equations hold."""
+        """A convex function whose minimum solves the equations for log Z."""
         return float(np.sum(np.log(first @ np.exp(-change))) + len(first) / size * np.sum(change))
 
     change = np.zeros(size)

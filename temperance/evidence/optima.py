@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-CLOSE = 1e-3  # nats; bounds that differ by less are of one optimum
-TIED = 1e-9  # of the bound: restarts that differ by rounding alone
-LOOSE = 2e-5  # of the bound, for what is still to come when a run stops at its relative tolerance
+CLOSE = 1e-3  # nats; bounds that differ by less belong to one optimum
+TIED = 1e-9  # relative difference of bounds that differ by rounding alone
+LOOSE = 2e-5  # relative gain that a run may still have before it when it stops at its tolerance
 
 
 def distinct(bounds: np.ndarray) -> list[int]:
     """The best restart of every optimum, the highest first: bounds of one optimum differ by rounding and tolerance.
 
-    Of restarts whose bounds are equal but for rounding it is the first one: which of them rounds up is chance.
+    If the bounds of several restarts are equal up to rounding, the first one is taken, because rounding is chance.
     """
     found: list[int] = []
     for index in np.argsort(-np.where(np.isfinite(bounds), bounds, -np.inf), kind="stable"):

@@ -1,8 +1,8 @@
-"""The log evidence from independent populations of sequential Monte Carlo, and whether they can be believed.
+"""The log evidence from independent populations of sequential Monte Carlo, and whether it can be trusted.
 
-Each population has an estimate upwards, the product of its average weights, and one downwards, from the same particles
-looking back. Populations are independent, so their spread is the error; as they are few, Student's quantile
-widens it.
+Each population gives an upward estimate, the product of its average weights, and a downward one, from the weights of
+these particles relative to the temperature before. Populations are independent, so their spread is the error; as they
+are few, Student's quantile widens it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from .tempered import Estimate, few
 from .weights import downwards, effective_draws, upwards
 from .witnesses import CLOSER, Bound, contradictions
 
-_APART = 3.0  # standard errors between two estimates of one number that are too many
-_AGREEING = 0.7  # of the populations: with fewer effective ones the error of their average says little
+_APART = 3.0  # standard errors from which two estimates of one number contradict each other
+_AGREEING = 0.7  # share of populations; with fewer effective ones the error of their average is unreliable
 
 
 class Judged(NamedTuple):
-    """The estimates, and what speaks against them."""
+    """The estimates, and the doubts about them."""
 
     estimates: dict[str, Estimate]
     log_evidences: np.ndarray  # (population,), upwards
     path: np.ndarray  # (step, population): upwards, up to each temperature
-    effective: float  # populations, by the weights that their evidences give them
+    effective: float  # the effective number of populations, weighted by their evidences
     doubts: tuple[str, ...]
     bracket: tuple[float, float] | None
 
@@ -37,8 +37,8 @@ class Judged(NamedTuple):
 def judge(
     forward: np.ndarray, backward: np.ndarray, log_start: float, bounds: Callable[[], Sequence[Bound]] = tuple
 ) -> Judged:
-    """From the log weights (population, particle, step) of particles for the temperature after theirs, and of the moved
-    particles relative to the temperature before."""
+    """Judge the log weights (population, particle, step): `forward` of particles for the next temperature, `backward`
+    of moved particles relative to the previous temperature."""
     count = forward.shape[1]
     path = log_start + np.cumsum(logsumexp(forward, axis=1) - np.log(count), axis=1)
     up = path[:, -1]
@@ -56,8 +56,8 @@ def judge(
 
 
 def _enclosing(estimates: dict[str, Estimate]) -> tuple[float, float]:
-    """Particles that look back are draws of the posterior only as far as those on the way up are, so they widen the
-    interval around the estimate and never narrow it."""
+    """The interval around the estimates. Downward estimates use particles that are posterior draws only as far as the
+    upward pass succeeded, so they widen the interval and never narrow it."""
     below, above = estimates["upwards"], estimates["downwards"]
     high = max(one.log_evidence + WIDTH * one.standard_error for one in (below, above))
     return below.log_evidence - WIDTH * below.standard_error, high

@@ -19,7 +19,7 @@ def bar(tempered: Tempered) -> Estimate:
     steps = log_ratios(forward, backward)
     above, below = expit(forward - steps), expit(steps - backward)
     curvature = np.mean(above * (1.0 - above), axis=0) + np.mean(below * (1.0 - below), axis=0)
-    # Pairs that never overlap have no curvature to speak of: an infinite error says so.
+    # Pairs that never overlap have almost no curvature, and so get an infinite error.
     influence = (above - below) / np.maximum(curvature, 1e-300)
     return linearised(tempered.log_start + steps.sum(), influence.sum(axis=1))
 

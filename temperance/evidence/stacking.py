@@ -10,7 +10,7 @@ _STEPS, _TOLERANCE = 10_000, 1e-10
 
 
 def stacking(pointwise: np.ndarray) -> np.ndarray:
-    """The weights w that maximise Σ_n log Σ_k w_k exp{pointwise[n, k]}: concave, so EM finds the maximum."""
+    """The weights w that maximise Σ_n log Σ_k w_k exp{pointwise[n, k]}: this is concave, so EM finds the maximum."""
     n, k = pointwise.shape
     log_weights = np.full(k, -np.log(k))
     before = -np.inf

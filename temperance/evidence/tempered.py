@@ -1,4 +1,4 @@
-"""What a ladder of tempered draws measures, and the form every estimate of the log evidence takes."""
+"""The measurements of a ladder of tempered draws, and the form of every estimate of the log evidence."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 from ..numerics.autocorrelation import standard_error
 
 NORMAL = 1.959963984540054  # the 97.5% quantile of a normal distribution
-BATCHES = 8  # long ones, whose spread shows slow modes that autocorrelations at short lags do not
+BATCHES = 8  # long batches, whose spread reveals slow modes that autocorrelations at short lags miss
 
 
 class Tempered(NamedTuple):
     """Energies of the states at every temperature of one ladder, sweep by sweep.
 
-    With U(θ, β) the log of the tempered density (see `inference/monte_carlo/path.py`), `forward` is
-    U(θ, β_{k+1}) − U(θ, β_k) at a state of temperature k, `backward` the same difference at a state of temperature
-    k + 1, and `slopes` is dU/dβ at a state of temperature k.
+    With U(θ, β) the log of the tempered density (see `inference/monte_carlo/path.py`), `forward` is U(θ, β_{k+1}) −
+    U(θ, β_k) at a state of temperature k, `backward` is this difference at a state of temperature k + 1, and `slopes`
+    is dU/dβ at a state of temperature k.
     """
 
     betas: np.ndarray  # (k,)
@@ -56,12 +56,13 @@ def _of_batches(series: np.ndarray) -> float:
 
 
 def few(estimate: Estimate, pieces: int) -> Estimate:
-    """The same with an error that covers 95% within 1.96 of it, although a few independent pieces measured it."""
+    """The estimate with its error widened so that ±1.96 errors cover 95%, although the error comes from few independent
+    pieces."""
     return Estimate(estimate.log_evidence, student(max(int(pieces) - 1, 1)) / NORMAL * estimate.standard_error)
 
 
 def spread_of(values: Sequence[float]) -> float:
-    """The standard error of the average of a few independent estimates, from their spread; 0 of one."""
+    """The standard error of the average of a few independent estimates, from their spread; 0 for a single one."""
     n = len(values)
     if n < 2:
         return 0.0
@@ -90,7 +91,7 @@ def student(dof: int) -> float:
 
 
 def combine(estimates: list[Estimate]) -> Estimate:
-    """The average over independent ensembles; their spread counts too."""
+    """The average of estimates from independent ensembles; its error accounts for their spread."""
     values = np.array([estimate.log_evidence for estimate in estimates])
     errors = np.array([estimate.standard_error for estimate in estimates])
     n = len(values)

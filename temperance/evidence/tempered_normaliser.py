@@ -1,13 +1,14 @@
 """The normaliser of a tempered joint, C(T) = ∫ p(θ) Π_n [Σ_z ∫ p(x, z | θ)^(1/T) dx] dθ, for variational tempering.
 
-Where the integral over θ factorises, a model says so in `log_tempered_normaliser`. Here it is found by thermodynamic
-integration over the power, for any model that knows its volume log Σ_z ∫ p(x, z | θ)^s dx (`log_volume`):
+Where the integral over θ factorises, a model has a closed form of it. This module finds it by thermodynamic integration
+over the power, for any model that knows its volume log Σ_z ∫ p(x, z | θ)^s dx (`log_volume`):
 
     d log C / ds = E[d/ds log Σ_z ∫ p(x, z | θ)^s dx],   θ ~ p(θ) Π_n Σ_z ∫ p(x_n, z | θ)^s dx / C,   log C = 0 at s = 1
 
-Means are over chains of Gibbs sampling at a row of powers, all with the same random numbers. Draws from the prior
-would not do: a volume to the power N is dominated by θ that the prior hardly ever gives. What each further datum adds
-tends to a constant: beyond `_ROWS` rows log C is extrapolated from half of them and all of them.
+Means are over chains of Gibbs sampling at a series of powers, all with the same random numbers. Draws from the prior
+would not do, because a volume to the power N is dominated by values of θ that are very rare under the prior. The
+contribution of each further datum tends to a constant: beyond `_ROWS` rows log C is extrapolated from its values for
+half of `_ROWS` and for `_ROWS`.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from ..models._model import Means, Model, Powers, Wrapped
 from ..numerics.host import logsumexp
 from ..numerics.volumes import STABLE, MaybeKey, gaussian_volume, moved, shift
 
-_SWEEPS, _MOST = 100, 1600  # of Gibbs sampling
+_SWEEPS, _MOST = 100, 1600  # first and largest number of Gibbs sweeps
 _NODES = 16  # powers
-_CHAINS = 8  # at each of them
-_STARTS = 64  # draws from the prior, the best of which a chain begins at
-_ENOUGH = 0.3  # the share of draws from the prior that must count, for them to say what C is
+_CHAINS = 8  # chains at each power
+_STARTS = 64  # draws from the prior, among which a chain finds its start
+_ENOUGH = 0.3  # the effective share of draws from the prior above which they determine C
 _ROWS = 1024
-_NUMBERS = 2**24  # that all chains may hold
+_NUMBERS = 2**24  # most numbers that all chains may hold
 
 
 class Unseen(Wrapped):
@@ -48,7 +49,7 @@ class Unseen(Wrapped):
 
 
 def by_sampling(model: Any, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
-    """Of any model with a volume, until the temperature that it implies is stable."""
+    """The normaliser of any model with a volume, with more sweeps until the implied temperature is stable."""
     powers, sweeps = 1.0 / temperatures, _SWEEPS
     if len(powers) == 1:
         return exact(np.zeros(1))
@@ -79,7 +80,7 @@ def _sampled_logs(model: Model, powers: np.ndarray, data: Data, seed: int, sweep
 def _logs(model: Model, powers: np.ndarray, data: Data, seed: int, sweeps: int) -> np.ndarray:
     from scipy.interpolate import PchipInterpolator  # slow to import
 
-    # Close together near T = 1, where θ goes from its prior to what leads C within log T of about 1/N.
+    # Powers lie close together near T = 1, where within log T of about 1/N the distribution of θ leaves its prior.
     log_t = -np.log(powers.min()) * np.linspace(0.0, 1.0, _NODES) ** 3
     nodes, count = jnp.exp(-jnp.asarray(log_t)), model.tempering.known_gaussians(data)
     found = _slopes(Unseen(model), data, nodes, jax.random.key(seed), jnp.asarray(sweeps))
@@ -97,9 +98,9 @@ def _logs(model: Model, powers: np.ndarray, data: Data, seed: int, sweeps: int) 
 
 
 def _near_one(volumes: np.ndarray, chains: int) -> tuple[np.ndarray, int]:
-    """log C at the first powers, from draws of the prior alone, and the last of the powers at which these will do:
-    close to T = 1, where chains are slow. By leaving out the draws of each chain in turn (the jackknife), so that
-    the spread over chains is its error."""
+    """log C at the first powers from draws of the prior alone, and the number of the last power at which these suffice:
+    close to T = 1, where chains are slow. The draws of each chain are left out in turn (the jackknife), so that the
+    spread over chains gives the error."""
     draws = len(volumes)
     top = logsumexp(volumes, axis=0)
     enough = np.exp(2.0 * top - logsumexp(2.0 * volumes, axis=0)) >= _ENOUGH * draws
@@ -113,8 +114,8 @@ def _near_one(volumes: np.ndarray, chains: int) -> tuple[np.ndarray, int]:
 def _slopes(
     model: Unseen, data: Data, nodes: Float[Array, " j"], key: Key[Array, ""], sweeps: Array
 ) -> tuple[Float[Array, "j c"], Float[Array, "i j"]]:
-    """The mean of d/ds log volume for each power and chain; as many sweeps go before those that count. And the log
-    volume at each power of draws from the prior, at the best of which chains begin."""
+    """The mean of d/ds log volume for each power and chain, over `sweeps` sweeps after equally many that do not count;
+    and the log volume at each power of the draws from the prior among which chains start."""
 
     def slope(draws: Any, local: Any, power: Float[Array, ""]) -> Float[Array, ""]:
         return jax.grad(lambda s: model.log_likelihood(draws, data, Powers(s, s), local))(power)
@@ -127,7 +128,7 @@ def _slopes(
 
     def chain(number: Int[Array, ""], node: Int[Array, ""]) -> Float[Array, ""]:
         power, key_sweeps = nodes[node], jax.random.fold_in(key, number)
-        # One of its starts, by their volumes: far from T = 1 the prior is far from where a chain will go.
+        # A chain starts at one of its draws, chosen by their volumes: far from T = 1 a chain moves far from the prior.
         noise = jax.random.gumbel(jax.random.fold_in(key_sweeps, 0), (_STARTS,))
         best = number * _STARTS + jnp.argmax(
             jax.lax.dynamic_slice_in_dim(volumes[:, node], number * _STARTS, _STARTS) + noise
@@ -148,7 +149,8 @@ def _slopes(
 
 
 def _step(powers: np.ndarray, one: np.ndarray, other: np.ndarray) -> float:
-    """How far from T = 1 a difference of log C to that at T = 1 can move a temperature that should be 1."""
+    """How far an error in log C, relative to its value at T = 1, can move a temperature away from 1 that should be
+    1."""
     if len(powers) < 3:
         return 0.0
     curvature = np.gradient(np.gradient(one, powers), powers)[1]

@@ -25,12 +25,12 @@ class Tail(NamedTuple):
         return self.c - 1.0 / (self.a * beta + self.b)
 
     def integral(self, upper: float) -> float:
-        """From 0: the first terms of (4.20)."""
+        """The integral from 0 to `upper`: the first terms of (4.20)."""
         return float((np.log(self.b) - np.log(self.a * upper + self.b)) / self.a + self.c * upper)
 
 
 def fit_tail(betas: np.ndarray, averages: np.ndarray) -> Tail | None:
-    """Through three points, the first at β = 0; None where no such curve rises through them.
+    """Fit the tail through three points, the first at β = 0; None if no such rising curve passes through them.
 
     The thesis iterates (4.17)–(4.19), which may take hundreds of rounds; as 1/(c − L) is linear in β, their fixed
     point is the solution of one linear equation for c.
@@ -47,7 +47,7 @@ def fit_tail(betas: np.ndarray, averages: np.ndarray) -> Tail | None:
 
 
 def integrate(betas: np.ndarray, averages: np.ndarray, tail: bool = True) -> float:
-    """∫₀¹: the tail over the first interval (if asked for), piecewise cubic Hermite elsewhere."""
+    """∫₀¹ of the averages: by the tail over the first interval (with `tail`), by piecewise cubic Hermite elsewhere."""
     fitted = fit_tail(betas[:3], averages[:3]) if tail and len(betas) > 2 else None
     if fitted is None:
         return hermite_integral(betas, averages)
@@ -72,7 +72,7 @@ def hermite_integral(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def thermodynamic(tempered: Tempered, tail: bool = True) -> Estimate:
-    """log p(x) by quadrature, with the Monte Carlo error only: the error of interpolating is not in it."""
+    """log p(x) by quadrature; its error is the Monte Carlo error alone, without that of the interpolation."""
     averages = tempered.slopes.mean(axis=0)
     value = integrate(tempered.betas, averages, tail)
     spread = tempered.slopes.std(axis=0) / np.sqrt(len(tempered.slopes))

@@ -1,8 +1,8 @@
 """The log evidence from independent importance weights, upwards (prior to posterior), downwards, or both.
 
-An upward weight w has E[w] = p(x), so its log average is too low on average; a downward weight, from a posterior
-draw, has E[1/w] = 1/p(x), and its estimate is too high. Both together are two sets of draws of one ratio, for which
-Bennett's estimate is the best there is (Crooks, 2000).
+An upward weight w has E[w] = p(x), so its log average is too low on average; a downward weight, from a posterior draw,
+has E[1/w] = 1/p(x), and its estimate is too high. Together they are two sets of draws for one ratio, for which
+Bennett's estimate is the best possible (Crooks, 2000).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..numerics.host import expit, logsumexp
 from .reweighting import log_ratios
 from .tempered import NORMAL, Estimate, few
 
-COLLINEAR = 1e-3  # singular values below this part of the largest count as zero: what they carry is noise
+COLLINEAR = 1e-3  # singular values below this part of the largest count as zero, because they carry only noise
 LEVERAGE = 0.999  # of a draw in a regression at most
 
 
@@ -27,7 +27,7 @@ def upwards(log_weights: np.ndarray, cautious: bool = False) -> Estimate:
 
 
 def caution(terms: np.ndarray) -> float:
-    """By how much to widen the standard error of the mean of these terms, so that 1.96 of it cover 95%.
+    """The factor by which to widen the standard error of the mean of these terms, so that ±1.96 errors cover 95%.
 
     Where rare large terms make most of the spread, few terms tell it: as many as would tell a normal one as well
     (Student's t). And a mean that is too low comes with a spread that is too low (Johnson, 1978): the far end is
@@ -80,7 +80,7 @@ def one_draw(log_weights: np.ndarray) -> float:
 
 
 def halves(log_weights: np.ndarray) -> tuple[Estimate, Estimate]:
-    """The same estimate from the first and from the second half of the draws."""
+    """The estimates from the first and from the second half of the draws."""
     middle = len(log_weights) // 2
     return upwards(log_weights[:middle]), upwards(log_weights[middle:])
 

@@ -1,7 +1,7 @@
-"""What speaks against an estimate of the log evidence.
+"""Contradictions of an estimate of the log evidence.
 
-Whatever bounds the evidence from below is a witness: a variational bound is below the truth whoever found it, so an
-estimate that lies below it is wrong. Two halves of one run are two witnesses of each other.
+Every lower bound on the evidence is a witness: an estimate that lies below a variational bound is wrong, whichever
+method found the bound. The two halves of a run are witnesses of each other.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from .tempered import Estimate
 
 FAR = 4.0  # standard errors by which two halves of a run may differ
-ROOM = 0.05  # nats that are not worth a word
+ROOM = 0.05  # nats; smaller contradictions are not mentioned
 ADVICE = "use tp.ParallelTempering, or trust the bound alone"
 CLOSER = "begin the path nearer to the posterior (reference=a fit by tp.VB), or trust the bound alone"
 
-Bound = tuple[str, float]  # what it is, and its value
+Bound = tuple[str, float]  # description, value
 
 
 def contradictions(
     estimate: Estimate, halves: Sequence[Estimate], bounds: Sequence[Bound], advice: str = ADVICE
 ) -> list[str]:
-    """Sentences on what speaks against an estimate; none if nothing does."""
+    """Sentences, one for each contradiction of the estimate."""
     found = []
     if len(halves) == 2:
         one, two = halves
