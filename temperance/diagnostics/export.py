@@ -143,9 +143,13 @@ def _replicates(fit: Fit, draws: Draws) -> dict[str, np.ndarray]:
     """One new datum for every draw, in the user's coordinates; for a graph, one of each observed variable."""
     blocks = fit.model.units.draws_to_user(jax.tree.map(jnp.asarray, draws.blocks))
     keys = jax.random.split(jax.random.key(0), draws.shape)
-    simulate = jax.vmap(jax.vmap(lambda key, draw: fit.model.simulate(key, draw, 1)))
-    rows = eqx.filter_jit(simulate)(keys, blocks)
+    rows = _simulated(fit.model, keys, blocks)
     if not fit.model.rows.independent:
         return {"x": np.asarray(rows.x)[:, :, 0]}
     found = fit.model.units.values_to_user(jax.tree.map(lambda leaf: np.asarray(leaf)[:, :, 0], rows))
     return found if isinstance(found, dict) else {"x": found}
+
+
+@eqx.filter_jit
+def _simulated(model: Model, keys: Any, blocks: dict[str, Any]) -> Any:
+    return jax.vmap(jax.vmap(lambda key, draw: model.simulate(key, draw, 1)))(keys, blocks)

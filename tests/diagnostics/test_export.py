@@ -4,6 +4,7 @@ import warnings
 from functools import cache
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -114,8 +115,13 @@ def test_dimensions_have_the_models_words(model: Any, data: Any, dims: dict[str,
 
 
 @cache
+def fitted_graph() -> tp.Fit:
+    return tp.fit(graphs.mixture(2, 2).model(), ROWS, tp.Gibbs(draws=100, warmup=10, chains=2), seed=0)
+
+
+@cache
 def graph() -> Any:
-    return tp.fit(graphs.mixture(2, 2).model(), ROWS, tp.Gibbs(draws=100, warmup=10, chains=2), seed=0).to_arviz()
+    return fitted_graph().to_arviz()
 
 
 def test_draws_of_a_graph_have_its_plates() -> None:
@@ -123,6 +129,17 @@ def test_draws_of_a_graph_have_its_plates() -> None:
     assert data["posterior"]["components_mean"].dims == ("chain", "draw", "k", "components_dimension")
     assert data["log_likelihood"]["x"].dims == ("chain", "draw", "n")
     assert data["posterior_predictive"]["x"].shape == (2, 100, 2)
+
+
+def test_a_second_export_compiles_nothing() -> None:
+    """What is compiled inside a function is compiled at each call, and in JAX 0.7.0 it crashed the process at its end."""
+    graph()
+    programs = []
+    jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: programs.append(event))
+    fitted_graph().to_arviz()
+    jax.jit(lambda x: x + 1.0)(1.0)
+    compiled = [event for event in programs if event.endswith("backend_compile_duration")]
+    assert len(compiled) == 1  # this test's own: the listener hears
 
 
 def test_arviz_takes_what_is_exported() -> None:
