@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
@@ -13,6 +14,18 @@ import temperance as tp
 
 from ..models import Model
 from ._inference import as_seed, steps_of, warn_if_cut_short
+
+
+class TakesSparse(BaseEstimator):
+    """An estimator that writes sparse rows out before it works on them."""
+
+    def _dense(self, X: Any) -> Any:
+        return X.toarray() if sparse.issparse(X) else X
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 class TakesGaps(BaseEstimator):

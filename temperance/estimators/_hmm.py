@@ -20,6 +20,11 @@ from ..numerics.chains import FIRST, ON, Chain, best_path, choose_engine, filter
 from ._base import Estimator, TakesGaps
 from ._inference import as_method
 
+# The attribute of each letter of `params` and `init_params`.
+_NAMES = {
+    "s": "startprob_", "t": "transmat_", "m": "means_", "c": "_covars", "e": "emissionprob_", "l": "lambdas_",
+}  # fmt: skip
+
 
 class Monitor(NamedTuple):
     """hmmlearn's record of a fit: the log likelihood (or bound) after each iteration."""
@@ -83,8 +88,10 @@ class HiddenMarkov(TakesGaps, Estimator):
         self.__dict__.pop("feature_names_in_", None)  # the rows below are arrays
         whole(1)("n_components", self.n_components)
         X, lengths = self._steps(X, lengths)
-        if set(self.params) != set(self._all):
-            raise InvalidParameter(f"params must be {self._all!r}: every parameter is learned, got {self.params!r}")
+        points = self.inference == "em" or isinstance(self.inference, tp.EM)
+        if not set(self.params) <= set(self._all) or not (points or set(self.params) == set(self._all)):
+            wanted = f"some of the letters {self._all!r}" if points else f"{self._all!r} unless inference='em'"
+            raise InvalidParameter(f"params must be {wanted}, got {self.params!r}")
         self.n_features = self.n_features_in_ = X.shape[1]
         rng = check_random_state(self.random_state)
         even = np.full(self.n_components, 1.0 / self.n_components)
@@ -93,13 +100,15 @@ class HiddenMarkov(TakesGaps, Estimator):
         if self._starts("t", "transmat_"):
             self.transmat_ = rng.dirichlet(even, size=self.n_components)
         emissions = self._begin(X)
-        points = self.inference == "em" or isinstance(self.inference, tp.EM)
+        held = {
+            name: vars(self)[name] for letter, name in _NAMES.items() if letter in self._all and self._holds(letter)
+        }
         model = tp.HMM(
             self.n_components,
             **self._model(X, points),
             missing="marginalise" if np.isnan(X).any() else None,
-            concentration=self.transmat_prior,
-            initial_concentration=self.startprob_prior,
+            concentration=firmly(self.transmat_, X) if self._holds("t") else self.transmat_prior,
+            initial_concentration=firmly(self.startprob_, X) if self._holds("s") else self.startprob_prior,
             init={"initial": self.startprob_, "transitions": self.transmat_, "emissions": emissions},
         )
         # hmmlearn's tol is an absolute gain of the log likelihood, ours a relative one; the start was one iteration.
@@ -108,6 +117,7 @@ class HiddenMarkov(TakesGaps, Estimator):
             model, _apart(X, lengths), as_method(self.inference, 1, max(1, self.n_iter - 1), tol, type(self))
         )
         self._keep(done, points)
+        vars(self).update(held)
         _check_feature_names(self, given, reset=True)
         return self
 
@@ -120,6 +130,10 @@ class HiddenMarkov(TakesGaps, Estimator):
         self._show(blocks["emissions"])
         history = np.asarray(done.history.get("elbo", [])).tolist()
         self.monitor_ = Monitor(history, done.converged, len(history), self.tol, self.n_iter)
+
+    def _holds(self, letter: str) -> bool:
+        """Whether this parameter stays at its start: its prior is then worth far more than the data."""
+        return letter not in self.params
 
     def _starts(self, letter: str, name: str) -> bool:
         return letter in self.init_params or not hasattr(self, name)
@@ -217,6 +231,16 @@ class HiddenMarkov(TakesGaps, Estimator):
             expected = f"{type(self).__name__} is expecting {self.n_features} features as input"
             raise InvalidData(f"X has {X.shape[1]} features, but {expected}")
         return X, lengths.astype(int)
+
+
+def worth(X: np.ndarray) -> float:
+    """As many steps as hold a parameter where it is, to five digits: with more, rounding would show in the bound."""
+    return 1e5 * len(X)
+
+
+def firmly(probabilities: Any, X: np.ndarray) -> np.ndarray:
+    """The concentrations of a prior that holds probabilities where they are."""
+    return 1.0 + worth(X) * np.asarray(probabilities, dtype=np.float64)
 
 
 def _apart(X: np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:

@@ -13,7 +13,7 @@ import temperance as tp
 
 from .._arguments import check_choice, whole
 from ..errors import InvalidParameter, UnsupportedMethod
-from ._base import Estimator, TakesGaps
+from ._base import Estimator, TakesGaps, TakesSparse
 from ._inference import as_method
 
 
@@ -114,7 +114,7 @@ class FactorAnalysis(_Factors):
 
 
 @dataclass(eq=False, repr=False)
-class PCA(_Factors):
+class PCA(TakesSparse, _Factors):
     """scikit-learn's `PCA` as a model with a posterior: probabilistic principal components by variational Bayes.
 
     The axes are scikit-learn's. New: missing values (NaN), `log_evidence_`, scores that are predictive densities, and
@@ -159,6 +159,9 @@ class PCA(_Factors):
         self.singular_values_ = np.sqrt((n - 1) * self.explained_variance_)
         self.n_components_, self.n_samples_ = kept, n
         return self
+
+    def _rows(self, X: Any, reset: bool = False) -> np.ndarray:
+        return super()._rows(self._dense(X), reset)
 
     def _size(self, most: int) -> int:
         """How many axes are fitted."""

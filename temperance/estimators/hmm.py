@@ -18,7 +18,7 @@ from .._arguments import check_choice
 from ..errors import InvalidData, InvalidParameter
 from ..families import Point
 from ..families.normal_wishart import MeanAndPrecision
-from ._hmm import HiddenMarkov
+from ._hmm import HiddenMarkov, firmly, worth
 
 _FORMS = {"full": "gaussian", "diag": "diagonal", "spherical": "spherical"}
 _NOTHING = 1e-12  # a negligible pseudo-count
@@ -89,18 +89,22 @@ class GaussianHMM(HiddenMarkov):
         count = max(float(self.means_weight), _NOTHING)
         if self.means_weight == 0:
             mean = np.nanmean(X, axis=0)
+        if self._holds("m"):
+            mean, count = self.means_, worth(X)
         spread, weight = np.asarray(self.covars_prior, dtype=float), float(self.covars_weight)
         if self.covariance_type == "full":
             scatter = spread if spread.ndim else spread * np.eye(d)
+        else:
+            scatter = np.broadcast_to(spread, (d,))
+        if self._holds("c"):
+            weight, scatter = worth(X), worth(X) * self._covars
+            scatter = scatter if self.covariance_type == "full" else np.einsum("kii->ki", scatter)
+        if self.covariance_type == "full":
             return {"emission": form, "prior": tp.NormalWishart(mean, count, max(weight, float(d)), scatter)}
-        by_column = np.broadcast_to(spread, (d,))
         if self.covariance_type == "diag":
-            return {
-                "emission": form,
-                "prior": tp.Independent(tp.NormalGamma(mean, count, max(weight, 1.0), by_column)),
-            }
+            return {"emission": form, "prior": tp.Independent(tp.NormalGamma(mean, count, max(weight, 1.0), scatter))}
         dof = max(2.0 - d + d * max(weight - 1.0, 0.0), 1e-3)
-        return {"emission": form, "prior": tp.IsotropicNormalGamma(mean, count, dof, by_column.sum())}
+        return {"emission": form, "prior": tp.IsotropicNormalGamma(mean, count, dof, scatter.sum(axis=-1))}
 
     def _begin(self, X: np.ndarray) -> Any:
         check_choice("covariance_type", self.covariance_type, _FORMS)
@@ -233,7 +237,8 @@ class CategoricalHMM(_Categories):
         return self
 
     def _model(self, X: np.ndarray, points: bool) -> dict[str, Any]:
-        prior = np.broadcast_to(np.asarray(self.emissionprob_prior, dtype=float), (self.n_components, self._levels))
+        prior = firmly(self.emissionprob_, X) if self._holds("e") else np.asarray(self.emissionprob_prior, dtype=float)
+        prior = np.broadcast_to(prior, (self.n_components, self._levels))
         emission = tp.IndependentPair(tp.Categorical(self._levels))
         return {"emission": emission, "prior": tp.Independent(tp.Dirichlet(prior[:, None]))}
 
@@ -293,7 +298,9 @@ class MultinomialHMM(_Categories):
         return super().fit(X, lengths)
 
     def _model(self, X: np.ndarray, points: bool) -> dict[str, Any]:
-        return {"emission": tp.Multinomial(), "prior": tp.Dirichlet(np.ones((self.n_components, self._levels)))}
+        flat = np.ones((self.n_components, self._levels))
+        prior = firmly(self.emissionprob_, X) * X.sum(axis=1).max() if self._holds("e") else flat
+        return {"emission": tp.Multinomial(), "prior": tp.Dirichlet(prior)}
 
     def _log_likelihood(self, X: np.ndarray) -> np.ndarray:
         base = gammaln(X.sum(axis=1) + 1.0) - gammaln(X + 1.0).sum(axis=1)
@@ -330,8 +337,9 @@ class PoissonHMM(HiddenMarkov):
     def _model(self, X: np.ndarray, points: bool) -> dict[str, Any]:
         if not points:
             return {"emission": "poisson"}
-        shape, rate = 1.0 + float(self.lambdas_prior), max(float(self.lambdas_weight), _NOTHING)
-        each = tp.Gamma(np.full(X.shape[1], shape), np.full(X.shape[1], rate))
+        rate = worth(X) if self._holds("l") else max(float(self.lambdas_weight), _NOTHING)
+        shape = 1.0 + (rate * self.lambdas_ if self._holds("l") else np.full(X.shape[1], float(self.lambdas_prior)))
+        each = tp.Gamma(shape, np.full_like(shape, rate))
         return {"emission": "poisson", "prior": tp.Independent(each)}
 
     def _begin(self, X: np.ndarray) -> Any:

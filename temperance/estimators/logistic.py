@@ -16,7 +16,7 @@ import temperance as tp
 
 from ..errors import InvalidData, InvalidParameter
 from ..registry import resolve
-from ._base import Estimator
+from ._base import Estimator, TakesSparse
 from ._inference import as_method
 
 _FINER = 1e-6  # scikit-learn's tol is for the gradient, ours a relative change of the bound
@@ -25,7 +25,7 @@ _FLAT, _WIDE = 1e-9, 1e-2  # precisions of the intercept (unknown) and of centre
 
 
 @dataclass(eq=False, repr=False)
-class LogisticRegression(ClassifierMixin, Estimator):
+class LogisticRegression(ClassifierMixin, TakesSparse, Estimator):
     """scikit-learn's `LogisticRegression` for two classes: by default (`inference="em"`) the weights of highest
     posterior density under a Normal prior of variance `C`, the intercept left free.
 
@@ -54,7 +54,7 @@ class LogisticRegression(ClassifierMixin, Estimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the weights; `sample_weight` is one non-negative number per row."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = validate_data(self, self._dense(X), y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) > 2:
@@ -80,6 +80,9 @@ class LogisticRegression(ClassifierMixin, Estimator):
         self.n_iter_ = np.array([self.n_iter_])  # type: ignore[assignment]
         return self
 
+    def _rows(self, X: Any) -> np.ndarray:
+        return validate_data(self, self._dense(X), reset=False, dtype=np.float64)
+
     def _prior(self, size: int, points: bool) -> tp.Normal:
         C = self.C
         if isinstance(C, bool) or not isinstance(C, int | float | np.number) or not C > 0:
@@ -94,7 +97,7 @@ class LogisticRegression(ClassifierMixin, Estimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """The log odds of the second class at the expected weights."""
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, dtype=np.float64) @ self.coef_[0] + self.intercept_[0]
+        return self._rows(X) @ self.coef_[0] + self.intercept_[0]
 
     def predict(self, X: Any) -> np.ndarray:
         second = self.decision_function(X) > 0
@@ -103,7 +106,7 @@ class LogisticRegression(ClassifierMixin, Estimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, averaged over the posterior of the weights."""
         check_is_fitted(self)
-        yes = np.asarray(self.fit_.predict(validate_data(self, X, reset=False, dtype=np.float64) - self._centre).mean)
+        yes = np.asarray(self.fit_.predict(self._rows(X) - self._centre).mean)
         return np.stack([1.0 - yes, yes], axis=1)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:

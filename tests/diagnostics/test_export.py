@@ -132,7 +132,7 @@ def test_draws_of_a_graph_have_its_plates() -> None:
 
 
 def test_a_second_export_compiles_nothing() -> None:
-    """What is compiled inside a function is compiled at each call, and in JAX 0.7.0 it crashed the process at its end."""
+    """What is compiled inside a function is compiled at each call; in JAX 0.7.0 it also crashed the process at exit."""
     graph()
     programs = []
     jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: programs.append(event))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.feature_extraction.text import TfidfTransformer
 
 import temperance as tp
@@ -71,6 +72,14 @@ def test_a_mistake_is_told_by_the_name_that_was_written(name: str) -> None:
 def test_more_factors_than_columns_are_refused_by_name() -> None:
     with pytest.raises(InvalidParameter, match="n_components must be at most the number of columns, 2, got 3"):
         estimators.FactorAnalysis(3).fit(STEPS)
+
+
+@pytest.mark.parametrize("kind", [estimators.PCA, estimators.LogisticRegression])
+def test_sparse_rows_are_taken_where_scikit_learn_takes_them(kind: Any) -> None:
+    rows, classes = STEPS.to_numpy(), np.repeat([0, 1], 20)
+    whole, thin = kind().fit(rows, classes), kind().fit(sparse.csr_matrix(rows), classes)
+    answer = "transform" if kind is estimators.PCA else "predict_proba"
+    np.testing.assert_allclose(getattr(thin, answer)(sparse.csc_matrix(rows)), getattr(whole, answer)(rows), rtol=1e-10)
 
 
 @pytest.mark.parametrize("inference", ["evidence", "vb"])

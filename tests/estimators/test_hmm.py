@@ -63,6 +63,40 @@ def test_the_same_iterations_from_the_same_start(case: str) -> None:
     assert ours.bic(X, LENGTHS) == pytest.approx(theirs.bic(X, LENGTHS))
 
 
+@pytest.mark.parametrize(
+    ("case", "params"),
+    [("full", "tmc"), ("diag", "m"), ("diag", "st"), ("poisson", "l"), ("poisson", ""), ("categorical", "e"),
+     ("categorical", "st"), ("multinomial", "st")],
+)  # fmt: skip
+def test_what_params_leaves_out_stays_at_its_start(case: str, params: str) -> None:
+    """hmmlearn needs "m" among them to learn "c"."""
+    ours, theirs, _ = both(case, random_state=4, n_iter=6, tol=0.0, params=params)
+    still, _, _ = both(case, random_state=4, params="")
+    letters = {
+        "startprob_": "s",
+        "transmat_": "t",
+        "means_": "m",
+        "covars_": "c",
+        "lambdas_": "l",
+        "emissionprob_": "e",
+    }
+    for attribute in ("startprob_", "transmat_", *CASES[case][3]):
+        found = getattr(ours, attribute)
+        np.testing.assert_allclose(found, getattr(theirs, attribute), rtol=2e-5, atol=1e-6, err_msg=attribute)
+        assert np.array_equal(found, getattr(still, attribute)) == (letters[attribute] not in params)
+
+
+@pytest.mark.parametrize("form", ["full", "diag"])
+def test_covariances_alone_are_the_spread_about_the_means_that_stay(form: str) -> None:
+    model = estimators.GaussianHMM(2, form, params="c", random_state=0, n_iter=300, tol=1e-9).fit(NUMBERS)
+    shares = model.predict_proba(NUMBERS)
+    away = NUMBERS[:, None] - model.means_
+    spread = np.einsum("nk,nki,nkj->kij", shares, away, away) + 0.01 * np.eye(2)
+    expected = spread / shares.sum(axis=0)[:, None, None]
+    expected = expected if form == "full" else expected * np.eye(2)
+    np.testing.assert_allclose(model.covars_, expected, rtol=1e-4, atol=1e-4)
+
+
 def test_spherical_ends_close_to_hmmlearns() -> None:
     """Its proper prior is worth less than one of about 50 steps for each state."""
     models = [module.GaussianHMM(2, "spherical", random_state=0, n_iter=50) for module in (estimators, hmm)]
@@ -106,8 +140,10 @@ def test_variational_bayes_has_evidence_for_two_states(name: str, X: np.ndarray)
 def test_mistakes_are_named() -> None:
     with pytest.raises(ValueError, match="lengths must be positive and add up to the 100 rows"):
         estimators.GaussianHMM(2).fit(NUMBERS, [10, 20])
-    with pytest.raises(ValueError, match="params must be 'stmc': every parameter is learned, got 'st'"):
-        estimators.GaussianHMM(2, params="st").fit(NUMBERS)
+    with pytest.raises(ValueError, match="params must be some of the letters 'stmc', got 'ste'"):
+        estimators.GaussianHMM(2, params="ste").fit(NUMBERS)
+    with pytest.raises(ValueError, match="params must be 'stmc' unless inference='em', got 'st'"):
+        estimators.GaussianHMM(2, params="st", inference="vb").fit(NUMBERS)
     with pytest.raises(ValueError, match="X must be one column of whole numbers"):
         estimators.CategoricalHMM(2).fit(NUMBERS)
     with pytest.raises(ValueError, match="algorithm must be 'viterbi' or 'map'"):
