@@ -117,7 +117,7 @@ class HiddenMarkov(TakesGaps, Estimator):
             model, _apart(X, lengths), as_method(self.inference, 1, max(1, self.n_iter - 1), tol, type(self))
         )
         self._keep(done, points)
-        vars(self).update(held)
+        self.__dict__.update(held)
         _check_feature_names(self, given, reset=True)
         return self
 
