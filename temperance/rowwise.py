@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import equinox as eqx
@@ -17,7 +18,7 @@ _ROWS = 4096  # new data are treated in pieces of this many rows, so that memory
 
 def rowwise(name: str, model: Model, state: Any, x_new: Any) -> np.ndarray:
     """`log_predictive` or `responsibilities` of new data, a piece at a time."""
-    function = {"log_predictive": _log_predictive, "responsibilities": responsibilities_of}[name]
+    function = responsibilities_of if name == "responsibilities" else functools.partial(_asked, name)
     rows = require(model, Predicting).new_rows(x_new)
     if not model.rows.independent:
         return np.asarray(function(model, state, rows))
@@ -27,21 +28,18 @@ def rowwise(name: str, model: Model, state: Any, x_new: Any) -> np.ndarray:
         piece = jax.tree.map(lambda leaf, start=start: leaf[start : start + _ROWS], rows)
         size = jax.tree.leaves(piece)[0].shape[0]
         if n > _ROWS and size < _ROWS:
-            # One shape, one compilation.
-            piece = jax.tree.map(
-                lambda leaf, size=size: np.concatenate([leaf, np.repeat(leaf[-1:], _ROWS - size, axis=0)]),
-                piece,
-            )
+            again = np.minimum(np.arange(_ROWS), size - 1)  # one shape, one compilation
+            piece = jax.tree.map(lambda leaf, again=again: np.asarray(leaf)[again], piece)
         pieces.append(np.asarray(function(model, state, piece))[:size])
     return np.concatenate(pieces)
 
 
-@eqx.filter_jit
-def _log_predictive(model: Any, q: Any, x: Any) -> Array:
-    return model.log_predictive(q, x) if isinstance(q, Posterior) else q.log_predictive(model, x)
+def responsibilities_of(model: Any, q: Any, x: Any) -> Any:
+    """The responsibilities of rows as the model has them, by one program unless they are few."""
+    found = model.responsibilities_of_few(q, x) if isinstance(q, Posterior) else None
+    return _asked("responsibilities", model, q, x) if found is None else found
 
 
 @eqx.filter_jit
-def responsibilities_of(model: Any, q: Any, x: Any) -> Array:
-    """The responsibilities of rows as the model has them, as one program."""
-    return model.responsibilities(q, x) if isinstance(q, Posterior) else q.responsibilities(model, x)
+def _asked(name: str, model: Any, q: Any, x: Any) -> Array:
+    return getattr(model, name)(q, x) if isinstance(q, Posterior) else getattr(q, name)(model, x)

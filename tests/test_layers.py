@@ -18,7 +18,7 @@ LAYERS = (
     ("evidence",),
     ("inference",),
     ("fit", "fitting", "rowwise", "members", "compare", "comparison", "registry", "summary"),
-    ("report", "estimators", "cli", "cluster", "diagnostics", "temperance"),  # the front page imports from all layers
+    ("report", "estimators", "cli", "cluster", "diagnostics", "__main__", "temperance"),  # the front page sees all
 )
 DEPTH = {part: depth for depth, layer in enumerate(LAYERS) for part in layer}
 

@@ -9,6 +9,7 @@ import io
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
 from ..errors import NumericalFailure, UnsupportedMethod
@@ -178,7 +179,7 @@ def _stability(fit: Fit) -> str | None:
 def _free(fit: Fit) -> int:
     model: Any = require(fit.model, Profiling)
     k = model.n_components
-    each = _dimension(model.prior["components"]) // k
+    each = _dimension(jax.tree.map(np.asarray, model.prior["components"])) // k
     return k * each + (k - 1 if "weights" in model.prior else 0)
 
 

@@ -10,11 +10,13 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
+import jax
 import numpy as np
 
 from ..errors import NumericalFailure, UnsupportedMethod
 from ..families._family import Family
 from ..fitting import refit
+from ..numerics.place import on_device
 
 if TYPE_CHECKING:
     from .comparison import Cell, Comparison
@@ -111,10 +113,11 @@ def _again(cell: Cell, block: str, worth: float) -> Cell:
     """The cell under the changed prior; the unchanged cell if the model has no such prior or it cannot be changed."""
     if cell.fit is None or not cell.usable or not isinstance(prior := cell.fit.model.prior.get(block), Family):
         return cell
-    fresh = prior.worth(worth)
+    fresh = jax.tree.map(np.asarray, prior).worth(worth)  # of host arrays: there is nothing to compile
     if not np.all(fresh.is_proper()):
         return cell
-    model = eqx.tree_at(lambda m: m.prior, cell.fit.model, cell.fit.model.prior | {block: fresh})
+    changed = cell.fit.model.prior | {block: jax.tree.map(on_device, fresh)}
+    model = eqx.tree_at(lambda m: m.prior, cell.fit.model, changed)
     try:
         fit = refit(cell.fit, cell.fit.method, cell.fit.seed, model)
     except NumericalFailure as error:

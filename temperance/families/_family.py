@@ -52,6 +52,8 @@ class Vector(Module):
 
     def scale(self, factor: ArrayLike) -> Self:
         """The vector times `factor`, a scalar or an array of the batch shape."""
+        if isinstance(factor, float):
+            return jax.tree.map(lambda leaf: leaf * factor, self)
         return self._map(lambda leaf, rank: leaf * _right_pad(jnp.asarray(factor), rank))
 
     __mul__ = scale

@@ -50,7 +50,7 @@ class Dirichlet(Family):
         return self.natural.log + 1.0
 
     def is_proper(self) -> Bool[Array, "*b"]:
-        return jnp.all(self.natural.log > -1.0, axis=-1)
+        return (self.natural.log > -1.0).all(axis=-1)
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, "*b k"]:
         # By the logarithms of gamma draws: with small concentrations the draws themselves underflow to zero.

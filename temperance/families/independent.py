@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Key
 
 from ..errors import InvalidParameter
+from ..numerics.place import on_device
 from ._family import Family, Vector
 from ._pair import Pair
 from .normal_gamma import NormalGammaVector
@@ -65,7 +66,7 @@ class Independent(Family):
         return jnp.sum(self.inner.log_normaliser(), axis=-1)
 
     def is_proper(self) -> Bool[Array, "*b"]:
-        return jnp.all(self.inner.is_proper(), axis=-1)
+        return self.inner.is_proper().all(axis=-1)
 
     def sample(self, key: Key[Array, ""]) -> Any:
         return self.inner.sample(key)
@@ -122,4 +123,4 @@ class IndependentPair(Pair):
 
     def default_prior(self, x: Float[Array, "n d"], size: int) -> Independent:
         columns = [self.inner.default_prior(x[:, d], size) for d in range(x.shape[1])]
-        return Independent(jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *columns))
+        return Independent(jax.tree.map(lambda *leaves: on_device(np.stack(leaves, axis=1)), *columns))

@@ -61,7 +61,7 @@ class Product(Family):
         return sum((factor.log_normaliser() for factor in self.factors.values()), start=jnp.zeros(()))
 
     def is_proper(self) -> Bool[Array, "*b"]:
-        proper = jnp.asarray(True)
+        proper: Any = True
         for factor in self.factors.values():
             proper = proper & factor.is_proper()
         return proper

@@ -104,4 +104,16 @@ class Columns(NamedTuple):
         return np.concatenate(rows, axis=1)
 
 
+def log_normalisers(factor: str, leaves: list[np.ndarray]) -> np.ndarray:
+    """A(η) of each class and column of one factor, (k, d), or (k, 1) where the columns have one family."""
+    from .small_mixture import _columns, _normal_wishart
+
+    if factor == REAL and leaves[2].ndim == 3:  # a full covariance
+        return np.asarray(_normal_wishart(*leaves)[0])[:, None]
+    if factor in _FIELDS:  # each column as a table of its own
+        of: Any = {REAL: _columns, "count": _gamma, "binary": _beta}[factor]
+        return np.asarray(of(*(leaf[..., None] for leaf in leaves))[0])
+    return np.asarray(_levels(leaves[0][..., None, :])[0])
+
+
 _FIELDS = {REAL: 4, "count": 2, "binary": 2}

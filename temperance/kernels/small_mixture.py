@@ -290,11 +290,18 @@ def chunk(
     return after._replace(states=problem.posterior(eta)), {"elbo": np.array(bounds)}
 
 
-def occupancy(model: Mixture, q: Posterior, data: Data) -> np.ndarray:
-    """`Mixture.occupancy`."""
+def shares(model: Mixture, q: Posterior, data: Data) -> np.ndarray | None:
+    """`Mixture.responsibilities` of these data times their weights, (n, k), where they are few."""
+
+    def shapes(blocks: Any) -> tuple[Any, list[tuple[int, ...]]]:
+        return jax.tree.structure(blocks), [leaf.shape for leaf in jax.tree.leaves(blocks)]
+
+    # Other methods have posteriors of other families; those of a damaged file may not fit the prior.
+    if shapes(q.blocks) != shapes(model.prior) or not suits(model, data):
+        return None
     problem = flat(model, data)
     _, mean = problem.value_and_mean(_pack([np.asarray(leaf)[None] for leaf in jax.tree.leaves(q.blocks)]))
-    return problem.shares(mean)[0][0].sum(axis=-1)
+    return problem.shares(mean)[0][0].T
 
 
 # ---- starts, as in `models/mixture/starts.py`, by the same random numbers ----------------------------------------

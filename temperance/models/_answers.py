@@ -1,7 +1,4 @@
-"""What only some models can answer: abstract bases, by which a fit and a method tell what to ask for.
-
-`lack` is the sentence, after the model's name, for a user who asks a model for what it cannot answer.
-"""
+"""What only some models can answer: abstract bases, by which a fit and a method tell what to ask for."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ from ._model import Means, Model, Posterior, Powers
 class Answer(Module):
     """Base of all answers."""
 
-    lack: ClassVar[str]
+    lack: ClassVar[str]  # the sentence, after the model's name, for a user who asks for what it cannot answer
 
 
 A = TypeVar("A", bound=Answer)
@@ -89,6 +86,10 @@ class Labelled(Answer):
     def responsibilities(self, q: Posterior, x: Any) -> Float[Array, "n k"]:
         """The probability of each value of its latent (or of each of its latents) for each datum."""
 
+    def responsibilities_of_few(self, q: Posterior, x: Any) -> np.ndarray | None:
+        """The same without a compilation, where that is known and the rows are few."""
+        return None
+
 
 class Alignable(Module):
     """Draws of this model can be brought to one order of its parts (one set of them, see `Symmetry`)."""
@@ -107,6 +108,10 @@ class Numbered(Answer):
     @abstractmethod
     def order(self, q: Posterior, data: Data) -> np.ndarray:
         """The places of the parts in use, the largest first: the part of number 1 (or letter A), 2, …"""
+
+    def occupied(self, q: Posterior, data: Data) -> int:
+        """How many parts are in use."""
+        return len(self.order(q, data))
 
 
 class Holding(Module):
@@ -144,17 +149,13 @@ class Clustering(Labelled, Alignable, Holding, Numbered):
     def occupancy(self, q: Posterior, data: Data) -> Float[Array, " k"]:
         """The expected number of data in each part."""
 
-    def occupied(self, q: Posterior, data: Data) -> int:
-        """How many parts hold data: at least half a datum is expected in each."""
-        return int(np.sum(self.held(q, data)[0] >= 0.5))
-
     def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
         return (np.asarray(compiled_occupancy(self, q, data)),)
 
     def order(self, q: Posterior, data: Data) -> np.ndarray:
         (counts,) = self.held(q, data)
         order = np.argsort(-counts, kind="stable")
-        return order[counts[order] >= 0.5]
+        return order[counts[order] >= 0.5]  # at least half a datum is expected in each
 
 
 class Profiling(Clustering):
@@ -432,8 +433,7 @@ class Enumerable(Movable, Factored):
 
     @property
     def one_by_one(self) -> bool:
-        """Whether a datum adds the same T(x) to whichever component it belongs to, as above: message passing can then
-        refresh its factors one after the other."""
+        """Whether a datum adds the same T(x) to whichever component it belongs to: factors are refreshed in turn."""
         return not self.pair.has_latents
 
     @property

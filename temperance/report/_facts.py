@@ -46,8 +46,9 @@ def shares_of(fit: Fit) -> np.ndarray:
 def all_shares(fit: Fit) -> np.ndarray:
     """The probability of each part for every row that was fitted, in the order of the posterior."""
     model, size = require(fit.model, Clustering), fit.data.size
-    # Answers by the program that is already compiled for the membership of these rows.
-    rows = fit.data.values[:size] if isinstance(fit.data.values, np.ndarray | jax.Array) else fit.data.values
+    # Few rows need no program, and the others the one that gave the membership of the same rows.
+    rows = fit.data.values if not isinstance(fit.data.values, jax.Array) else np.asarray(fit.data.values)
+    rows = rows[:size] if isinstance(rows, np.ndarray) else rows
     return np.asarray(responsibilities_of(model, fit._with_labels(), rows))[:size]
 
 

@@ -2,7 +2,10 @@
 
 import csv
 import json
+import os
 import re
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -61,6 +64,30 @@ def test_groups_of_a_european_survey(tmp_path, capsys):
     assert "For a paper" in page and "aBIC" in page and "The columns" in page and "<strong>2 groups</strong>" in page
     with (folder / "sizes.csv").open() as file:
         assert [row["groups"] for row in csv.DictReader(file)] == ["1", "2", "3"]
+
+
+COUNTED = """
+import sys
+import jax.monitoring
+heard = []
+jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: heard.append(event))
+from temperance.cli import main
+assert main(sys.argv[1:]) == 0
+print("compiled:", sum("backend_compile" in event for event in heard), "scipy.stats" in sys.modules)
+import jax.numpy as jnp
+jnp.arange(7) * 3
+print("then:", sum("backend_compile" in event for event in heard))
+"""
+
+
+def test_the_report_on_a_small_table_compiles_nothing(tmp_path):
+    """Nor does it import scipy.stats, which takes a second."""
+    survey(tmp_path / "survey.csv")
+    command = [sys.executable, "-c", COUNTED, "groups", str(tmp_path / "survey.csv"), "--out", str(tmp_path / "found")]
+    environment = os.environ | {"TEMPERANCE_CACHE": str(tmp_path / "cache")}
+    told = subprocess.run([*command, "--most", "3"], capture_output=True, text=True, env=environment, timeout=300)
+    assert "compiled: 0 False" in told.stdout, told.stderr
+    assert int(told.stdout.split("then: ")[1]) > 0  # a count that hears nothing proves nothing
 
 
 def test_a_kind_that_does_not_exist_is_told_in_a_sentence(tmp_path, capsys):

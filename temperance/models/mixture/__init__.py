@@ -161,6 +161,14 @@ class Mixture(Profiling, Tabular, Predicting, Restarting, Enumerable):
         delta = weights.concentration
         return jnp.log(delta) - jnp.log(jnp.sum(delta))
 
+    def _mean_weights(self, q: Posterior) -> np.ndarray:
+        """E[π], for people."""
+        weights = q.blocks.get("weights")
+        if type(weights) is not Dirichlet:
+            return np.exp(np.asarray(self.mean_log_weights(q)))
+        delta = np.asarray(weights.natural.log) + 1.0
+        return delta / delta.sum()
+
     def draw_weights(self, draws: dict[str, Any]) -> Float[Array, " k"]:
         return draws["weights"] if self.known is None else jnp.exp(self.known)
 
@@ -335,6 +343,12 @@ class Mixture(Profiling, Tabular, Predicting, Restarting, Enumerable):
         """q(z) ∝ exp{E log p(x, z | θ)}."""
         return jax.nn.softmax(self.log_joint_z({name: b.mean() for name, b in q.blocks.items()}, x), axis=-1)
 
+    def responsibilities_of_few(self, q: Posterior, x: Any) -> np.ndarray | None:
+        from ...kernels import small_mixture
+
+        rows = Data(np.asarray(x), np.ones(len(x)), len(x))  # type: ignore[arg-type]
+        return small_mixture.shares(self, q, rows)
+
     def occupancy(self, q: Posterior, data: Data) -> Float[Array, " k"]:
         """The expected number of data in each component."""
         m = {name: block.mean() for name, block in q.blocks.items()}
@@ -351,7 +365,7 @@ class Mixture(Profiling, Tabular, Predicting, Restarting, Enumerable):
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
         """The components that hold data, the heaviest first."""
         (counts,), order = self.held(q, data), self.order(q, data)
-        weights = np.exp(np.asarray(self.mean_log_weights(q)))
+        weights = self._mean_weights(q)
         components = self.units.to_user(jax.tree.map(np.asarray, q.blocks))["components"]
         columns = {name: np.asarray(value) for name, value in self._described(components).items()}
         table: dict[str, list[Any]] = {
@@ -363,10 +377,10 @@ class Mixture(Profiling, Tabular, Predicting, Restarting, Enumerable):
 
     def profiles(self, q: Posterior, data: Data, level: float, names: Sequence[str] = ()) -> Profiles | None:
         """What distinguishes the components that hold data, with intervals; None where the posterior has none."""
-        components, order = self.units.to_user(q.blocks)["components"], self.order(q, data)
-        items = profile_of(self.pair, components, level, names)
-        weights = np.exp(np.asarray(self.mean_log_weights(q)))
-        return None if items is None else profiles(self.words, order, weights, q.blocks.get("weights"), items, level)
+        components = self.units.to_user(jax.tree.map(np.asarray, q.blocks))["components"]
+        items, order = profile_of(self.pair, components, level, names), self.order(q, data)
+        weights = self._mean_weights(q), q.blocks.get("weights")
+        return None if items is None else profiles(self.words, order, *weights, items, level)
 
     def contributions(self, q: Posterior) -> dict[str, float] | None:
         """`Profiling.contributions`, of tables."""
@@ -408,10 +422,15 @@ def occupancy(model: Mixture, q: Posterior, data: Data) -> np.ndarray:
     """`Mixture.occupancy`, without a compilation where the data are few."""
     from ...kernels import small_mixture
 
-    def shapes(blocks: Any) -> tuple[Any, list[tuple[int, ...]]]:
-        return jax.tree.structure(blocks), [leaf.shape for leaf in jax.tree.leaves(blocks)]
+    shares = small_mixture.shares(model, q, data)
+    return np.asarray(compiled_occupancy(model, q, data)) if shares is None else shares.sum(axis=0)
 
-    # Other methods have posteriors of other families; those of a damaged file may not fit the prior.
-    if shapes(q.blocks) == shapes(model.prior) and small_mixture.suits(model, data):
-        return small_mixture.occupancy(model, q, data)
-    return np.asarray(compiled_occupancy(model, q, data))
+
+def log_unit(model: Mixture, x: Any, weights: Any, xp: Any = jnp) -> Any:
+    """`log_unit` of rows, whose unit is the mean absolute value of each centred column; by NumPy or by JAX."""
+    if model.shift is None:
+        return 0.0
+    x = x[:, : model._families()["components"].natural.width]
+    seen = weights @ ~xp.isnan(x)
+    size = weights @ xp.nan_to_num(xp.abs(x), posinf=0.0) / xp.maximum(seen, 1.0)
+    return xp.sum(xp.where(size > 0.0, seen * xp.log(xp.where(size > 0.0, size, 1.0)), 0.0))

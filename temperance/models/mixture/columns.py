@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from functools import cache, singledispatch
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Key
@@ -45,7 +46,9 @@ from ...families import (
     ProductPair,
     ScalarGaussian,
 )
+from ...families.marginals import Marginal, marginal
 from ...families.translate import REAL
+from ...numerics.place import on_device
 from .._about import Words
 
 
@@ -78,7 +81,7 @@ class ColumnsPair(ProductPair):
             raise InvalidParameter(f"kinds must say what columns are, such as {{'age': 'real'}}, got {kinds!r}")
         self.kinds = tuple((kinds or {}).items())
         self.full = check_choice("covariance", covariance, {"diag": False, "diagonal": False, "full": True})
-        self.factors, self.schema, self.offset = {}, None, jnp.zeros(0)
+        self.factors, self.schema, self.offset = {}, None, on_device(np.zeros(0))
 
     # ---- tables -----------------------------------------------------------------------------------------------
 
@@ -164,13 +167,15 @@ class ColumnsPair(ProductPair):
         who is in which; columns with a full covariance together. None where the posterior is no product."""
         if not isinstance(components, Product):
             return None
+        from ...kernels.small_columns import log_normalisers
+
         found: dict[str, float] = {}
         for name, columns in layout(self.schema or Schema(())).items():
-            before, after = prior.factors[name], components.factors[name]
-            told = after.natural - before.natural
-            one = before.with_natural(before.natural[:1] + told.sum().expand(0))
-            gain = (_normalisers(after) - _normalisers(before)).sum(axis=0)
-            gain -= (_normalisers(one) - _normalisers(before))[0]
+            leaves = (jax.tree.leaves(family.factors[name]) for family in (prior, components))
+            before, after = (list(map(np.asarray, each)) for each in leaves)
+            one = [old[:1] + (new - old).sum(axis=0, keepdims=True) for old, new in zip(before, after, strict=True)]
+            start, end, whole = (log_normalisers(name, each) for each in (before, after, one))
+            gain = (end - start).sum(axis=0) - (whole - start)[0]
             names = [column.name for column in columns]
             found |= dict(zip(names if len(gain) == len(names) else [", ".join(names)], gain.tolist(), strict=True))
         return dict(sorted(found.items(), key=lambda item: -item[1]))
@@ -203,7 +208,7 @@ class ColumnsPair(ProductPair):
     def complete(self, x: np.ndarray) -> Self:
         parts = self._split(x)
         factors = {name: pair.complete(parts[name]) for name, pair in self.factors.items()}
-        return self._with(factors=factors, offset=jnp.zeros(x.shape[1]))
+        return self._with(factors=factors, offset=on_device(np.zeros(x.shape[1])))
 
     def shifted(self, shift: Float[Array, " d"]) -> Self:
         return self._with(offset=shift)
@@ -266,12 +271,6 @@ class ColumnsPair(ProductPair):
                 parts[REAL], size, x.shape[1], isinstance(self.factors[REAL], IndependentPair)
             )
         return Product(**priors)
-
-
-def _normalisers(family: Any) -> np.ndarray:
-    """The log normalisers of each class and column, (k, d), or (k, 1) where the columns have one family."""
-    values = family.inner.log_normaliser() if isinstance(family, Independent) else family.log_normaliser()[:, None]
-    return np.asarray(values)
 
 
 def _numbers_prior(x: np.ndarray, size: int, columns: int, independent: bool) -> Any:
@@ -386,80 +385,13 @@ def profiles(
     """Profiles of the components at these places, with intervals of their shares from the posterior of the weights."""
     low = high = np.full(len(shares), np.nan)
     if isinstance(weights, Dirichlet) and len(shares) > 1:
-        law = marginal(weights).law  # type: ignore[union-attr]
-        low, high = law.ppf((1.0 - level) / 2.0), law.ppf((1.0 + level) / 2.0)
+        known = marginal(weights)
+        assert known is not None
+        low, high = (known.quantile((1.0 + side * level) / 2.0) for side in (-1.0, 1.0))
     labels = tuple(words.label(place) for place in range(len(order)))
     return Profiles(
         words.part, labels, shares[order], low[order], high[order], tuple(item.at(order) for item in items), level
     )
-
-
-class Marginal(NamedTuple):
-    """Posterior means of the parameters of some columns, their distributions, and the spread of real columns."""
-
-    estimate: np.ndarray  # (k, d) or (k, d, levels)
-    law: Any
-    spread: np.ndarray | None = None
-
-
-def _law(name: str, *parameters: Any, **more: Any) -> Any:
-    """A distribution of SciPy, which takes a while to import."""
-    from scipy import stats
-
-    return getattr(stats, name)(*parameters, **more)
-
-
-@singledispatch
-def marginal(family: Any) -> Marginal | None:
-    """The marginal posteriors of the parameters of a factor; None for a family without intervals (a point)."""
-    return None
-
-
-@marginal.register
-def _(family: Independent) -> Marginal | None:
-    return marginal(family.inner)
-
-
-@marginal.register
-def _(family: NormalGamma) -> Marginal:
-
-    location, count, dof, scatter = (
-        np.asarray(v) for v in (family.location, family.pseudo_count, family.dof, family.scatter)
-    )
-    return Marginal(location, _law("t", dof, location, np.sqrt(scatter / (dof * count))), np.sqrt(scatter / dof))
-
-
-@marginal.register
-def _(family: NormalWishart) -> Marginal:
-
-    location, scatter = np.asarray(family.location), np.diagonal(np.asarray(family.scatter), axis1=-2, axis2=-1)
-    count, dof = (np.asarray(v)[..., None] for v in (family.pseudo_count, family.dof))
-    degrees = dof - location.shape[-1] + 1.0
-    return Marginal(
-        location, _law("t", degrees, location, np.sqrt(scatter / (degrees * count))), np.sqrt(scatter / dof)
-    )
-
-
-@marginal.register
-def _(family: Gamma) -> Marginal:
-
-    shape, rate = np.asarray(family.shape), np.asarray(family.rate)
-    return Marginal(shape / rate, _law("gamma", shape, scale=1.0 / rate))
-
-
-@marginal.register
-def _(family: Beta) -> Marginal:
-
-    a, b = np.asarray(family.a), np.asarray(family.b)
-    return Marginal(a / (a + b), _law("beta", a, b))
-
-
-@marginal.register
-def _(family: Dirichlet) -> Marginal:
-
-    a = np.asarray(family.concentration)
-    rest = a.sum(axis=-1, keepdims=True) - a
-    return Marginal(a / (a + rest), _law("beta", a, rest))
 
 
 def profile(
@@ -472,7 +404,7 @@ def profile(
         known = marginal(factors[name])
         if known is None:
             return None
-        limits = known.law.ppf(tail), known.law.ppf(1.0 - tail)
+        limits = known.quantile(tail), known.quantile(1.0 - tail)
         for place, column in enumerate(group):
             found += _items(column, known, limits, place)
     return found

@@ -373,10 +373,6 @@ class HDP(LDA, Mergeable):
         }
         return Posterior(blocks, {"proportions": Dirichlet.from_natural(DirichletVector(jnp.asarray(gamma - 1.0)))})
 
-    def occupied(self, q: Posterior, data: Data) -> int:
-        """How many topics hold an expected token or more."""
-        return int(np.sum(self.held(q, data)[0] >= 1.0))
-
     def used(self, q: Posterior) -> np.ndarray:
         """Those that hold an expected token or more."""
         tokens = (topic_weights(q) - np.asarray(self.eta)).sum(axis=1)
