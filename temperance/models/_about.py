@@ -1,4 +1,4 @@
-"""What a model says of itself: words for its parts, people's coordinates, and its symmetry."""
+"""What a model declares about itself: words for its parts, the user's coordinates, and its symmetry."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 class Words(NamedTuple):
-    """What people call the parts of a model, and how many there are.
+    """The words for the parts of a model, and how many parts there are.
 
-    `part` and `parts` are the words for one part and for several, and `used` says what parts do that count. `size` is
-    their number (or the degree of the model), where models differ in that. `axes` says what the axes of each block and
-    of the data, "x", count (an array with more axes repeats the last), and `labels` what the members of these axes are
-    called, where it is not 0, 1, 2, …
+    `part` and `parts` are the words for one part and for several, and `used` is the phrase for parts that are in use.
+    `size` is their number (or the degree of the model), where models differ in it. `axes` names what the axes of each
+    block and of the data, "x", count (an array with more axes repeats the last name), and `labels` the members of these
+    axes, unless they are 0, 1, 2, …
     """
 
     part: str = ""
     parts: str = ""
     used: str = "hold data"
-    lettered: bool = False  # whether parts have letters for numbers
+    lettered: bool = False  # whether parts are called by letters instead of numbers
     size: int | None = None
     axes: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     labels: Mapping[str, Sequence[Any]] = MappingProxyType({})
@@ -40,11 +40,11 @@ class Words(NamedTuple):
     def of(
         self, size: int | None, axes: Mapping[str, tuple[str, ...]], labels: Mapping[str, Sequence[Any]] | None = None
     ) -> Words:
-        """These words, of a model of this size."""
+        """These words for a model of this size."""
         return self._replace(size=size, axes=axes, labels=labels or {})
 
     def label(self, place: int) -> int | str:
-        """What people call a part, by its place among those in use, the largest first: 1, 2, … or A to Z, A2, …"""
+        """The label of a part, given its place among the parts in use, the largest first: 1, 2, … or A to Z, A2, …"""
         again, letter = divmod(place, len(ascii_uppercase))
         return f"{ascii_uppercase[letter]}{again + 1 if again else ''}" if self.lettered else place + 1
 
@@ -54,20 +54,20 @@ GROUP = Words("group", "groups", lettered=True)
 TOPIC = Words("topic", "topics", used="are used")
 STATE = Words("state", "states", used="are used")
 FACTOR = Words("factor", "factors", used="are used")
-DEGREE = Words("degree")  # has no plural: a model has one
+DEGREE = Words("degree")  # no plural, because a model has one degree
 
 _SINGULAR = {words.parts: words.part for words in (COMPONENT, GROUP, TOPIC, STATE, FACTOR)}
 
 
 def counted(number: int | str, parts: str) -> str:
-    """3 components, 1 component; a word without a plural comes first: degree 2."""
+    """A number with its noun: 3 components, 1 component; a noun without a plural comes first: degree 2."""
     if parts not in _SINGULAR:
         return f"{parts} {number}"
     return f"{number} {_SINGULAR[parts] if number == 1 else parts}"
 
 
 def model_card(model: Any) -> str:
-    """What a model is made of, block by block once it has met data, and as a graph if it was written as one."""
+    """A description of a model: block by block once data have completed it, and as a graph if it was written as one."""
     draw, words = getattr(model, "_repr_svg_", None), model.words
     prior: Mapping[str, Any] = getattr(model, "prior", {})
     rows = [("block", "prior"), *((name, family_line(block)) for name, block in prior.items())]
@@ -78,8 +78,8 @@ def model_card(model: Any) -> str:
 
 
 class Units(Module):
-    """The coordinates that a model works in, and the way to the user's and back. Here both are the same; others are
-    centred, or in units of the data."""
+    """The coordinates in which a model works, and the maps to the user's and back. In this base both are equal;
+    subclasses centre the data or change their units."""
 
     def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
         """The posterior in the user's coordinates."""
@@ -93,17 +93,19 @@ class Units(Module):
         return draws
 
     def block_from_user(self, name: str, family: Family) -> Family:
-        """A family for one block, as a user would give its prior, in the model's coordinates and with its batch."""
+        """A family for one block, given as a user gives a prior, in the model's coordinates and with the batch shape of
+        the block."""
         return family
 
     def values_to_user(self, values: Any) -> Any:
-        """Data that were simulated with draws in the user's coordinates."""
+        """Simulated data in the user's coordinates."""
         return values
 
     def log_unit(self, data: Data) -> Float[Array, ""] | float:
-        """Σ log of the unit of each number: what the evidence gains when real data are given in units of their spread.
+        """Σ log of the unit of each number: the gain in log evidence if real data are measured in units of their
+        spread.
 
-        Rules for stopping compare changes of the bound with its size in these units, which is the same in all others.
+        Stopping rules compare changes of the bound with its size in these units.
         """
         return 0.0
 
@@ -113,8 +115,8 @@ class Units(Module):
         return 0.0
 
 
-# The symmetry of a model: parts that can change places without any change of the likelihood. It looks at numbers, so a
-# model is asked for it outside of compiled functions.
+# The symmetry of a model: parts that can change places without any change of the likelihood. It depends on numbers, so
+# a model is asked for it only outside compiled functions.
 
 
 Axes = tuple[tuple[str, tuple[int, ...]], ...]
@@ -124,20 +126,20 @@ class Parts(NamedTuple):
     """Parts that can change places.
 
     `axes` names blocks, global and local, each with the axes of its arrays (of draws and of natural parameters) that
-    run over the parts; "block.field" is for a field with other axes than its block. Entries beyond `size` stay where
-    they are, and an array without the axis is shared by all parts. Along the axes in `signs` the sign of a part is
-    free. `complements` are blocks that hold the probability of the second of two parts.
+    run over the parts; "block.field" is for a field with other axes than its block. Entries beyond `size` keep their
+    places, and an array without the axis is shared by all parts. Along the axes in `signs` the sign of a part is free.
+    `complements` are blocks that hold the probability of the second of two parts.
     """
 
     size: int
     axes: Axes
-    alike: bool = True  # whether the prior is the same for every order of the parts, and each order a mode by itself
-    compared: tuple[str, ...] = ()  # the blocks in which equal parts are equal; none: parts that hold data all differ
+    alike: bool = True  # whether the prior is equal for every order of the parts, and each order a separate mode
+    compared: tuple[str, ...] = ()  # the blocks in which equal parts agree; if empty, all parts that hold data differ
     signs: Axes = ()
     complements: tuple[str, ...] = ()
 
     def features(self, blocks: dict[str, Any]) -> np.ndarray | None:
-        """A row of numbers for each part that equal parts share."""
+        """A row of numbers for each part, which is equal for equal parts; None if parts are not compared."""
         rows = []
         for name in self.compared:
             for path, leaf in jax.tree_util.tree_leaves_with_path(blocks[name]):
@@ -147,7 +149,7 @@ class Parts(NamedTuple):
         return np.concatenate(rows, axis=1) if rows else None
 
     def treated_alike(self, blocks: dict[str, Any], rtol: float = 0.0) -> bool:
-        """Whether these families (or arrays), such as those of a prior, are the same for every order of the parts."""
+        """Whether these families (or arrays), such as those of a prior, do not depend on the order of the parts."""
         for name, block in blocks.items():
             for path, leaf in jax.tree_util.tree_leaves_with_path(block):
                 axes, array = _found(self.axes, name, path), np.asarray(leaf)
@@ -186,7 +188,7 @@ class Symmetry(NamedTuple):
 
     @property
     def alike(self) -> Symmetry | None:
-        """The parts that the prior treats alike, if there are any."""
+        """The sets of parts that the prior treats alike, or None."""
         found = tuple(part for part in self.parts if part.alike)
         return Symmetry(found) if found else None
 
@@ -205,7 +207,7 @@ class Symmetry(NamedTuple):
 def one_set(size: int, axes: Mapping[str, tuple[int, ...]], known: Mapping[str, Any], **fields: Any) -> Symmetry:
     """The symmetry of a model with one set of parts; `known` holds its priors and known numbers over parts, by block.
 
-    A prior that depends on other blocks treats parts alike where those do."""
+    A prior that depends on other blocks treats parts alike if those blocks do."""
     parts = Parts(size, tuple(axes.items()), **fields)
     families = {name: block for name, block in known.items() if isinstance(block, Family | jax.Array | np.ndarray)}
     return Symmetry((parts._replace(alike=parts.alike and parts.treated_alike(families)),))
@@ -219,7 +221,7 @@ def _found(axes: Axes, name: str, path: Any) -> tuple[int, ...]:
 
 
 def _constant(array: np.ndarray, axes: tuple[int, ...], rtol: float) -> bool:
-    """Whether an array is the same for every order of its entries along an axis, or along two axes together."""
+    """Whether permuting the entries along an axis, or along two axes together, leaves an array unchanged."""
     if len(axes) == 1:
         return np.allclose(array, array.take([0], axis=axes[0]), rtol=rtol, atol=0.0)
     square = np.moveaxis(array, axes, (0, 1))

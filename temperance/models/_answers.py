@@ -32,7 +32,7 @@ A = TypeVar("A", bound=Answer)
 
 
 def require(model: Any, answer: type[A], name: str = "") -> A:
-    """The model, which gives this answer, or the sentence that says what it lacks; `name` is what was asked for."""
+    """The model if it gives this answer, else an error that says what it lacks; `name` is the question."""
     ready()
     if not isinstance(model, answer):
         instead = "; see fit.smooth" if isinstance(model, Smoothing) and answer in (Labelled, Sequential) else ""
@@ -41,7 +41,7 @@ def require(model: Any, answer: type[A], name: str = "") -> A:
 
 
 class Predicting(Answer):
-    """New data."""
+    """Predicts new data."""
 
     lack = "has no predictive density for new data"
 
@@ -59,13 +59,13 @@ class Predicting(Answer):
 
 
 class Regressing(Predicting):
-    """Targets given inputs, which the model does not describe."""
+    """Predicts targets given inputs; the model does not describe the inputs."""
 
     lack = "has no targets to predict; see fit.log_predictive"
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The columns of a frame that hold targets, where the data are one frame; new inputs are without."""
+        """The target columns, if the data are one frame; frames of new inputs lack them."""
         return ()
 
     @abstractmethod
@@ -74,11 +74,11 @@ class Regressing(Predicting):
 
     @abstractmethod
     def fitted(self, q: Any, data: Data) -> tuple[np.ndarray, np.ndarray]:
-        """The targets that the model was fitted to, and what is expected of each, in the user's units."""
+        """The fitted targets and their expected values, in the user's units."""
 
 
 class Labelled(Answer):
-    """Discrete latents of each datum."""
+    """Has discrete latents for each datum."""
 
     lack = "has no discrete latent for each datum"
 
@@ -92,16 +92,16 @@ class Labelled(Answer):
 
 
 class Alignable(Module):
-    """Draws of this model can be brought to one order of its parts (one set of them, see `Symmetry`)."""
+    """Draws of this model can be aligned to one order of its parts (of one set, see `Symmetry`)."""
 
     @abstractmethod
     def traits(self, draws: dict[str, Any], x: Any) -> Float[Array, "r k"]:
-        """A column for each part, by whose inner products the parts of two draws are matched. Where parts are the
-        values of a latent, these are its probabilities for each datum."""
+        """A column for each part, by whose inner products the parts of two draws are matched. If parts are the values
+        of a latent, a column holds the probability of its value for each datum."""
 
 
 class Numbered(Answer):
-    """Parts that people call by numbers (or letters): see `Words.label`."""
+    """Has parts that people call by numbers (or letters): see `Words.label`."""
 
     lack = "has no parts with numbers"
 
@@ -115,7 +115,7 @@ class Numbered(Answer):
 
 
 class Holding(Module):
-    """It is known how many data each part holds."""
+    """Knows how many data each part holds."""
 
     @abstractmethod
     def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
@@ -123,7 +123,7 @@ class Holding(Module):
 
 
 class Tabular(Module):
-    """Data that are columns of a table."""
+    """Takes data that are columns of a table."""
 
     @property
     @abstractmethod
@@ -131,12 +131,12 @@ class Tabular(Module):
         """Whether data may have missing values, which are integrated out."""
 
     def as_table(self, data: Any) -> Table | None:
-        """The data as a table with a schema, for models of mixed columns; None for others."""
+        """The data as a table with a schema, for models of mixed columns; None for other models."""
         return None
 
 
 def as_table(model: Any, data: Any) -> Table | None:
-    """The data as a table with a schema, where the model is one of mixed columns."""
+    """The data as a table with a schema, if the model is one of mixed columns; else None."""
     return model.as_table(data) if isinstance(model, Tabular) else None
 
 
@@ -159,17 +159,18 @@ class Clustering(Labelled, Alignable, Holding, Numbered):
 
 
 class Profiling(Clustering):
-    """Parts that are told apart by what is expected of each column."""
+    """Has parts that differ in the expected values of the columns."""
 
     lack = "has no columns whose means differ between its parts"
 
     @abstractmethod
     def profiles(self, q: Posterior, data: Data, level: float, names: Sequence[str] = ()) -> Any:
-        """The shares of the parts that hold data and what is expected within each, with intervals."""
+        """The shares of the parts that hold data and the expected columns within each, with intervals."""
 
     @abstractmethod
     def contributions(self, q: Posterior) -> dict[str, float] | None:
-        """By how many nats the parts describe each column of a table better than one part would; None of a matrix."""
+        """How many nats better the parts describe each column of a table than a single part would; None for a
+        matrix."""
 
 
 @eqx.filter_jit
@@ -178,7 +179,7 @@ def compiled_occupancy(model: Clustering, q: Posterior, data: Data) -> Float[Arr
 
 
 class Smoothing(Answer):
-    """The states behind a sequence."""
+    """Infers the states behind a sequence."""
 
     lack = "has no `{name}`: it is not a model of sequences"
 
@@ -188,17 +189,17 @@ class Smoothing(Answer):
 
     @abstractmethod
     def smooth(self, q: Any, x: Any) -> Any:
-        """What is known of the state at each step given its whole sequence."""
+        """The posterior of the state at each step given its whole sequence."""
 
 
 class Sequential(Smoothing):
-    """Sequences, and how they go on."""
+    """Filters and forecasts sequences."""
 
     lack = "has no `{name}`: it does not say how a sequence goes on"
 
     @abstractmethod
     def filter(self, q: Any, x: Any) -> Any:
-        """What is known of the state at each step given the steps up to it."""
+        """The posterior of the state at each step given the steps up to it."""
 
     @abstractmethod
     def forecast(self, q: Any, key: Key[Array, ""], x: Any, n: int, draws: int) -> Any:
@@ -206,12 +207,12 @@ class Sequential(Smoothing):
 
     @abstractmethod
     def fitted_steps(self, state: Any, q: Posterior, x: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The steps of the first sequence in the user's coordinates, and what is expected of each. `state` may be
-        draws whose parts keep their places; `q` are families that match them."""
+        """The steps of the first sequence and their expected values, in the user's coordinates. `state` may be draws
+        with aligned parts; `q` then holds the families with their moments."""
 
 
 class Decoding(Answer):
-    """Paths of discrete states."""
+    """Finds paths of discrete states."""
 
     lack = "has no `{name}`: it is not a model of sequences with discrete states"
 
@@ -225,7 +226,7 @@ class Decoding(Answer):
 
 
 class Decomposing(Answer):
-    """Factors in the shape of a datum."""
+    """Has factors in the shape of a datum."""
 
     lack = "has no factors; see fit.posterior"
 
@@ -235,7 +236,7 @@ class Decomposing(Answer):
 
 
 class Transforming(Answer):
-    """Continuous latents of each datum."""
+    """Has continuous latents for each datum."""
 
     lack = "has no transform; see fit.responsibilities"
 
@@ -245,7 +246,7 @@ class Transforming(Answer):
 
 
 class Reconstructing(Transforming):
-    """Data from their latents."""
+    """Reconstructs data from their latents."""
 
     lack = "has no inverse_transform; see fit.posterior"
 
@@ -255,17 +256,17 @@ class Reconstructing(Transforming):
 
 
 class Imputing(Answer):
-    """Entries that were not seen."""
+    """Fills in entries that were not seen."""
 
     lack = "cannot fill in what is missing; see fit.sample"
 
     @abstractmethod
     def impute(self, q: Any, data: Any) -> Any:
-        """Every entry, those that are missing as they are expected."""
+        """Every entry, with missing ones replaced by their expectations."""
 
 
 class Topical(Numbered):
-    """Topics with words."""
+    """Has topics with words."""
 
     lack = "has no topics; see fit.posterior"
 
@@ -287,17 +288,17 @@ class Topical(Numbered):
 
     @abstractmethod
     def fitted_documents(self, data: Any) -> Any:
-        """The documents that the model was fitted to, as `transform` takes them."""
+        """The fitted documents, in the form that `transform` takes."""
 
 
 class Explaining(Answer):
-    """Effects of covariates on the latents of each datum."""
+    """Explains the latents of each datum by covariates."""
 
     lack = "has no covariates; tp.StructuralTopics has"
 
     @abstractmethod
     def effects(self, q: Posterior, data: Data, **options: Any) -> Any:
-        """Coefficients with intervals."""
+        """The coefficients of the covariates, with intervals."""
 
 
 class Drawable(Answer):
@@ -315,7 +316,7 @@ class Drawable(Answer):
 
 
 class Loading(Decomposing, Numbered):
-    """Factors with a loading of each column."""
+    """Has factors with a loading of each column."""
 
     lack = "has no loadings to draw; tp.FactorAnalysis has"
 
@@ -325,7 +326,7 @@ class Loading(Decomposing, Numbered):
 
 
 class Start(Module):
-    """How a mixture begins; `values` are means (k, d) in the user's coordinates, or responsibilities (n, k)."""
+    """The start of a mixture; `values` are means (k, d) in the user's coordinates, or responsibilities (n, k)."""
 
     kind: str = eqx.field(static=True)
     values: Float[Array, "_ _"] | None = None
@@ -336,25 +337,25 @@ class Restarting(Module):
 
     @abstractmethod
     def kind_of_restart(self, number: int, data: Data) -> str | None:
-        """How the restart of this number begins; None where all begin alike."""
+        """The kind of start of the restart with this number; None if all restarts begin alike."""
 
     @abstractmethod
     def starting(self, kind: str) -> Self:
-        """The model whose `initial` begins in this way."""
+        """The model with `initial` set to this kind of start."""
 
 
 class Creeping(Module):
-    """Sweeps creep along a ridge of this model's bound, and variational Bayes leaps ahead of them
+    """Sweeps creep along a ridge of this model's bound, so variational Bayes extrapolates them
     (`inference/variational/leap.py`)."""
 
 
 class Mergeable(Module):
-    """Parts that are alike can be merged."""
+    """Has parts that can be merged if they are alike."""
 
     @abstractmethod
     def merged(self, q: Posterior, data: Data, share: float) -> Posterior | None:
-        """A posterior in which this share of all pairs of parts, the most alike first, is merged. Variational Bayes
-        tries it once it has converged, and keeps it if the bound rises. None where no pair is left."""
+        """The posterior after merging this share of all pairs of parts, the most alike first; None if no pair is left.
+        Variational Bayes tries it after convergence, and keeps it if the bound rises."""
 
 
 class Movable(Model):
@@ -375,19 +376,19 @@ class Movable(Model):
 
     @abstractmethod
     def coordinates(self, x: Any) -> Float[Array, "n c"]:
-        """The data as numbers, along which a component is cut."""
+        """The data as rows of numbers, in which a component can be cut in two."""
 
 
 class Summable(Module):
-    """Discrete latents of each datum are local blocks, but can be summed out where they are few."""
+    """Has discrete latents as local blocks, which can be summed out if they are few."""
 
     @abstractmethod
     def summed(self) -> Model:
-        """The same model with these latents summed out, or this one where they are too many."""
+        """The model with these latents summed out, or this model if they are too many."""
 
 
 def summed(model: Model) -> Model:
-    """The model with the discrete latents of each datum summed out, where they can be and are not."""
+    """The model with the discrete latents of each datum summed out, if it is `Summable`; else the model itself."""
     return model.summed() if isinstance(model, Summable) else model
 
 
@@ -402,7 +403,7 @@ class Enumerable(Movable, Factored):
 
     pair: eqx.AbstractVar[Pair]  # T and log h
     n_components: eqx.AbstractVar[int]
-    shift: eqx.AbstractVar[Float[Array, " d"] | None]  # what the user's rows were moved by, where they are numbers
+    shift: eqx.AbstractVar[Float[Array, " d"] | None]  # subtracted from the user's rows, if these are numbers
     start: eqx.AbstractVar[Start]
 
     @abstractmethod
@@ -423,7 +424,7 @@ class Enumerable(Movable, Factored):
 
     @abstractmethod
     def mean_log_weights(self, q: Posterior) -> Float[Array, " k"]:
-        """log E[π]."""
+        """log E[π] under q."""
 
     @abstractmethod
     def log_joint_z(
@@ -441,7 +442,7 @@ class Enumerable(Movable, Factored):
         return not self.pair.has_latents
 
     def factors(self, data: Data) -> Factors:
-        # Messages are differences of large sums: whatever the data's precision, this is float64.
+        # Always float64, because messages are differences of large sums.
         values = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), data.values)
         if self.pair.has_latents:
             return Factors(values, data.weights > 0, SeenTerms(weight_terms(self), self.pair))
@@ -450,12 +451,12 @@ class Enumerable(Movable, Factored):
 
     @abstractmethod
     def starting_labels(self, key: Key[Array, ""], data: Data) -> Any:
-        """A component for each datum, or its share in each."""
+        """The component of each datum (n,), or its share in each component (n, k), at the start."""
 
 
 class Sited(Model):
     """The likelihood of each datum depends on one Normal block, w, through one number, a = φ_n · w + o_n, and is
-    log-concave in it: message passing needs one-dimensional integrals alone.
+    log-concave in a: message passing needs only one-dimensional integrals.
     """
 
     @property
@@ -469,7 +470,7 @@ class Sited(Model):
         return "noise" in self.prior
 
     def sites(self, x: Any) -> Any:
-        """Of each datum its `features` φ, `target` and `offset` o."""
+        """The `features` φ, `target` and `offset` o of each datum."""
         return x
 
     @abstractmethod
@@ -478,7 +479,7 @@ class Sited(Model):
 
 
 class Collapsible(Model):
-    """What collapsed updates (CVB0) need of a topic model.
+    """A topic model as collapsed updates (CVB0) need it.
 
     Topics β_k ~ Dirichlet(η) are the block "topics", proportions θ_d ~ Dirichlet(α) the local one.
     """
@@ -493,8 +494,8 @@ class Collapsible(Model):
 
     @abstractmethod
     def as_collapsed(self) -> Self:
-        """The model as CVB0 sees it."""
+        """The model in the form that CVB0 uses."""
 
     @abstractmethod
     def new_corpus(self, data: Any) -> Any:
-        """New documents over the words that the model was fitted to."""
+        """New documents over the words of the fitted model."""

@@ -1,4 +1,4 @@
-"""What models are made of: blocks and their groups, powers and temperatures, and operations on dicts of blocks."""
+"""The elements of models: blocks and their groups, powers and temperatures, and operations on dicts of blocks."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from ._data import Data
 
 # Powers that each datum may have, for local variational tempering.
 #
-# Every datum chooses between the same powers s_m, by what each costs it: the integral of its tempered density,
+# Every datum chooses between the powers s_m, by the cost of each: the integral of its tempered density,
 #
 #     r_m ∝ exp{s_m E log p(x_n | z_n, θ) − E log c_n(s_m)},      c(s) = ∫ p(x | z_n, θ)^s dx.
 #
 # For Gaussian noise c is a volume and E[s] a function of the distance of the datum alone, which a table holds.
-_PLACES, _MIDDLE = 8192, 8.0  # entries of the table, and the distance (for each number) in the middle of it
-_FARTHEST = 1e15  # the largest distance that is told from infinity
+_PLACES, _MIDDLE = 8192, 8.0  # entries of the table, and the distance (per number) at its middle
+_FARTHEST = 1e15  # larger distances count as infinite
 
 
 class Heat(eqx.Module):
-    """The powers that each datum may have, and a table of what they cost."""
+    """The powers that each datum may have, and a table of their costs."""
 
     powers: Float[Array, " m"]
     table: Float[Array, "..."]  # E[s] of a Gaussian by its distance; for words Γ(λ + s)/Γ(λ + 1) at a few powers
-    nodes: Float[Array, "j m"] | None = None  # for words: from values at a few powers to all of them
-    costs: Float[Array, "k m"] | None = None  # for words: of each topic at each power, given the topics
-    hot: Bool[Array, ""] | bool = True  # otherwise every datum keeps the power it has
+    nodes: Float[Array, "j m"] | None = None  # for words: interpolates from a few powers to all
+    costs: Float[Array, "k m"] | None = None  # for words: cost of each topic at each power
+    hot: Bool[Array, ""] | bool = True  # if False, every datum keeps its power
 
 
 def gaussian_heat(powers: np.ndarray, width: int) -> Heat:
     """The table for data of `width` numbers with Gaussian noise."""
-    # Equal steps of t/(8 + t), with t the distance for each number: far out E[s] is as 1/t, a straight line there.
+    # Equal steps of t/(8 + t), with t the distance per number: for large t, E[s] ∝ 1/t is a straight line in these.
     place = np.linspace(0.0, 1.0, _PLACES)[:-1]
     distance = _MIDDLE * width * place / (1.0 - place)
     # r_m ∝ s_m^(d/2) exp{−s_m M/2}, the tempered density: E[s] is a function of the distance M/2 alone.
@@ -53,7 +53,7 @@ def gaussian_heat(powers: np.ndarray, width: int) -> Heat:
 def expected_power(
     heat: Heat, distance: Float[Array, " n"], width: int, before: Float[Array, " n"]
 ) -> Float[Array, " n"]:
-    """E[s] of each datum by its distance, interpolated in the table; the power it had where the heat is off."""
+    """E[s] of each datum from its distance, interpolated in the table; its power `before` if the heat is off."""
     distance = jnp.clip(distance, 0.0, _FARTHEST)
     place = (_PLACES - 1) * (distance / (distance + _MIDDLE * width))
     low = jnp.minimum(place.astype(jnp.int32), _PLACES - 2)
@@ -93,11 +93,11 @@ class Powers(NamedTuple):
 
 
 class Way(NamedTuple):
-    """How a walk goes over the data.
+    """The settings of a walk over the data.
 
     `local_steps` is the number of passes over local blocks. With `energy` the walk also reports the energy that a
-    temperature acts on (both powers are then the same). With `heat` each datum finds a power of its own, once its
-    latents are known, and its messages have that power.
+    temperature acts on (both powers are then the same). With `heat` each datum finds an individual power after its
+    latents are updated, and its messages have that power.
     """
 
     powers: Powers = Powers()
@@ -124,32 +124,32 @@ class Posterior(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """What one walk over the data gives."""
+    """The results of one walk over the data."""
 
     value: Float[Array, ""]  # Σ_n log_evidence_n, with the local blocks' prior and entropy
     messages: Means  # its gradient in the global statistics
     energy: Array | None  # Σ_n E log p(x_n, z_n | θ), or the term of each datum where each has its own power
     local: dict[str, Any]  # the local blocks after the walk
-    power: Float[Array, " n"] | None = None  # that each datum found, with `Way.heat`
+    power: Float[Array, " n"] | None = None  # the power of each datum, with `Way.heat`
 
 
 class Swept(NamedTuple):
-    """What one sweep over all groups gives."""
+    """The results of one sweep over all groups."""
 
     posterior: Posterior
     bound: Float[Array, ""]  # at the start, after the first local step, at the temperature of the sweep
-    energy: Array | None = None  # at the same place
-    power: Array | None = None  # that the globals were updated at: the sweep's own, or what it responded with
-    acting: Array | None = None  # the energy that it responded to
+    energy: Array | None = None  # likewise
+    power: Array | None = None  # at which globals were updated: the sweep's power, or the response to the energy
+    acting: Array | None = None  # the energy of that response
 
 
 def is_cold(powers: Powers) -> bool:
-    """Whether these are the powers of the plain model, known as such before anything is compiled."""
+    """Whether these powers are known to be 1 without looking into compiled values."""
     return all(isinstance(power, float) and power == 1.0 for power in powers)
 
 
 def column(power: ArrayLike) -> ArrayLike:
-    """A power ready to multiply an array of (datum, latent)."""
+    """A power shaped so that it can multiply an array (datum, latent)."""
     return power[:, None] if jnp.ndim(power) == 1 else power  # type: ignore[index]
 
 
@@ -221,11 +221,11 @@ def ascend_slices(total: Callable[[Means], Array], name: str, block: Family, axi
     return jax.lax.fori_loop(0, block.batch_shape[axis], body, block)
 
 
-# ---- what tempering asks of a model beside its one function --------------------------------------------------
+# ---- tempering --------------------------------------------------------------------------------------------
 
 
 class Normaliser(NamedTuple):
-    """log C at each temperature, its standard error (0 where it is exact), and the samples it took."""
+    """log C at each temperature, its standard error (0 if it is exact), and the number of samples used."""
 
     log: np.ndarray
     error: np.ndarray
@@ -237,7 +237,7 @@ def exact(log: np.ndarray) -> Normaliser:
 
 
 class Heated(NamedTuple):
-    """What each datum says at its present power, and the power it finds."""
+    """The terms and messages of each datum at its present power, and the power that it finds."""
 
     value: Float[Array, " n"]
     energy: Float[Array, " n"]
@@ -246,24 +246,25 @@ class Heated(NamedTuple):
 
 
 class Tempering(Module):
-    """What tempering asks of a model beside its one function: its energy, its normaliser, and its heat."""
+    """The functions that tempering needs from a model besides `log_evidence`: energy, normaliser and heat."""
 
     model: Any
 
     @property
     def name(self) -> str:
-        """The model as `heat` names it when it refuses."""
+        """The name of the model in the errors of `heat`."""
         return type(self.model).__name__
 
     # ---- one temperature for all ------------------------------------------------------------------------------
 
     @property
     def melts(self) -> bool:
-        """Whether there can be a critical temperature, above which all parts are the same."""
+        """Whether there can be a critical temperature, above which all parts are equal."""
         return True
 
     def log_base(self, data: Data) -> Float[Array, ""] | None:
-        """Σ_n log h(x_n), where E log p(x, z | θ) is linear in all statistics together but for this base measure."""
+        """Σ_n log h(x_n), if E log p(x, z | θ) is this base measure plus a term linear in all statistics together; else
+        None."""
         return None
 
     def acting_energy(self, blocks: dict[str, Family], walked: Walked, data: Data) -> Array:
@@ -272,7 +273,7 @@ class Tempering(Module):
         return walked.energy
 
     def log_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
-        """log C(T) for as many data as these; by sampling where a model has no closed form."""
+        """log C(T) for this number of data; by sampling if a model has no closed form."""
         from ..evidence.tempered_normaliser import by_sampling
 
         return by_sampling(self.model, temperatures, data, seed)
@@ -286,13 +287,14 @@ class Tempering(Module):
         )
 
     def known_gaussians(self, data: Data) -> float:
-        """About how many numbers of these data are Gaussian: that part of the volume is known beforehand."""
+        """About how many numbers of these data are Gaussian, so that their part of the volume is known in closed
+        form."""
         return 0.0
 
     # ---- one temperature for each datum -----------------------------------------------------------------------
 
     def heat(self, data: Data, powers: np.ndarray) -> Heat:
-        """The powers that each datum may have, with what they cost; refuses data without one noise to temper."""
+        """The powers that each datum may have, with their costs; refuses data without a single noise to temper."""
         raise UnsupportedMethod(
             "tp.LVT is for Gaussian, Bernoulli and categorical mixtures without missing values, linear regressions, "
             "factor analysis without missing values, factorial mixtures and LDA, not for "
@@ -300,13 +302,13 @@ class Tempering(Module):
         )
 
     def priced(self, heat: Heat, blocks: dict[str, Family]) -> Heat:
-        """The same with what the powers cost under these globals, where that depends on them."""
+        """The heat with the costs of the powers under these globals, if the costs depend on them."""
         return heat
 
     def heated(self, m: Means, ready: Means, m_local: Means, x: Array, power: Float[Array, " n"], heat: Heat) -> Heated:
-        """What each datum says at its power, and the power it finds, with `ready` the packed statistics that messages
-        are for. At fixed latents the messages of a datum are proportional to its power: here by derivatives in both
-        powers, for models whose data have one noise whatever their latents are."""
+        """The terms of each datum at its power, and the power that it finds; `ready` holds the packed statistics to
+        which messages go. At fixed latents the messages of a datum are proportional to its power. This default takes
+        derivatives in both powers, for models whose data have one noise whatever their latents are."""
 
         def rows(m_global: Means, observation: Array, latent: Array) -> Float[Array, " n"]:
             return self.model._datum(m_global | m_local, x, Powers(observation, latent), None)
@@ -322,7 +324,7 @@ class Tempering(Module):
         return int(x.shape[1])
 
     def log_peak(self, m: Means, width: int) -> Float[Array, ""]:
-        """E log of a datum's highest density, the same whatever its latents are."""
+        """E log of a datum's highest density, which must not depend on its latents."""
         raise AssertionError("a model with `heat` has `log_peak` or `heated`")
 
 
@@ -330,7 +332,7 @@ class Tempering(Module):
 
 
 class Reparametrising(Module):
-    """A model that knows a joint change of its blocks which raises the bound."""
+    """A model that has a joint change of its blocks that raises the bound."""
 
     @abstractmethod
     def probes(self, q: Posterior, way: Way, rate: ArrayLike) -> Means:

@@ -1,4 +1,4 @@
-"""What a model is fitted to: arrays with one leading axis of data, weights, and how to walk over them."""
+"""The data of a fit: arrays with one leading axis of data, weights, and the loop over blocks of them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ..numerics.engines import default_engine
 from ..numerics.place import empty
 
 _PIECE = 2**20  # bytes
-_EXACT = 64  # rows up to which nothing is padded
+_EXACT = 64  # data with at most this many rows are not padded
 
 
 class Cuts(NamedTuple):
-    """Into how many blocks rows are cut, and over how many devices each of them lies."""
+    """The number of blocks into which rows are cut, and of devices over which each block is spread."""
 
     blocks: int
     devices: int
@@ -35,7 +35,7 @@ class Counted(Module):
 
     @abc.abstractmethod
     def uncounted(self) -> Self:
-        """The same without that number."""
+        """These values without the number of rows."""
 
 
 class Data(Module):
@@ -45,12 +45,12 @@ class Data(Module):
     weights: Float[Array, " n"]
     size: int = eqx.field(static=True)  # the number of data without the padding
     blocks: int = eqx.field(static=True, default=1)
-    devices: int = eqx.field(static=True, default=1)  # over which the rows of each block lie
+    devices: int = eqx.field(static=True, default=1)  # over which the rows of each block are spread
     engine: str = eqx.field(static=True, default_factory=default_engine)  # "auto", or "plain": no kernels
 
     @property
     def cuts(self) -> Cuts:
-        """As `over_blocks` wants them; of another machine's data, over as many devices as are here."""
+        """The cuts for `over_blocks`; data of another machine are spread over the devices of this one."""
         return Cuts(self.blocks, min(self.devices, jax.local_device_count()) if self.devices > 1 else 1)
 
     @property
@@ -60,12 +60,12 @@ class Data(Module):
 
     @property
     def is_spread(self) -> bool:
-        """Whether the rows lie over several devices."""
+        """Whether the rows are spread over several devices."""
         return self.cuts.devices > 1
 
     def uncounted(self) -> Self:
-        """The same for compiled code that needs weights and not the number of rows: rows that were padded to one size
-        then share one program."""
+        """The data without the number of rows, for compiled code that needs only weights: data that were padded to one
+        size then share one program."""
         values = self.values.uncounted() if isinstance(self.values, Counted) else self.values
         return dataclasses.replace(self, values=values, size=self.weights.shape[0])
 
@@ -84,9 +84,9 @@ def make_data(
 ) -> Data:
     """Put `values` (host arrays) on the device, transformed and padded to a whole number of blocks.
 
-    A piece at a time: beside what the caller holds there is one copy, however many steps lead to it. Where there are
-    several devices each has an equal share of the rows of every block, unless `spread` is False. Rows are `bucketed`,
-    so that data of nearly as many rows share what is compiled.
+    Rows are transformed piece by piece, so that besides the caller's data there is only one copy in memory. Several
+    devices share the rows of every block equally, unless `spread` is False. Rows are `bucketed`, so that data with
+    nearly equal numbers of rows share compiled programs.
     """
     n = jax.tree.leaves(values)[0].shape[0]
     devices = devices_for(n) if spread else 1
@@ -101,7 +101,7 @@ def make_data(
         piece = max(64, _PIECE // max(1, last.nbytes))
         for start in range(0, n, piece):
             rows[start : min(start + piece, n)] = transform(leaf[start : start + piece])
-        # A repeated row is as valid as the original, whatever the model does with it.
+        # Padding repeats a row, because a repeated row is valid for every model.
         rows[n:] = last
         return put_rows(rows, devices)
 
@@ -111,7 +111,7 @@ def make_data(
 
 
 def bucket(rows: int) -> int:
-    """The number of rows that data are padded to: few sizes, at most an eighth more than there are."""
+    """The number of rows to which data are padded: one of few sizes, at most an eighth larger than `rows`."""
     if rows <= _EXACT:
         return rows
     step = 1 << (rows.bit_length() - 4)
@@ -119,7 +119,7 @@ def bucket(rows: int) -> int:
 
 
 def gathered(data: Data) -> Data:
-    """The same data on one device, for work that goes from row to row."""
+    """The data on one device, for work that goes from row to row."""
     if not data.is_spread:
         return data
     here = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)), data)
@@ -149,7 +149,7 @@ def over_blocks(
     return total, jax.tree.map(lambda leaf: rejoin(leaf, devices), rows)
 
 
-# How minibatches are drawn from the data of a model, and what suits stochastic methods.
+# How minibatches are drawn from the data of a model, and settings that suit stochastic methods.
 
 
 class Stochastic(NamedTuple):
@@ -162,26 +162,27 @@ class Stochastic(NamedTuple):
 
 
 class RowAccess(Module):
-    """How the rows of a model's data may be cut; here they are independent of each other given the parameters."""
+    """How the rows of a model's data may be cut. In this base, rows are independent given the parameters."""
 
     model: Any
     independent: ClassVar[bool] = True  # whether rows may be cut anywhere and drawn one by one
     stochastic: ClassVar[Stochastic] = Stochastic()  # minibatches and step sizes that suit the model
-    uses_all_cores: ClassVar[bool] = False  # whether its engines do, and may not be entered twice at a time
-    without_latents: ClassVar[bool] = False  # whether sums say all of the parameters: parts then need no refreshing
+    uses_all_cores: ClassVar[bool] = False  # whether engines use all cores and must not be entered twice at a time
+    without_latents: ClassVar[bool] = False  # whether sums over the data are sufficient: parts then need no refreshing
 
     def parts(self, data: Data) -> int:
-        """How many parts of the data minibatches are drawn from: rows, sequences or partitions."""
+        """The number of units (rows, sequences or partitions) from which minibatches are drawn."""
         return data.size
 
     def are_whole(self, data: Data) -> bool:
-        """Whether these parts are independent of each other."""
+        """Whether these units are independent of each other."""
         return True
 
     def minibatch(
         self, data: Data, chosen: Int[Array, " b"], stands_for: Float[Array, ""], ahead: Int[Array, " b"]
     ) -> Data:
-        """The chosen units, weighted to stand for so many rows; the units `ahead` will be asked for next."""
+        """The chosen units, weighted so that they represent `stands_for` rows; the units `ahead` will be requested
+        next."""
         raise UnsupportedMethod(f"{type(self.model).__name__} has no minibatches of its own")
 
     def first(self, data: Data, size: int) -> Data:
@@ -189,7 +190,7 @@ class RowAccess(Module):
         return Data(jax.tree.map(lambda leaf: leaf[:size], data.values), data.weights[:size], size)
 
     def sample(self, data: Data, size: int, rng: np.random.Generator, blocks: int | None = None) -> Data:
-        """At most `size` rows, weighted to stand for all, for quick looks at large data."""
+        """At most `size` rows, weighted so that they represent all rows, for quick looks at large data."""
         size = min(size, data.size)
         rows = np.arange(size) if size == data.size else np.sort(rng.permutation(data.size)[:size])
         weights = np.asarray(data.weights)[rows]

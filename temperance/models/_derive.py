@@ -1,4 +1,5 @@
-"""What follows from a model's prior and its one scalar function: the same few lines for every model, never overridden.
+"""Everything that follows from a model's prior and its scalar function, by a few lines for all models, never
+overridden.
 
 With F(m) = log_prior(m) + Σ_n log_evidence_n(m),
 
@@ -49,7 +50,7 @@ from ._gibbs import conditional, draw_in_turn, draw_slices, metropolis
 if TYPE_CHECKING:
     from ._model import Model
 
-_SHORTEST = 2.0**-30  # part of a step that is tried
+_SHORTEST = 2.0**-30  # smallest part of a step that is tried
 
 
 # ---- the bound -----------------------------------------------------------------------------------------------------
@@ -63,7 +64,7 @@ def log_prior(model: Model, m: Means) -> Float[Array, ""]:
 def walk(model: Model, m: Means, data: Data, way: Way = Way(), local: dict[str, Any] | None = None) -> Walked:
     """Go over the data once: the local value, the messages to the globals, and refreshed local blocks.
 
-    Local blocks that are not given start afresh. A registered engine does the work where one suits.
+    Local blocks that are not given start afresh. If a registered engine suits, it makes the walk.
     """
     from ..kernels import plain, walk_engine
 
@@ -74,8 +75,8 @@ def walk(model: Model, m: Means, data: Data, way: Way = Way(), local: dict[str, 
     base = model.tempering.log_base(data) if together else None
     if base is None:
         return plain().walk(model, m, data, way, local)
-    # E log p(x, z | θ) is linear in all statistics but for its base measure: by Euler's theorem the messages
-    # know the energy, and no second derivative is needed.
+    # E log p(x, z | θ) is linear in all statistics, except for its base measure: by Euler's theorem the energy follows
+    # from the messages, without a second derivative.
     walked = engine.walk(model, m, data, way._replace(energy=False), local)
     products = jax.tree.map(lambda message, mean: jnp.sum(message * mean), walked.messages, m)
     return walked._replace(energy=jnp.asarray(sum(jax.tree.leaves(products)) / way.powers.observation) + base)
@@ -104,10 +105,10 @@ def update(
     rate: ArrayLike = 1.0,
     respond: Respond | None = None,
 ) -> Swept:
-    """The loop of `sweep`, with what a thermostat needs to know.
+    """The loop of `sweep`, which also returns what a thermostat needs.
 
-    `respond` makes a new power out of the energy once the latents are updated and before the globals are: the
-    messages, proportional to the power at fixed latents, follow it.
+    `respond` computes a new power from the energy once the latents are updated and before the globals are. The messages
+    are scaled to this power: at fixed latents they are proportional to it.
     """
     blocks, local = dict(q.blocks), q.locals
     if way.heat is not None:
@@ -148,7 +149,8 @@ def _answer_heat(
     respond: Respond | None,
     blocks: dict[str, Family],
 ) -> tuple[Swept, Means, Way]:
-    """The power that the globals are updated at, the messages at that power, and the way from here on."""
+    """The power at which the globals are updated, the messages at that power, and the `Way` for the rest of the
+    sweep."""
     messages, power = walked.messages, way.powers.observation
     acting: Array | None = None
     if walked.power is not None:
@@ -166,7 +168,8 @@ def _answer_heat(
 def _step_back(
     model: Model, old: dict[str, Family], new: dict[str, Family], data: Data, powers: Powers, local: dict[str, Family]
 ) -> dict[str, Family]:
-    """Halve the step from the old blocks to the new ones until the bound does not fall; at last the old ones."""
+    """Halve the step from the old blocks to the new ones until the bound does not fall; if it always falls, keep the
+    old ones."""
 
     def value(share: Array) -> Float[Array, ""]:
         return model.bound(Posterior(_between(old, new, share), local), data, powers)
@@ -215,7 +218,7 @@ def gibbs(
     local: dict[str, Any] | None = None,
     backwards: bool = False,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Draw every group in turn from its conditional given the rest; a new key, so new latents, for each.
+    """Draw every group in turn from its conditional given the rest; each with a new key, and so with new latents.
 
     `backwards` takes the groups in the opposite order: the sweep run backwards in time.
     """
@@ -419,8 +422,8 @@ def ascend_in_turn(
 
 
 class OwnLocals(Module):
-    """A model whose local blocks start, are updated or are drawn in a way of its own: from a better place, or with less
-    work, which a test holds to what it replaces."""
+    """A model with its own start, update or draw of local blocks: from a better place, or with less work than the
+    derived form, to which a test compares it."""
 
     start_local = local_from_prior
     update_local = ascend_in_turn
@@ -428,7 +431,7 @@ class OwnLocals(Module):
 
 
 def initial_local(model: Model, m: Means, x: Any) -> dict[str, Any]:
-    """Where the local blocks of new data start: at their prior given the globals, unless the model knows better."""
+    """The start of the local blocks of new data: their prior given the globals, or the model's own start."""
     return model.start_local(m, x) if isinstance(model, OwnLocals) else local_from_prior(model, m, x)
 
 

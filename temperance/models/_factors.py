@@ -1,4 +1,4 @@
-"""What message passing asks of a model: its factors, and the moments of a family times one of them.
+"""The factors of a model, as message passing needs them, and the moments of a family times one factor.
 
 The likelihood is a product of factors, one for each datum (or step of a sequence). Given a configuration c of its
 discrete latents, a factor is a member of the family,
@@ -7,10 +7,10 @@ discrete latents, a factor is a member of the family,
 
 linear in the statistics of all blocks together. A cavity η times f^α is then a finite mixture of members, and its scale
 and its moments are log normalisers and their gradients. The configurations are the values of the datum's own latents,
-or the pairs (z_(t−1), z_t) of neighbouring states of a chain. What a site is follows: natural parameters η̃_n, and a
-number (its scale) for each configuration that other factors share.
+or the pairs (z_(t−1), z_t) of neighbouring states of a chain. A site is natural parameters η̃_n and a scale for each
+configuration that other factors share.
 
-Below the general case, factors written out, stand two that need no writing out: mixtures and chains.
+This file has the general case, with factors written out, and two that need no writing out: mixtures and chains.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Terms(eqx.Module):
 
     @abstractmethod
     def expected(self, mean: Natural, factor: Any) -> Float[Array, "*c"]:
-        """⟨T_c, mean⟩ + log h_c: what α → 0 needs."""
+        """⟨T_c, mean⟩ + log h_c, for α → 0."""
 
     @abstractmethod
     def message(self, mean: Natural, factor: Any, r: Float[Array, "*c"]) -> Natural:
@@ -67,16 +67,16 @@ class Terms(eqx.Module):
 class Factors(eqx.Module):
     """The factors of all data."""
 
-    each: Any  # what each datum brings, with a leading axis of data
+    each: Any  # the factor of each datum, with a leading axis of data
     live: Bool[Array, " n"]  # False for padding
     terms: Terms
-    starts: Int8[Array, " n"] | None = None  # of chains: as in `numerics.chains`; None where each datum is by itself
+    starts: Int8[Array, " n"] | None = None  # of chains: as in `numerics.chains`; None for independent data
     gaussian: bool = eqx.field(static=True, default=False)  # T(x) = (x, 1, x xᵀ, 1): passes may have a kernel
-    few_columns: bool = eqx.field(static=True, default=False)  # the same, with matrices that can be written out
+    few_columns: bool = eqx.field(static=True, default=False)  # gaussian, with few enough columns to write matrices out
 
 
 class Factored(Model):
-    """A model whose likelihood is a product of such factors."""
+    """A model whose likelihood is a product of these factors."""
 
     @abstractmethod
     def factors(self, data: Data) -> Factors: ...
@@ -88,11 +88,11 @@ class Factored(Model):
 
     @property
     def linear_factors(self) -> bool:
-        """Whether the factors are of the form above, so that products of several can be integrated, too."""
+        """Whether the factors are of the form above, so that products of several factors can be integrated too."""
         return True
 
     def no_factors(self) -> str:
-        """Why message passing cannot treat this model, as the end of a sentence; empty where it can."""
+        """Why message passing cannot treat this model, as the end of a sentence; empty if it can."""
         for block, prior in self.prior.items():
             if not isinstance(prior, Family) or isinstance(prior, Point):
                 return f"it needs a fixed conjugate prior for the {block}, got {type(prior).__name__}"
@@ -135,7 +135,7 @@ class LinearTerms(Terms):
 
 
 def written_out(log_terms: Callable[[Natural, Any], Float[Array, " c"]], prior: Blocks, rows: Any) -> LinearFactor:
-    """T_c and log h_c of every row, from the affine function of the statistics that they define."""
+    """T_c and log h_c of every row, from ⟨T_c, m⟩ + log h_c as a function of the statistics m."""
     zero = {name: jax.tree.map(jnp.zeros_like, family.natural) for name, family in prior.items()}
 
     def one(row: Any) -> LinearFactor:
@@ -186,7 +186,7 @@ def weighted(vectors: Any, r: Float[Array, " c"]) -> Any:
 
 
 class Factor(NamedTuple):
-    """What one datum brings: T(x) and log h(x)."""
+    """The factor of one datum: T(x) and log h(x)."""
 
     statistics: Any
     log_base: Float[Array, ""]
@@ -215,7 +215,7 @@ class MixtureTilted(Tilted):
 
 
 def weights_name(blocks: Iterable[str]) -> str | None:
-    """The block beside the components: the weights, or the sticks they are broken from."""
+    """The name of the block besides the components: the weights, or the sticks from which they are broken."""
     return next((name for name in blocks if name != "components"), None)
 
 
@@ -225,7 +225,7 @@ def weights_of(blocks: dict[str, Any]) -> Any:
 
 
 class WeightTerms(Terms):
-    """The factors of a mixture, by what is known of its weights."""
+    """The factors of a mixture; subclasses differ in the kind of its weights."""
 
     def tilt(self, blocks: Blocks, factor: Factor, power: float) -> MixtureTilted:
         without, weights = blocks["components"], weights_of(blocks)
@@ -246,7 +246,7 @@ class WeightTerms(Terms):
 
     @abstractmethod
     def raised(self, weights: Family | None, power: ArrayLike) -> tuple[Float[Array, " k"], Any]:
-        """(A(η + power·W_k) − A(η) + power·c_k for every k, what `mixed_mean` needs)."""
+        """(A(η + power·W_k) − A(η) + power·c_k for every k, the `parts` for `mixed_mean`)."""
 
     @abstractmethod
     def raised_twice(self, weights: Family | None) -> Float[Array, "k k"]:
@@ -287,7 +287,7 @@ class KnownWeights(WeightTerms):
 
 
 class LinearWeights(WeightTerms):
-    """Any family whose statistics the log weights are affine in: stick breaking, for example."""
+    """Weights whose logarithms are affine in the statistics of a family: stick breaking, for example."""
 
     terms: Any  # W, a vector with a leading axis over k
     constants: Float[Array, " k"]
@@ -352,16 +352,16 @@ class DirichletWeights(WeightTerms):
 
 
 class SeenTilted(MixtureTilted):
-    """The same by means: `without` are those at η̂, `with_datum` what the datum adds to that of the component it is in.
-    They are the gradient in η of log ∫ exp⟨η, t⟩ p(x_seen | θ)^α."""
+    """`MixtureTilted` by mean parameters: `without` at η̂, and `with_datum`, which a datum adds to those of its
+    component. They are the gradient in η of log ∫ exp⟨η, t⟩ p(x_seen | θ)^α."""
 
     def components(self, r: Float[Array, " k"], guess: Blocks) -> Family:
         return guess["components"].match(self.without + self.with_datum * r)
 
 
 class SeenTerms(Terms):
-    """The factors of a mixture whose rows have missing columns: p(x_seen | θ_k) is no member of the family, but its
-    integral against one is known. A factor is a row. α → 0 is variational Bayes with a separate q(missing columns)."""
+    """The factors of a mixture whose rows have missing columns: only the integral of p(x_seen | θ_k) against a member
+    is known. A factor is a row. α → 0 is variational Bayes with a separate q(missing columns)."""
 
     weights: WeightTerms
     pair: Pair
@@ -387,7 +387,7 @@ class SeenTerms(Terms):
 
 
 def weight_terms(model: Enumerable) -> WeightTerms:
-    """The terms of this model, by differentiating its log weights unless they are those of a Dirichlet."""
+    """The terms of this model; the W_k are derivatives of its log weights unless these are Dirichlet."""
     name = weights_name(model.prior)
     if name is None:
         return KnownWeights(model.log_weights({}))
@@ -435,7 +435,7 @@ class StepTilted(Tilted):
         }
 
     def _matched(self, name: str, r: Float[Array, "*b k"], guess: Blocks) -> Family:
-        """Of rows of Dirichlet variables of which one entry, chosen with the probabilities r, was seen."""
+        """Match rows of Dirichlet variables of which one entry, chosen with the probabilities r, was seen."""
         block = self.without[name]
         assert isinstance(block, Dirichlet)
         delta, seen = block.concentration, jnp.sum(r, axis=-1, keepdims=True)
@@ -471,7 +471,7 @@ class StepTerms(Terms):
 
 
 def step_factors(pair: Pair, x: Float[Array, "t d"], first: Bool[Array, " t"]) -> StepFactor:
-    """Every step; one that is missing as a whole says nothing about its state."""
+    """The factors of all steps; a step without any seen value says nothing about its state."""
     x = x.astype(jnp.float64)
     seen = ~jnp.all(jnp.isnan(x), axis=-1)
     filled = jnp.where(seen[:, None], x, 0.0)

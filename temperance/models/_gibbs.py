@@ -1,8 +1,8 @@
 """Gibbs sampling from the model's one function: its gradient at a draw is the conditional of every block.
 
-For Normal blocks that are not conjugate it is a proposal (Gamerman, 1997): by Newton's method from the present draw.
-Close to the posterior nearly all of these are accepted, far away none may be; so an elliptical slice (Murray, Adams &
-MacKay, 2010), which always moves, goes with each.
+For Normal blocks that are not conjugate the conditional is replaced by a proposal (Gamerman, 1997): a Newton step from
+the present draw. Close to the posterior nearly all proposals are accepted, but far away perhaps none; so each is
+followed by an elliptical slice step (Murray, Adams & MacKay, 2010), which always moves.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ._data import Data, over_blocks
 if TYPE_CHECKING:
     from ._model import Model
 
-_NARROWEST = 1e-12  # of a slice's angles: there the draw stays where it is
+_NARROWEST = 1e-12  # width of a slice's range of angles at which the draw stays in place
 
 
 def conditional(
@@ -77,7 +77,7 @@ def metropolis(
     local: dict[str, Any],
     backwards: bool = False,
 ) -> Any:
-    """A draw of a Normal block that leaves its conditional as it is, by two moves, each of which is reversible."""
+    """A draw of a Normal block by two reversible moves, which leave its conditional distribution invariant."""
 
     def likelihood(draw: Any) -> Float[Array, ""]:
         return model.log_likelihood(draws | {name: draw}, data, powers, local)

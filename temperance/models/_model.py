@@ -119,23 +119,24 @@ class Model(Card, Module):
 
     @property
     def rows(self) -> RowAccess:
-        """How the rows of its data may be cut."""
+        """How the rows of the data may be cut."""
         return RowAccess(self)
 
     @property
     def units(self) -> Units:
-        """The coordinates that it works in, and the way to the user's and back."""
+        """The coordinates in which the model works, and the maps to the user's and back."""
         return Units()
 
     @property
     def tempering(self) -> Tempering:
-        """Its energy, its tempered normaliser, and what powers cost."""
+        """The model's energy, its tempered normaliser, and the costs of powers."""
         return Tempering(self)
 
     # ---- numbers ----------------------------------------------------------------------------------------------
 
     def packed(self, m: Means) -> Means:
-        """The statistics as `log_evidence` meets them in every block of rows: linear work on them done once."""
+        """The statistics in the form that `log_evidence` takes for every block of rows, so that linear work is done
+        once."""
         return m
 
     @property
@@ -147,7 +148,7 @@ class Model(Card, Module):
 
     @property
     def symmetry(self) -> Symmetry | None:
-        """The parts that can change places, if there are any."""
+        """The parts that can change places, or None."""
         return None
 
     @property
@@ -186,11 +187,11 @@ class Model(Card, Module):
     _family = _derive.family
 
     def _with(self, **fields: Any) -> Self:
-        """The same model with some fields replaced (`eqx.tree_at` cannot replace static ones)."""
+        """A copy of the model with some fields replaced (`eqx.tree_at` cannot replace static ones)."""
         return self._as(type(self), **fields)
 
     def _as(self, kind: type[M], **fields: Any) -> M:
-        """The same as a model of another class, with the same fields."""
+        """A model of another class with the fields of this one."""
         copy = object.__new__(kind)
         for field in dataclasses.fields(self):
             object.__setattr__(copy, field.name, fields.get(field.name, getattr(self, field.name)))
@@ -201,7 +202,7 @@ class Model(Card, Module):
 
 
 class Wrapped(Model, Reparametrising):
-    """A model that passes on to `inner` whatever it does not say itself; its data are prepared already."""
+    """A model that delegates to `inner` whatever it does not define itself; its data are prepared already."""
 
     inner: eqx.AbstractVar[Any]
 

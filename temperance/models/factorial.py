@@ -1,4 +1,4 @@
-"""Factorial mixtures: every datum is a sum of some of K factors, each on or off on its own, plus noise.
+"""Factorial mixtures: every datum is the sum of those of K factors that are on, plus noise.
 
     μ_k ~ N(0, factor_variance),   z_nk ~ Bernoulli(π_k),   x_n = Σ_k z_nk μ_k + ε_n,   ε_n ~ N(0, noise)
 
@@ -42,13 +42,13 @@ from ._derive import OwnLocals
 from ._factors import Factored, Factors, LinearTerms, exact_prior, written_out
 from ._model import Conditional, Each, Group, Means, Model, Posterior, Powers, column, means
 
-_SUMMABLE = 6  # up to this many factors methods that need it sum out the states
+_SUMMABLE = 6  # up to this many factors, methods that need it sum out the states
 _ENUMERABLE = 10  # up to this many factors the predictive density is the exact sum over all their states
-_NEAR = 1e-7  # the least spread, beside the distance from zero
+_NEAR = 1e-7  # least spread, relative to the distance from zero
 
 
 class Activation(Conditional):
-    """p(z | π) for n data: log-odds from the statistics of π, or from a π that is known."""
+    """p(z | π) for n data: log-odds from the statistics of π, or from a known π."""
 
     known: Float[Array, " k"] | None
     n: int = eqx.field(static=True)
@@ -131,12 +131,12 @@ class FactorialMixture(Labelled, Holding, Decomposing, Numbered, Predicting, Sum
         return one_set(self.n_factors, axes, known, compared=("factors",))
 
     def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
-        """How often each factor is on."""
+        """The expected number of data in which each factor is on."""
         z = q.locals.get("z")
         return () if z is None else (np.asarray(data.weights) @ np.asarray(z.mean().indicator),)
 
     def order(self, q: Posterior, data: Data) -> np.ndarray:
-        """That of the largest entries first."""
+        """The factors in use, that with the largest entries first."""
         return np.argsort(-np.linalg.norm(self._split(q.blocks["factors"].mode())[0], axis=1), kind="stable")
 
     # ---- the model ----------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class FactorialMixture(Labelled, Holding, Decomposing, Numbered, Predicting, Sum
         square = jnp.sum(z * (z @ w.gram), axis=1) + (z - jnp.square(z)) @ jnp.diagonal(w.gram)
         value = jnp.sum((x @ w.cross.T) * z, axis=1) + square
         value = value + w.second * jnp.sum(jnp.square(x), axis=1) + x.shape[1] * (w.dof - 0.5 * LOG_2PI)
-        # The block of z counts its prior once; this makes it the power that temperature asks for.
+        # The block of z counts its prior once; this raises the prior to the power of the temperature.
         log_z = Activation(self.probability, x.shape[0]).log_prob(m)
         return powers.observation * value + (powers.latent - 1.0) * log_z
 
@@ -189,7 +189,7 @@ class FactorialMixture(Labelled, Holding, Decomposing, Numbered, Predicting, Sum
         return draw, 1.0 / self._known_noise()
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
-        """Factors at their start, as if each had been seen in its share of the data."""
+        """Factors at the means of the start, as certain as if each had been seen in its share of the data."""
         prior = self._families()
         share = self._mean_probability(prior)
         factors = self._data_factors(key, data, jnp.sum(share)) if self.start is None else self.start
@@ -203,12 +203,12 @@ class FactorialMixture(Labelled, Holding, Decomposing, Numbered, Predicting, Sum
         return Posterior(blocks, self.initial_local(means(blocks), data.values))
 
     def _data_factors(self, key: Key[Array, ""], data: Data, active: Array) -> Float[Array, "k d"]:
-        """Random data over the number of factors expected in one: whole ones explain too much to move."""
+        """Random data divided by the expected number of active factors: whole data would explain too much to move."""
         key_row, key_shake = jax.random.split(key)
         n, k = data.weights.shape[0], self.n_factors
         rows = jax.random.choice(key_row, n, (k,), replace=k > n, p=data.weights / data.total_weight)
         factors = data.values[rows] / jnp.maximum(active, 1.0)
-        # Equal rows would stay equal for ever.
+        # Equal factors would stay equal for ever.
         return factors * (1.0 + 0.05 * jax.random.normal(key_shake, factors.shape))
 
     @property
@@ -220,7 +220,7 @@ class FactorialMixture(Labelled, Holding, Decomposing, Numbered, Predicting, Sum
         assert self.factor_variance is not None
         return FactorUnits(self.factor_variance)
 
-    # ---- hand-written in place of what is derived, which costs K gradients ----------------------------------
+    # ---- written out, because the derived form costs K gradients --------------------------------------------
 
     def update_local(self, m: Means, x: Any, powers: Powers, q: dict[str, Family], steps: int) -> dict[str, Family]:
         if not q or steps == 0:
@@ -247,7 +247,7 @@ class FactorialMixture(Labelled, Holding, Decomposing, Numbered, Predicting, Sum
     def prepare(self, data: Any, weights: Any = None) -> tuple[Self, Data]:
         x, shape = _rows(data)
         spread, size = float(np.sqrt(np.mean(np.var(x, axis=0)))), float(np.max(np.abs(x)))
-        if 0.0 < spread < _NEAR * size:  # factors add up from zero, so that squares of all the distance are taken
+        if 0.0 < spread < _NEAR * size:  # factors add up from zero, so squares include the distance from zero
             raise InvalidData(
                 f"data are up to {size:.3g} from zero with a spread of {spread:.3g}, which squares of the one leave no "
                 "digits for; subtract the columns' means"
@@ -256,7 +256,7 @@ class FactorialMixture(Labelled, Holding, Decomposing, Numbered, Predicting, Sum
         return self._complete(x, shape), make_data(x, as_weights(weights, x.shape[0]), block)
 
     def _complete(self, x: np.ndarray, shape: tuple[int, ...]) -> Self:
-        """Fill in what was left to the data: sizes, and the scales of noise and factors."""
+        """The model with sizes and the scales of noise and factors taken from the data, where they were not given."""
         k, d = self.n_factors, x.shape[1]
         if self.start is not None and self.start.shape[1] != d:
             raise InvalidData(f"init has factors of {self.start.shape[1]} entries, but a datum has {d}")
@@ -295,7 +295,8 @@ class FactorialMixture(Labelled, Holding, Decomposing, Numbered, Predicting, Sum
         return self.ascend_local(m, x, Powers(), self.initial_local(m, x), sweeps)
 
     def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
-        """Summed over all states of the factors where these can be listed, else a variational lower bound."""
+        """The log predictive density: a sum over all states of the factors if they are few, else a variational lower
+        bound."""
         if self.n_factors > _ENUMERABLE:
             m, local = means(q.blocks), self._explain(q, x)
             return self._datum(m | means(local), x, Powers(), None) + jnp.sum(local["z"].entropy(), axis=1)
@@ -409,7 +410,7 @@ def _start(init: Any, k: int) -> Float[Array, "k d"] | None:
 
 
 class FactorUnits(Units):
-    """The unit of the data is the square root of the factors' variance."""
+    """Units of a factorial mixture: the unit of the data is the square root of the factors' variance."""
 
     variance: Float[Array, ""]
 
@@ -418,7 +419,7 @@ class FactorUnits(Units):
 
 
 class FactorTempering(Tempering):
-    """Gaussian noise of one variance, and switches (errata to eq. 22–24)."""
+    """Tempering of Gaussian noise with one variance, and of switches (errata to eq. 22–24)."""
 
     def log_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
         """(ND/2) [log T + (1 − 1/T) log 2πσ²] + N Σ_k log{π_k^(1/T) + (1 − π_k)^(1/T)}."""
@@ -447,7 +448,7 @@ class FactorTempering(Tempering):
 
 
 class SummedFactorialMixture(FactorialMixture, Factored):
-    """What `FactorialMixture.summed` makes."""
+    """A factorial mixture with the states of every datum summed out; made by `FactorialMixture.summed`."""
 
     local_groups: ClassVar[tuple[Group, ...]] = ()
 

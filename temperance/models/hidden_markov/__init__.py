@@ -1,4 +1,4 @@
-"""Hidden Markov models: a mixture whose component depends on that of the step before.
+"""Hidden Markov models: a mixture in which the component of a step depends on the component of the step before.
 
     π ~ Dirichlet(δ₀)   A_j ~ Dirichlet(δ + sticky · e_j)   θ_k ~ prior
     z_1 ~ π             z_t ~ A_(z_(t−1))                    x_t ~ p(x | θ_(z_t))
@@ -64,8 +64,8 @@ class HMM(Clustering, Tabular, Sequential, Decoding, Predicting, Factored):
     "diagonal", "spherical", "poisson", "bernoulli", "categorical", "multinomial") or a conjugate `Pair`; `prior` is its
     conjugate family, by default weakly informative on the data's scale. `concentration` is the Dirichlet parameter of
     each row of the transition matrix (a number or a matrix), `sticky` is added to its diagonal, `initial_concentration`
-    is that of the first state. `missing`, `columns` and `init` are those of `Mixture`; `init` may also be a draw, as
-    `fit.posterior` names its blocks.
+    is that of the first state. `missing`, `columns` and `init` are those of `Mixture`; `init` may also be a draw: a
+    dictionary with the block names of `fit.posterior`.
 
     Stochastic methods draw whole sequences, or, where one is longer than `window` steps, windows of that length with
     `burn_in` steps on either side. `engine` says what runs along the sequences: "host" (Numba, for the CPU), "device"
@@ -171,7 +171,7 @@ class HMM(Clustering, Tabular, Sequential, Decoding, Predicting, Factored):
     def simulate_states(
         self, key: Key[Array, ""], draws: dict[str, Any], n: int, before: Int[Array, ""] | None = None
     ) -> Int[Array, " n"]:
-        """n states of a new sequence, or those that follow the state `before` them."""
+        """n states of a new sequence, or the n states that follow the state `before`."""
         log_initial, log_transitions = safe_log(draws["initial"]), safe_log(draws["transitions"])
         keys = jax.random.split(key, n)
         first = jax.random.categorical(keys[0], log_initial if before is None else log_transitions[before])
@@ -186,7 +186,7 @@ class HMM(Clustering, Tabular, Sequential, Decoding, Predicting, Factored):
         return self.pair.sample(key, jax.tree.map(lambda leaf: leaf[states], draws["emissions"]))
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
-        """As a mixture starts; transitions as if its labels were the states."""
+        """Emissions start like a mixture; transitions start as if the labels of that mixture were the states."""
         key_labels, key_prior = jax.random.split(key)
         prior: dict[str, Any] = dict(self.prior)
         if self.begin is not None or self.mixture.start.kind == "prior":
@@ -238,7 +238,7 @@ class HMM(Clustering, Tabular, Sequential, Decoding, Predicting, Factored):
         return model, model.place(mixture.to_internal(x), lengths, np.repeat(each, lengths))
 
     def place(self, x: np.ndarray, lengths: np.ndarray, weights: np.ndarray) -> Data:
-        """Steps on the device, filled up to a bucket of whole blocks."""
+        """Steps on the device, padded to a bucket of whole blocks."""
         room = bucket(len(x))
         blocks = max(1, -(-room // self.mixture._block_size(x)))
         size = blocks * -(-room // blocks)
@@ -248,7 +248,7 @@ class HMM(Clustering, Tabular, Sequential, Decoding, Predicting, Factored):
         return Data(values, on_device(padded), len(x))
 
     def new_rows(self, data: Any) -> Steps:
-        """New sequences, each beginning afresh."""
+        """New sequences, each with a first step from the initial distribution."""
         x, lengths = as_sequences(data, missing=self.mixture.missing, empty_columns=self.mixture.missing)
         return as_steps(self.mixture.new_rows(x), lengths)
 
@@ -294,7 +294,7 @@ class HMM(Clustering, Tabular, Sequential, Decoding, Predicting, Factored):
         return by_sequence(filtered(self, state, x), x)
 
     def decode(self, q: Posterior, x: Steps) -> Any:
-        """The most probable path."""
+        """The most probable path of each sequence (Viterbi)."""
         return by_sequence(decoded(self, q, x), x)
 
     def forecast(self, state: Any, key: Key[Array, ""], x: Steps, n: int, draws: int) -> Forecast:
@@ -324,7 +324,7 @@ class HMM(Clustering, Tabular, Sequential, Decoding, Predicting, Factored):
         return data.weights @ self.responsibilities(q, data.values)
 
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
-        """The states in use, that of most steps first; `duration` is the mean number of steps of a visit."""
+        """The states in use, the state with most steps first; `duration` is the mean number of steps of a visit."""
         (counts,) = self.held(q, data)
         order = self.order(q, data)
         stay = np.exp(np.asarray(log_mean(q.blocks["transitions"]))).diagonal()
@@ -353,12 +353,12 @@ def log_mean(block: Any) -> Float[Array, "*b k"]:
 
 
 def _rows(data: Data) -> Data:
-    """The same steps as if they were independent rows."""
+    """The data with steps treated as independent rows."""
     return Data(data.values.x, data.weights, data.size, data.values.blocks)
 
 
 def common_power(power: ArrayLike) -> Array:
-    """The one power of all steps."""
+    """The power that all steps share."""
     power = jnp.asarray(power)
     if power.ndim > 0:
         raise UnsupportedMethod("the steps of a sequence must have one temperature; use tp.Annealed, not tp.LVT")

@@ -1,4 +1,5 @@
-"""The steps of all sequences as compiled code sees them, and what a fit says about their states and their future."""
+"""The steps of all sequences in the form for compiled code, and the answers of a fit about their states and their
+future."""
 
 from __future__ import annotations
 
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
     from . import HMM
 
 
-_APART = 2**13  # steps of a minibatch up to which they are treated in one block
+_APART = 2**13  # most steps of a minibatch that are treated in one block
 
 
 class Steps(Counted):
-    """Steps (t, d) of all sequences one behind the other; steps of padding are sequences of their own.
+    """Steps (t, d) of all sequences, one after another; each step of padding is a sequence by itself.
 
-    Other than in most models these rows depend on each other: they may be cut only where a sequence begins.
+    Unlike the rows of most models these depend on each other: they may be cut only where a sequence begins.
     """
 
     x: Float[Array, "t d"]
@@ -41,19 +42,19 @@ class Steps(Counted):
     offsets: Int[Array, " s"]  # the first step of each sequence
     lengths: Int[Array, " s"]
     longest: int = eqx.field(static=True)
-    blocks: int = eqx.field(static=True, default=1)  # into which steps may be cut where they do not depend on others
+    blocks: int = eqx.field(static=True, default=1)  # blocks into which independent steps may be cut
 
     @property
     def sequences(self) -> int:
         return self.offsets.shape[0]
 
     def uncounted(self) -> Self:
-        """Without the length of the longest sequence, which only minibatches need."""
+        """These steps without the length of the longest sequence, which only minibatches need."""
         return dataclasses.replace(self, longest=self.starts.shape[0])
 
 
 def as_steps(x: np.ndarray, lengths: np.ndarray, size: int | None = None, blocks: int = 1) -> Steps:
-    """Host arrays; the last row repeated up to `size`."""
+    """Steps as host arrays, padded to `size` with copies of the last row."""
     offsets = np.cumsum(lengths) - lengths
     size = len(x) if size is None else size
     starts = np.full(size, ON, dtype=np.int8)
@@ -65,14 +66,14 @@ def as_steps(x: np.ndarray, lengths: np.ndarray, size: int | None = None, blocks
 
 
 def one_sequence(x: Float[Array, "t d"]) -> Steps:
-    """Steps that follow each other."""
+    """Steps that form one sequence."""
     n = x.shape[0]
     starts = jnp.full(n, ON, dtype=jnp.int8).at[0].set(FIRST)
     return Steps(x, starts, jnp.zeros(1, dtype=jnp.int64), jnp.full(1, n, dtype=jnp.int64), n)
 
 
 def some_sequences(data: Data, chosen: Int[Array, " b"], scale: Float[Array, ""]) -> Data:
-    """Whole sequences, filled up to the longest with steps of weight zero."""
+    """Whole sequences, padded to the longest with steps of weight zero."""
     steps = data.values
     place = jnp.arange(steps.longest)[None]
     rows = steps.offsets[chosen][:, None] + place
@@ -81,7 +82,7 @@ def some_sequences(data: Data, chosen: Int[Array, " b"], scale: Float[Array, ""]
 
 
 def some_windows(data: Data, chosen: Int[Array, " b"], window: int, burn_in: int, scale: Float[Array, ""]) -> Data:
-    """Windows numbered along all steps, each with `burn_in` steps on both sides that only say where it comes from."""
+    """Windows, numbered along all steps, each with `burn_in` steps on both sides that only serve as context."""
     place = jnp.arange(window + 2 * burn_in)[None]
     rows = (chosen * window - burn_in)[:, None] + place
     seen = (rows >= 0) & (rows < data.size)
@@ -133,7 +134,7 @@ def as_transitions(concentration: Any, sticky: Any, size: int) -> np.ndarray:
 
 
 def by_sequence(rows: Any, x: Steps) -> Any:
-    """One array for one sequence, a list of them for several; without what was filled up."""
+    """One array for a single sequence, a list of arrays for several, without the padding."""
     rows = np.asarray(rows)
     parts = [rows[begin : begin + length] for begin, length in zip(x.offsets, x.lengths, strict=True)]
     return parts[0] if len(parts) == 1 else parts
@@ -155,7 +156,7 @@ def decoded(model: HMM, q: Posterior, x: Steps) -> Int[Array, " t"]:
 
 
 def expected_steps(model: HMM, shares: Any, q: Posterior, x: Steps) -> tuple[np.ndarray, np.ndarray]:
-    """The steps of the first sequence, and what the probabilities of their states lead to expect of each."""
+    """The steps of the first sequence, and their expected values under the probabilities of their states."""
     steps = model.steps_to_user(x, 0)
     shares = np.asarray(shares)[int(x.offsets[0]) :][: len(steps)]
     columns = model.units.to_user(q.blocks)["emissions"].described()
@@ -171,7 +172,8 @@ def _average(model: HMM, state: Any, one: Any) -> Any:
 
 
 def forecast(model: HMM, state: Any, key: Key[Array, ""], x: Steps, n: int, draws: int) -> Forecast:
-    """The next steps of one sequence: its last state is drawn given a draw of the parameters, then both go on."""
+    """The next steps of one sequence: for each draw of the parameters its last state is drawn, and then simulated
+    onwards."""
     if x.sequences != 1:
         raise InvalidData(f"a forecast goes on with one sequence, but there are {x.sequences}; give one of them")
     key_q, key_x = jax.random.split(key)
@@ -249,7 +251,7 @@ class Sequences(RowAccess):
         return some_windows(data, chosen, self.model.window, self.model.burn_in, scale)
 
     def piece(self, data: Any, run: int | None = None, size: int | None = None) -> Data:
-        """Sequences; or runs of `run` steps from somewhere in a long one, whose edges only say where they come from."""
+        """New sequences; or runs of `run` steps from within a long sequence, whose edges only serve as context."""
         mixture, burn_in = self.model.mixture, self.model.burn_in
         x, lengths = as_sequences(data, missing=mixture.missing, empty_columns=mixture.missing)
         rows = mixture.new_rows(x)
@@ -271,7 +273,7 @@ class Sequences(RowAccess):
 
 
 class StepUnits(Shifted):
-    """As those of the mixture of emissions."""
+    """The units of the mixture of emissions."""
 
     def values_to_user(self, values: Any) -> Any:
         return values
@@ -281,7 +283,7 @@ class StepUnits(Shifted):
 
 
 class StepTempering(Tempering):
-    """All steps of a sequence have one temperature."""
+    """Tempering in which all steps of a sequence have one temperature."""
 
     def log_base(self, data: Data) -> Float[Array, ""] | None:
         rows = Data(data.values.x, data.weights, data.size, data.values.blocks)
@@ -291,7 +293,7 @@ class StepTempering(Tempering):
         key_pair, key_path = (None, None) if key is None else jax.random.split(key)
         each = pair_volume(self.model.pair, m["emissions"], x.x, power, key_pair)
         chain = Chain(power * m["initial"].log, power * m["transitions"].log, each, x.starts)
-        # Many short chains of draws side by side: a call to the host for each would cost more than it saves.
+        # Many short chains of draws run side by side; a call to the host for each would cost more than it saves.
         return sum_paths(chain, key_path, "device")
 
     def known_gaussians(self, data: Data) -> float:

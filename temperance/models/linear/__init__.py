@@ -2,7 +2,7 @@
 
     y = w · φ(x) + ε        x_n = W z_n + μ + ε        z_t = A z_(t−1) + η,  x_t = C z_t + ε
 
-Here are the priors of weights and of loadings, checks of what users give, and the base of models with loadings:
+This file has the priors of weights and of loadings, checks of users' arguments, and the base of models with loadings:
 
     weights     u = matrix · w + offset,   u_i | α ~ N(0, 1/α_g(i))
     loadings    w_dk | α ~ N(0, s_d²/α_k)
@@ -41,9 +41,8 @@ if TYPE_CHECKING:
 class WeightsPrior(Conditional):
     """p(z | α): the entries of u = `matrix` · z + `offset` are N(0, 1/α_g), each with the α of its group.
 
-    Known precisions have no parent. For them too the log normaliser is this closed form, not a factorisation:
-    in the model's coordinates a prior over weights of very different sizes (raw powers of x) is numerically
-    singular.
+    Known precisions have no parent. The log normaliser is a closed form in both cases, not a factorisation, because in
+    the model's coordinates a prior over weights of very different sizes (raw powers of x) is numerically singular.
     """
 
     matrix: Float[Array, "p p"]
@@ -70,25 +69,26 @@ class WeightsPrior(Conditional):
 
 
 def relative(at: Standardised, members: np.ndarray) -> WeightsPrior:
-    """α in units of the data: of features with unit spread, and of the targets' spread around their mean."""
+    """A prior with α in units of the data: for features of unit spread, and in units of the targets' spread around
+    their mean."""
     size, width = members.shape[0], np.asarray(at.target_width)
     log_det = -size * np.log(width)
     return _prior(np.eye(size) / width, np.zeros(size), members, log_det)
 
 
 def in_user_units(at: Standardised, members: np.ndarray) -> WeightsPrior:
-    """The user's weights are N(0, 1/α)."""
+    """A prior under which the user's weights are N(0, 1/α)."""
     return _prior(at.matrix, at.offset, members, at.log_det)
 
 
 def with_precision(at: Standardised, alpha: Float[Array, ""]) -> WeightsPrior:
-    """The user's weights are N(0, 1/α) with α known."""
+    """A prior under which the user's weights are N(0, 1/α) with known α."""
     one = np.ones((len(at.offset), 1))
     return _prior(at.matrix, at.offset, one, at.log_det, alpha)
 
 
 def normal(at: Standardised, prior: Normal, intercept: bool) -> WeightsPrior:
-    """The user's weights have this Normal: whitened, they are N(0, 1)."""
+    """A prior under which the user's weights have this Normal distribution: whitened, they are N(0, 1)."""
     size, found = len(at.offset), prior.natural.linear.shape[-1]
     if found != size:
         first = " (the intercept is the first)" if intercept else ""
@@ -180,8 +180,8 @@ def stack(name: str, family: Gamma, size: int) -> Gamma:
 # ---- answers ------------------------------------------------------------------------------------------------
 
 
-_MOST = 500  # draws that an average looks at
-_DRAWS = 64  # of the posterior, over which a predictive density is averaged
+_MOST = 500  # most draws in an average
+_DRAWS = 64  # draws of the posterior over which a predictive density is averaged
 
 Moments = tuple[Array, Array]  # mean and variance
 
@@ -194,8 +194,8 @@ class Prediction(NamedTuple):
 
 
 class Forecast(NamedTuple):
-    """Mean and variance of each future step and column, the draws that they summarise, and where states are discrete
-    the probability of each."""
+    """Mean and variance of each future step and column, the draws that they summarise, and the probability of each
+    state if states are discrete."""
 
     mean: Float[np.ndarray, "n d"]
     variance: Float[np.ndarray, "n d"]
@@ -262,8 +262,8 @@ def factor_symmetry(size: int, loadings: str, known: dict[str, Any]) -> Symmetry
 
     `known` holds priors and known variances.
 
-    Without a precision for each factor that is learned the posterior is the same along all rotations: no order is a
-    mode by itself.
+    Unless a precision is learned for each factor, the posterior is constant along all rotations, and no order is a
+    separate mode.
     """
     axes: dict[str, tuple[int, ...]] = {name: (0,) for name in ("relevance", "state_noise", "start")}
     learned, numbers = isinstance(known.get("relevance"), Gamma), {name: known.get(name) for name in axes}
@@ -273,7 +273,8 @@ def factor_symmetry(size: int, loadings: str, known: dict[str, Any]) -> Symmetry
 
 
 class CentredRows(Units):
-    """Data are centred, and so is the last entry of each row of the block `loaded`; each column has a unit."""
+    """Units for centred data: the last entry of each row of the block `loaded` is centred too, and each column has a
+    unit."""
 
     loaded: str = eqx.field(static=True)
     centre: Float[Array, " d"]
@@ -296,8 +297,8 @@ class CentredRows(Units):
 
 
 class Loaded(Alignable, Holding, Tabular, Imputing, Predicting, Model):
-    """What a factor analysis and a state space share: a block `loaded` of rows, one for each column, that hold its
-    loadings and at last its centre."""
+    """The base of factor analysis and state space: a block `loaded` with a row for each column, which holds the
+    column's loadings and, as the last entry, its centre."""
 
     loaded: ClassVar[str]
     relevance: eqx.AbstractVar[Gamma | Array]
@@ -321,7 +322,7 @@ class Loaded(Alignable, Holding, Tabular, Imputing, Predicting, Model):
         return self.missing
 
     def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
-        """1 for each factor whose loadings are known to be other than zero, 0 for the others."""
+        """1 for each factor whose loadings are clearly different from zero, 0 for the others."""
         mean: Any = q.blocks[self.loaded].mean()
         unit = np.square(np.asarray(self.scale))[:, None]
         found = np.sum(np.square(np.asarray(mean.linear)[:, : self.n_loadings]) / unit, axis=0)
@@ -329,7 +330,8 @@ class Loaded(Alignable, Holding, Tabular, Imputing, Predicting, Model):
         return (np.where(found > 0.5 * np.sum(-2.0 * square / unit, axis=0), 1.0, 0.0),)
 
     def traits(self, draws: dict[str, Any], x: Any) -> Float[Array, "d k"]:
-        """In units of the columns: factors of two draws match when their inner product is large."""
+        """The loadings in units of the columns: factors of two draws match if the inner product of their loadings is
+        large."""
         return draws[self.loaded][:, : self.n_loadings] / jnp.asarray(self.scale)[:, None]
 
     def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
@@ -344,14 +346,16 @@ class Loaded(Alignable, Holding, Tabular, Imputing, Predicting, Model):
     # ---- what the data complete ---------------------------------------------------------------------------
 
     def _units(self, mean: np.ndarray, deviation: np.ndarray) -> tuple[Array, Array]:
-        """The columns' centres and scales, given or those of the data; a constant column has a unit of its own size."""
+        """The columns' centres and scales, given or from the data; the unit of a constant column is its absolute
+        value."""
         flat = deviation <= 1e-14 * np.abs(mean)
         deviation = np.where(flat, np.where(mean != 0.0, np.abs(mean), 1.0), deviation)
         scale = on_device(deviation) if self.scale is None else each("scale", self.scale, len(mean))
         return on_device(mean) if self.centre is None else each("centre", self.centre, len(mean)), scale
 
     def _loadings_priors(self, scale: Array, others: Array) -> dict[str, Family | Conditional]:
-        """Of loadings of unknown or of known relevance; `others` are the precisions of the rows' other entries."""
+        """The priors of loadings, with unknown or known relevance; `others` are the precisions of the rows' other
+        entries."""
         if isinstance(self.relevance, Gamma):
             learned = stack("relevance", self.relevance, self.n_loadings)
             return {"relevance": learned, self.loaded: LoadingsPrior(scale, others)}

@@ -1,4 +1,4 @@
-"""Factor analysis: data that are a few hidden Gaussian scores, mixed linearly, in noise.
+"""Factor analysis: data are linear mixtures of a few hidden Gaussian scores, plus noise.
 
     α_k ~ Gamma,   w_dk | α ~ N(0, s_d²/α_k),   μ_d ~ N(c_d, s_d²),   τ_d ~ Gamma,
     z_n ~ N(0, I),   x_nd ~ N(w_d · z_n + μ_d, 1/τ_d)
@@ -166,7 +166,7 @@ class FactorAnalysis(Loaded, Loading, Reconstructing, Reparametrising):
         linear = column(beta) * (scaled @ first[:, :k] - pull)
         one = np.eye(k) if precision.ndim == 2 else np.eye(k)[None]
         precision = _over_matrix(beta) * precision + _over_matrix(latent) * one
-        if _METRIC in m:  # the probes: zeros, whose messages are sums of the scores' moments
+        if _METRIC in m:  # the probes: zeros, whose messages are sums of moments of the scores
             linear = linear + m[_PULL][None]
             precision = precision + (m[_METRIC] if precision.ndim == 2 else m[_METRIC][None])
         return Local(beta * constant - 0.5 * k * LOG_2PI * latent, linear, precision)
@@ -181,7 +181,8 @@ class FactorAnalysis(Loaded, Loading, Reconstructing, Reparametrising):
         return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, self._scale().shape), noise)
 
     def probes(self, q: Posterior, way: Way, rate: ArrayLike) -> Means:
-        """The sums of scores from which a change of coordinates is found; none where steps are partial or tempered."""
+        """The probes, whose messages are the sums of scores for a change of coordinates; none if steps are partial or
+        tempered."""
         whole = isinstance(rate, float) and rate == 1.0 and is_cold(way.powers)
         if not whole or any(isinstance(block, Point) for block in q.blocks.values()):
             return {}
@@ -209,7 +210,8 @@ class FactorAnalysis(Loaded, Loading, Reconstructing, Reparametrising):
         return mean + jax.random.normal(key_x, mean.shape) / jnp.sqrt(precision)[None]
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
-        """Loadings near the principal axes, precisions to match; then the best loadings for them."""
+        """Loadings near the principal axes and matching precisions, followed by the best loadings given these
+        precisions."""
         scale = self._scale()
         start, count = principal_loadings(key, data, scale, self.n_factors)
         blocks: dict[str, Family] = {}
@@ -353,7 +355,7 @@ def score_moments(model: FactorAnalysis, q: Posterior, x: Any) -> GaussianMoment
 
 
 def row_entries(model: FactorAnalysis, m: Means, noise: Float[Array, " d"], x: Any) -> Moments:
-    """Every entry given what was seen of its row."""
+    """Mean and variance of every entry given the seen entries of its row."""
     k, n = model.n_factors, x.shape[0]
     local = model.local(m, x)
     z = gaussian_moments(local.linear, local.precision)
@@ -369,10 +371,11 @@ def row_entries(model: FactorAnalysis, m: Means, noise: Float[Array, " d"], x: A
 
 
 class ScoreTempering(Tempering):
-    """Of scores and Gaussian noise: what is tempered integrates to the same wherever its mean is."""
+    """Tempering of scores and Gaussian noise: the tempered density integrates to a number that does not depend on its
+    mean."""
 
     def log_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
-        """Each entry given its scores, and the scores."""
+        """log C of each entry given its scores, and of the scores."""
         model = self.model
         if "noise" in model.prior:
             raise infinite("noise")
@@ -400,14 +403,15 @@ class ScoreTempering(Tempering):
 # white and the columns of W orthogonal (Ilin & Raiko, 2010); it is taken where it raises the bound, under any prior.
 
 
-_PRODUCTS = 4  # enough to come near the axes; from there a sweep is the better step
+_PRODUCTS = 4  # products that come near the axes; from there sweeps are better
 _SHAKE = 0.1
 
 
 def principal_loadings(
     key: Key[Array, ""], data: Data, scale: Float[Array, " d"], size: int
 ) -> tuple[Float[Array, "d k"], Float[Array, " d"]]:
-    """Loadings in units of `scale`, each times a random factor near 1, and the number of values in each column."""
+    """Principal loadings in units of `scale`, each times a random factor near 1, and the number of values in each
+    column."""
     key_start, key_shake = jax.random.split(key)
 
     def block(part: Any, _: Array, axes: Float[Array, "d k"]) -> tuple[Any, tuple[()]]:
@@ -426,13 +430,13 @@ def principal_loadings(
     product, count = times(axes)
     variances, turn = jnp.linalg.eigh(axes.T @ product / jnp.maximum(data.total_weight, 1.0))
     variances = jnp.maximum(variances, 1e-3)
-    # A principal variance is the sum of those of the factor and of the noise; the noise's is guessed to be ½.
+    # A principal variance is the sum of the variances of factor and noise; that of the noise is guessed as ½.
     loadings = axes @ turn * jnp.sqrt(jnp.maximum(variances - 0.5, 0.1 * variances))[None]
     return loadings * jnp.exp(_SHAKE * jax.random.normal(key_shake, loadings.shape)), count
 
 
 class Scores(NamedTuple):
-    """Σ_n of the weights, of E[z] and of E[z zᵀ]."""
+    """Σ_n w_n, Σ_n w_n E[z_n] and Σ_n w_n E[z_n z_nᵀ]."""
 
     total: Float[Array, ""]
     first: Float[Array, " k"]
@@ -440,7 +444,7 @@ class Scores(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """What the prior says about the loadings' size: a Gamma over α, or α where it is known; s and κ."""
+    """The prior of the loadings' size: a Gamma over α, or known α; s and κ."""
 
     relevance: Gamma | Float[Array, " k"]
     scale: Float[Array, " d"]
@@ -448,7 +452,8 @@ class Sizes(NamedTuple):
 
 
 def rotate(loadings: Normal, scores: Scores, sizes: Sizes) -> Normal:
-    """The loadings in better coordinates, or as they were; the bound is compared at the best q(α) for each."""
+    """The loadings in better coordinates if these raise the bound, else as they were; both bounds are at their best
+    q(α)."""
     k, d = scores.first.shape[0], sizes.scale.shape[0]
     one = jnp.eye(k)
     centre = scores.first / scores.total
@@ -464,7 +469,7 @@ def rotate(loadings: Normal, scores: Scores, sizes: Sizes) -> Normal:
     # (N − D) log |A| − ½ Σ E|z′|² against − ½ Σ E|z|².
     gain = -0.5 * (scores.total - d) * log_det(lower) - 0.5 * (scores.total * k - jnp.trace(scores.second))
     gain = gain + _log_prior(after, sizes) - _log_prior(square, sizes)
-    accepted = gain > 0.0  # False for NaN too, which scores without any spread give
+    accepted = gain > 0.0  # False for NaN too, which arises if scores have no spread
     inverse = jnp.where(accepted, inverse, jnp.eye(k + 1))
     natural = NormalVector(
         loadings.natural.linear @ inverse,
@@ -479,7 +484,7 @@ def _augmented(turn: Float[Array, "k k"], last: Float[Array, " k"]) -> Float[Arr
 
 
 def _log_prior(square: Float[Array, "k+1 k+1"], sizes: Sizes) -> Float[Array, ""]:
-    """What the size of the loadings and of the mean does to the bound, with the best q(α)."""
+    """The terms of the bound that depend on the size of the loadings and of the mean, at the best q(α)."""
     each = jnp.diagonal(square)
     value = -0.5 * sizes.level * each[-1]
     if isinstance(sizes.relevance, Gamma):

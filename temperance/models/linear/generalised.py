@@ -39,7 +39,8 @@ _LARGEST_COUNT = 1e15
 
 
 class Cases(NamedTuple):
-    """What `Data.values` holds: standardised features (with the intercept's ones), targets, and known terms of a."""
+    """The contents of `Data.values`: standardised features (with a column of ones for an intercept), targets, and known
+    terms of a."""
 
     features: Any  # (n, p)
     target: Any  # (n,)
@@ -49,7 +50,7 @@ class Cases(NamedTuple):
 class GeneralisedRegression(Designed, Sited):
     """A regression whose likelihood is log-concave in a = w · φ(x) + o."""
 
-    offset: int | None = eqx.field(static=True)  # the column of X that holds o
+    offset: int | None = eqx.field(static=True)  # the number of the column of X that holds o
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class GeneralisedRegression(Designed, Sited):
     def expected(
         self, mean: Float[Array, " n"], square: Float[Array, " n"], target: Float[Array, " n"]
     ) -> Float[Array, " n"]:
-        """A lower bound on E log p(y | a) by E[a] and E[a²], which is exact where a is known."""
+        """A lower bound on E log p(y | a) from E[a] and E[a²], which is exact where a is known."""
         return self.link.expected(mean, square, target)
 
     def expansion(self, a: Float[Array, " n"], target: Float[Array, " n"]) -> tuple[Array, Array, Array]:
@@ -94,7 +95,7 @@ class GeneralisedRegression(Designed, Sited):
 
     @abstractmethod
     def checked_targets(self, y: np.ndarray) -> np.ndarray:
-        """The targets as the model needs them, or the sentence that says what is wrong with them."""
+        """The targets in the model's form, or an error that says what is wrong with them."""
 
     def link_column(self, column: np.ndarray) -> np.ndarray:
         """o from its column of X."""
@@ -136,8 +137,8 @@ class GeneralisedRegression(Designed, Sited):
         return Cases(features, self.link.draw(key_y, features @ draws["weights"]), jnp.zeros(n))
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
-        """Precisions of order one, times a random factor; then one step of Newton's method from typical a, or with
-        many rows as many as it takes."""
+        """Precisions of order one, times a random factor; then one Newton step for the weights from typical a, or with
+        many rows as many steps as converge."""
         from ...kernels.regression_start import has_many, near_maximum
 
         p = self._weights_prior()
@@ -204,7 +205,7 @@ class GeneralisedRegression(Designed, Sited):
         return tilted_moments(lambda a: self.log_factor(a, x.target), mean, variance).log_z
 
     def predict(self, q: Any, inputs: Any) -> Prediction:
-        """Mean (of yes or no: the probability of yes) and variance of y at each row of X."""
+        """Mean (for yes or no, the probability of yes) and variance of y at each row of X."""
         x = as_inputs(inputs)
         return Prediction(*map(np.asarray, _moments(self, q, Cases(*self._rows(x, np.zeros(len(x)))))))
 
@@ -220,7 +221,7 @@ def _moments(model: GeneralisedRegression, q: Any, x: Cases) -> tuple[Array, Arr
     draws, log_weights = q.flat()
     share = jnp.exp(log_weights)
     a = x.features @ draws["weights"].T + x.offset[:, None]
-    a = jnp.where(share[None] > 0.0, a, 0.0)  # a draw so far away that it has no weight may have an infinite mean
+    a = jnp.where(share[None] > 0.0, a, 0.0)  # draws far away, with a share of zero, may have an infinite mean
     mean, variance = jax.vmap(lambda a: model.target_moments(a, jnp.zeros_like(a)), 1, 1)(a)
     centre = mean @ share
     spread = jnp.square(mean - centre[:, None]) @ share
@@ -309,11 +310,11 @@ class PoissonRegression(GeneralisedRegression):
         return y
 
 
-# ---- a Normal target that is seen in part ---------------------------------------------------------------------
+# ---- a Normal target of which only a part is seen -------------------------------------------------------------
 
 
 class OrderedRegression(GeneralisedRegression):
-    """Categories 0, 1, 2, … in an order: y is how many of the `cuts` lie below z ~ N(a, 1) (ordered probit).
+    """Ordered categories 0, 1, 2, …: y is the number of `cuts` below z ~ N(a, 1) (ordered probit).
 
     The data are a pair (X, y). `cuts` are known numbers in increasing order, and the intercept moves them together;
     with one cut, at 0, this is `tp.ProbitRegression`. The other arguments are those of `tp.LogisticRegression`.

@@ -3,7 +3,7 @@
     α_g ~ Gamma,   w_i | α ~ N(0, 1/α_{g(i)}),   β ~ Gamma,   y_n ~ N(w · φ(x_n), 1/β)
 
 One α for all weights, or one for each (automatic relevance determination), or α known; β unknown or known. `Designed`
-is what all regressions share: features, an intercept, the prior over the weights, and the way to the user's units.
+is the base of all regressions: features, an intercept, the prior over the weights, and the user's units.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Designed(Regressing, Model):
         return features.at[:, 0].set(1.0) if self.intercept else features
 
     def guess_alpha(self, key: Key[Array, ""], spread: ArrayLike) -> dict[str, Family]:
-        """Precisions, where they are unknown, that suit targets of this variance, times a random factor."""
+        """The unknown precisions, guessed for targets of this variance, times a random factor."""
         if "alpha" not in self.prior:
             return {}
         p = self._weights_prior()
@@ -107,7 +107,7 @@ class Designed(Regressing, Model):
 
     def checked_features(self, features: Features, x: np.ndarray) -> np.ndarray:
         phi = features(x)
-        phi = phi if phi is x else check_features(phi)  # x has been checked
+        phi = phi if phi is x else check_features(phi)  # x itself has been checked already
         if phi.shape[1] == 0 and not self.intercept:
             raise InvalidParameter("there is nothing to fit: there are no features, and intercept is False")
         return phi
@@ -120,7 +120,7 @@ class Designed(Regressing, Model):
         if given is None:
             shape = np.full(members.shape[1], VAGUER if self.ard else 0.5)
             if self.intercept is True:
-                shape[0] = 0.5  # never pruned: the data's mean, on which it is centred, is itself uncertain
+                shape[0] = 0.5  # never pruned: it is relative to the data's mean, which is uncertain
             priors["alpha"] = Gamma(shape, shape)
             priors["weights"] = relative(at, members)
         elif isinstance(given, Gamma):
@@ -134,8 +134,8 @@ class Designed(Regressing, Model):
         return priors
 
     def _members(self, size: int) -> np.ndarray:
-        """The group of each weight, one-hot: its own with `ard`, else one for all, from which the intercept is apart
-        unless it is shared."""
+        """The group of each weight, one-hot: a group for each weight with `ard`, else one for all, without the
+        intercept unless it is shared."""
         group = np.arange(size) if self.ard else np.zeros(size, dtype=int)
         if not self.ard and self.intercept is True:
             group[1:] = 1
@@ -215,7 +215,7 @@ def weighted_squares(features: Float[Array, "n p"], weights: Float[Array, " n"])
 
 
 def rows_at_a_time(at: Standardised) -> int:
-    """So many that their features and the products of these with the weights fit in the cache."""
+    """The number of rows whose features, and their products with the weights, fit in the cache."""
     return max(256, 2**16 // len(at.width))
 
 
@@ -265,7 +265,7 @@ class Location(NamedTuple):
 
 
 class DesignUnits(Units):
-    """Features are standardised."""
+    """Units for standardised features."""
 
     at: Standardised
 
@@ -282,20 +282,20 @@ class DesignUnits(Units):
 
 
 class TargetUnits(DesignUnits):
-    """Targets are standardised too."""
+    """Units for standardised features and targets."""
 
     def log_unit(self, data: Data) -> Float[Array, ""]:
         return data.total_weight * jnp.log(self.at.target_width)
 
 
 class Pairs(RowAccess):
-    """Of inputs and targets."""
+    """Access to rows that are pairs of inputs and a target."""
 
     without_latents: ClassVar[bool] = True
 
 
 class NoiseTempering(Tempering):
-    """Of Gaussian noise: the volume of a tempered Gaussian is the same wherever its mean is."""
+    """Tempering of Gaussian noise: the volume of a tempered Gaussian does not depend on its mean."""
 
     def log_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
         if "noise" in self.model.prior:
@@ -363,7 +363,7 @@ class LinearRegression(Designed, Sited):
         return GammaVector(jnp.log(self.noise_prior), self.noise_prior)
 
     def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]:
-        """For a known noise; where it is learned message passing adds it to the sites."""
+        """log p(y | a) for a known noise; message passing adds a learned noise to the sites."""
         beta = self._known_noise()
         return 0.5 * (beta.log - LOG_2PI - beta.value * jnp.square(target - a))
 
@@ -391,7 +391,8 @@ class LinearRegression(Designed, Sited):
         return Rows(features, features @ draws["weights"] + jax.random.normal(key_y, (n,)) / jnp.sqrt(beta))
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
-        """Precisions that fit the data's variance, times a random factor; then the best weights given those."""
+        """Precisions that fit the data's variance, times a random factor; then the best weights given these
+        precisions."""
         p = self._weights_prior()
         spread = jnp.sum(data.weights * jnp.square(data.values.target)) / jnp.sum(data.weights)
         spread = jnp.where(spread > 0.0, spread, jnp.square(self._at().target_width))
@@ -400,7 +401,7 @@ class LinearRegression(Designed, Sited):
         if "noise" in self.prior:
             blocks["noise"] = self._guess("noise", key_noise, 1.0 / spread, data.total_weight)
         m = {name: family.mean() for name, family in blocks.items()}
-        # The message to the weights does not depend on them, so any statistics serve, here those of zero.
+        # The message to the weights does not depend on the weights, so it is taken at zero statistics.
         m["weights"] = p.family(p.natural(m)).statistics(jnp.zeros_like(p.offset))
         walked = self.walk(m, data)
         natural = add(jax.grad(self.log_prior)(m), walked.messages)["weights"]

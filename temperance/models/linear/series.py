@@ -1,4 +1,4 @@
-"""Series of a state space: arrays, chains of Gaussian potentials, what they say about the states, and starts.
+"""Series of a state space: arrays, chains of Gaussian potentials, inferences about the states, and starts.
 
 Whatever is learned or missing, a series becomes
 
@@ -130,7 +130,7 @@ def potentials(
     follows = jnp.concatenate([moves[:, 1:], jnp.zeros((n, 1))], axis=1)  # steps that another follows
     beta, latent = (jnp.broadcast_to(power, (n,)) for power in powers)
 
-    # What was seen: −½ τ (x − c·z − e·v)², with v the controls and a one.
+    # Observations: −½ τ (x − c·z − e·v)², where v holds the controls and a one.
     first, second, tau = observation
     v = jnp.concatenate([x.controls, jnp.ones((*x.real.shape, 1))], axis=2)[..., : first.shape[1] - k]
     seen = ~jnp.isnan(x.x)
@@ -143,7 +143,7 @@ def potentials(
     constant_x = constant_x + jnp.sum(scaled * (v @ first[:, k:].T), axis=2)
     constant_x = constant_x - 0.5 * jnp.einsum("ntd,duv,ntu,ntv->nt", share, weighted[:, k:, k:], v, v)
 
-    # How the states move: −½ λ (z_t − a·z_{t−1} − b·u_t)².
+    # Transitions: −½ λ (z_t − a·z_{t−1} − b·u_t)².
     first, second, rate = dynamics
     weighted = rate.value[:, None, None] * second
     total = jnp.sum(weighted, axis=0)
@@ -157,7 +157,7 @@ def potentials(
     constant_z = moves * (0.5 * jnp.sum(rate.log) - 0.5 * jnp.sum((u @ total[k:, k:]) * u, axis=2))
     constant_z = constant_z - starts * (0.5 * jnp.sum(jnp.log(start))) - 0.5 * k * LOG_2PI * seen_steps
 
-    # Steps of padding have a standard Normal of their own, which adds nothing.
+    # The state of a step of padding is a separate standard Normal, which adds nothing.
     padding = 1.0 - seen_steps
     constant = beta[:, None] * constant_x + latent[:, None] * constant_z - 0.5 * k * LOG_2PI * padding
     return Potentials(
@@ -181,19 +181,19 @@ def _spread(where: Float[Array, "n t"], matrix: Float[Array, "k k"]) -> Float[Ar
 
 
 def smoothed_states(model: StateSpace, m: Means, noise: Array, x: Series) -> Moments:
-    """The states (series, step, state) given the whole series."""
+    """Moments of the states (series, step, state) given the whole series."""
     z = model.potentials(m, x).moments()
     return z.mean, jnp.diagonal(z.covariance, axis1=2, axis2=3)
 
 
 def filtered_states(model: StateSpace, m: Means, noise: Array, x: Series) -> Moments:
-    """The states given the steps up to each one."""
+    """Moments of the states (series, step, state), each given the steps up to its own."""
     z = model.potentials(m, x).filtered()
     return z.mean, jnp.diagonal(z.covariance, axis1=2, axis2=3)
 
 
 def series_entries(model: StateSpace, m: Means, noise: Float[Array, " d"], x: Series) -> Moments:
-    """Every entry (series, step, column) given the whole series."""
+    """Moments of every entry (series, step, column) given the whole series."""
     k = model.n_states
     z = model.potentials(m, x).moments()
     first, second = model._matrix(m, "observation")
@@ -208,7 +208,8 @@ def series_entries(model: StateSpace, m: Means, noise: Float[Array, " d"], x: Se
 def forecast_series(
     model: StateSpace, q: Any, key: Key[Array, ""], x: Series, controls: np.ndarray, draws: int
 ) -> Forecast:
-    """The next steps of one series: the last state is drawn given a draw of the parameters, then both go on."""
+    """The next steps of one series: for each draw of the parameters the last state is drawn, and then simulated
+    onwards."""
     key_q, key_x = jax.random.split(key)
     if isinstance(q, Posterior):
         parameters = jax.vmap(lambda key: draw_posterior(key, q))(jax.random.split(key_q, draws))
@@ -244,7 +245,7 @@ def _go_on(model: StateSpace, draws: Any, keys: Any, x: Series, controls: Float[
 
 
 class CentredSeries(CentredRows):
-    """The same of series. Where the matrices are known no draw holds the centre."""
+    """`CentredRows` for series. If the matrices are known, no draw holds the centre."""
 
     learned: bool = eqx.field(static=True)
 
@@ -257,7 +258,7 @@ class CentredSeries(CentredRows):
 
 
 class SeriesTempering(Tempering):
-    """Each entry given its state, and each state given the one before, where all noise is known."""
+    """Tempering of each entry given its state and of each state given the previous one, if all noise is known."""
 
     def log_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
         model = self.model
@@ -276,8 +277,8 @@ class SeriesTempering(Tempering):
 
 
 def principal_start(model: StateSpace, key: Key[Array, ""], data: Data) -> Posterior:
-    """Observation near the principal axes, dynamics of random persistence, precisions to match. There is no walk
-    over the series: the first sweep makes one, and compiling another would take as long as many fits."""
+    """Observation near the principal axes, dynamics of random persistence, precisions to match. The start makes no walk
+    over the series, because the first sweep makes one, and compiling another would take as long as many fits."""
     key_c, key_a, key_v = jax.random.split(key, 3)
     x, scale, k = data.values, model._scale(), model.n_states
     steps = jnp.sum(data.weights[:, None] * ~jnp.isnan(x.real))

@@ -174,7 +174,7 @@ class StateSpace(Loaded, Creeping, Decomposing, Sequential):
         return potentials(x, seen, move, self.start, powers)
 
     def _rows(self, m: Means, name: str, noise: str) -> LinearMap:
-        """A matrix, learned or known, with the noise that belongs to it."""
+        """The expectations of a matrix, learned or known, and of the noise that goes with it."""
         return LinearMap(*self._matrix(m, name), self._precisions(m, noise))
 
     def _matrix(self, m: Means, name: str) -> tuple[Float[Array, "r c"], Float[Array, "r c c"]]:
@@ -196,7 +196,7 @@ class StateSpace(Loaded, Creeping, Decomposing, Sequential):
         return self._precisions(m, "noise")
 
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Series:
-        """Series of full length, with standard Normal controls: the model does not describe them."""
+        """Series of full length, with standard Normal controls, because the model does not describe controls."""
         key_u, key_start, key_z, key_x = jax.random.split(key, 4)
         k, t = self.n_states, self.steps
         controls = jax.random.normal(key_u, (n, t, self.n_controls))
@@ -301,13 +301,13 @@ class StateSpace(Loaded, Creeping, Decomposing, Sequential):
         return jax.vmap(one)(jax.random.split(key, n)) + jnp.asarray(self.centre)[None, None]
 
     def components(self, q: Posterior) -> Float[Array, "k d"]:
-        """How each state is seen in the columns."""
+        """The expected loadings: how each state appears in the columns."""
         return self._matrix(means(q.blocks), "observation")[0][:, : self.n_states].T
 
     @property
     def state_offset(self) -> np.ndarray:
-        """The shift that takes states to the user's coordinates: where the matrices are known and the data's centre
-        is the image of a state that stays in place (a level), that state; otherwise zero."""
+        """The shift of states to the user's coordinates. If the matrices are known and the data's centre is the image
+        of a state that stays in place (a level), it is that state; otherwise zero."""
         if self.known is None:
             return np.zeros(self.n_states)
         a, c, centre = (np.asarray(value) for value in (self.known.dynamics, self.known.observation, self.centre))

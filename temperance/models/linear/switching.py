@@ -35,8 +35,8 @@ from .._model import Conditional, Group, Means, Model, Posterior, Powers, means
 from . import each, gamma_or_positive, positive, stack
 from .series import Series, as_series
 
-_LOCAL_STEPS = 50  # of the two chains in turn, for new series
-# Over the variance of the data's steps: what the states' noise and the data's noise are before any are seen.
+_LOCAL_STEPS = 50  # updates of both chains in turn, for new series
+# Default variances of the states' noise and of the data's noise, relative to the variance of the data's steps.
 _LAW, _NOISE = 0.3, 0.03
 
 
@@ -61,7 +61,7 @@ class RegimePrior(Conditional):
 
 
 class Smoothed(NamedTuple):
-    """What is known of each series: the probability of each regime at every move (series, steps − 1, regimes), and the
+    """The posterior of each series: the probability of each regime at every move (series, steps − 1, regimes), and the
     mean and variance of every state (series, steps, states)."""
 
     regimes: np.ndarray
@@ -74,13 +74,12 @@ class SwitchingStateSpace(Smoothing, Model):
     list of them, all of one length.
 
     `n_regimes` is the number of linear laws. `n_states` is the number of hidden states. `dynamics` is a
-    `tp.MatrixNormalWishart` over (F, Λ), one or one for each regime, or known ones: a
-    `tp.WeightsAndPrecision` of arrays (regimes, states, states). `observation` is the known matrix C, by default the
-    identity; `noise` a `tp.Gamma` over the precision of one, or of each, column, or known variances. `concentration` is
-    the Dirichlet parameter of the rows of A, a number or a matrix, `initial_concentration` that of π, and `start` the
-    variance of the first state. What is not given follows the scale of the data: the laws and the start that of the
-    states as they can be read off the data, the noise that of the data's steps. `missing="marginalise"` lets NaN
-    stand for a missing value.
+    `tp.MatrixNormalWishart` over (F, Λ), one or one for each regime, or known ones: a `tp.WeightsAndPrecision` of
+    arrays (regimes, states, states). `observation` is the known matrix C, by default the identity; `noise` a `tp.Gamma`
+    over the precision of one, or of each, column, or known variances. `concentration` is the Dirichlet parameter of the
+    rows of A, a number or a matrix, `initial_concentration` that of π, and `start` the variance of the first state.
+    Defaults follow the scale of the data: the laws and the start that of the states, as far as the data show them, and
+    the noise that of the data's steps. `missing="marginalise"` lets NaN stand for a missing value.
     """
 
     prior: dict[str, Family | Conditional]  # complete once there are data
@@ -214,7 +213,7 @@ class SwitchingStateSpace(Smoothing, Model):
         return Series(x, jnp.zeros((n, t, 0)), jnp.ones((n, t)))
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
-        """As if the states could be read off the data, and the regimes were stretches of the series, at random."""
+        """A start as if the data showed the states, and the regimes were random stretches of the series."""
         blocks: dict[str, Family] = dict(self.prior)  # type: ignore[arg-type]
         if self.known is None:
             x: Series = data.values
@@ -258,7 +257,7 @@ class SwitchingStateSpace(Smoothing, Model):
         start = on_device(size) if self.start is None else self.start
         noise, prior = self.noise, {name: self.prior[name] for name in ("initial", "transitions")}
         if noise is None:
-            seen = np.square(np.asarray(observation))  # states of this size, as they are seen in each column
+            seen = np.square(np.asarray(observation))  # the size in each column of states of unit size
             noise = Gamma(1.0, _NOISE * (seen @ np.minimum(size, step) + ~seen.any(axis=1) * np.max(size)))
         if isinstance(noise, Gamma):
             prior["noise"] = stack("noise", noise, d)
@@ -273,7 +272,7 @@ class SwitchingStateSpace(Smoothing, Model):
         return self._with(prior=prior, observation=observation, noise=noise, start=start, steps=series.x.shape[1])
 
     def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
-        """The regimes, that of most moves first: their moves, how long a visit lasts on average, and their laws.
+        """The regimes, the one with most moves first: their moves, the mean length of a visit, and their laws.
 
         F has an entry for each pair of states; `noise` is the mean variance of each state's noise."""
         shares = np.asarray(means(q.locals)["regimes"].shares)
@@ -311,7 +310,7 @@ class SwitchingStateSpace(Smoothing, Model):
 
 
 def _sizes(series: Series, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mean squares of the states, and of their steps, as far as they can be read off the data."""
+    """The mean squares of the states and of their steps, as far as the data show them."""
     seen = np.asarray(series.x)
     z = np.where(np.isnan(seen), 0.0, seen) @ np.linalg.pinv(observation).T
     z = np.where(np.isnan(seen).any(axis=2)[..., None], np.nan, z)

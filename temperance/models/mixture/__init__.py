@@ -3,7 +3,7 @@
     π ~ Dirichlet(δ),   θ_k ~ prior,   z_n ~ π,   x_n ~ p(x | θ_{z_n})
 
 The sum over z is exact, so the whole model is one line of `log_evidence`. `variants.py` and `student.py` change the
-weights or the components; `likelihoods.py` and `columns.py` say what x may be, `starts.py` where a fit begins.
+weights or the components; `likelihoods.py` and `columns.py` have the kinds of x, `starts.py` the starts of a fit.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ class Mixture(Profiling, Tabular, Predicting, Restarting, Enumerable):
         return model, make_data(x, weights, block, model.to_internal)
 
     def _rows(self, data: Any, new: bool = False) -> np.ndarray:
-        """A user's data as a matrix; of `new` data a column may have no value."""
+        """A user's data as a matrix; in `new` data a column may have no value."""
         if isinstance(self.pair, ColumnsPair):
             return self.pair.matrix(self.pair.table(data))
         if isinstance(self.pair, ProductPair):
@@ -237,11 +237,12 @@ class Mixture(Profiling, Tabular, Predicting, Restarting, Enumerable):
         return checked(self.pair.check, x, data)
 
     def _complete(self, x: np.ndarray, weights: np.ndarray | None = None) -> Self:
-        """Fill in what was left to the data: the prior's scale, and the shift that centres them."""
+        """The model completed by the data: the prior's scale if it was not given, and the shift that centres the
+        data."""
         pair = self.pair.complete(x)
         given = self.component_prior
         mean, deviation = column_moments(x, weights)
-        # Two rows with the mean and the variance of all: a default prior needs no more of the data.
+        # Two rows with the mean and the variance of all rows are all that a default prior needs.
         summary = np.stack([mean - deviation, mean + deviation])
         components = stack_prior(given or self._default_prior(pair, summary), pair, self.n_components, x.shape[1])
         assert components is not None
@@ -253,7 +254,7 @@ class Mixture(Profiling, Tabular, Predicting, Restarting, Enumerable):
             moved = np.arange(len(mean)) < width
             shift = on_device(np.where(moved, mean, 0.0))
             pair = pair.shifted(shift)
-            # A default prior is made where the data are centred: far from the origin v m mᵀ swallows the scatter.
+            # A default prior is made for centred data, because far from the origin v m mᵀ swallows the scatter.
             components = (
                 translate(components, -np.asarray(shift))
                 if given is not None
@@ -271,7 +272,7 @@ class Mixture(Profiling, Tabular, Predicting, Restarting, Enumerable):
         )
 
     def with_prior(self, blocks: dict[str, Family]) -> Self:
-        """The same model with these families, such as an earlier posterior in the user's coordinates, as its prior."""
+        """This model with these families as its prior, such as an earlier posterior in the user's coordinates."""
         return eqx.tree_at(
             lambda model: (model.prior, model.component_prior),
             self,
@@ -330,7 +331,7 @@ class Mixture(Profiling, Tabular, Predicting, Restarting, Enumerable):
                 f"there are more components ({self.n_components}) than data ({data.size}): some must stay empty"
             )
         if self.component_prior is None and self.shift is not None:
-            # Of a column without any variation the default prior cannot learn a scale.
+            # The default prior cannot learn the scale of a constant column.
             x = np.asarray(data.values)
             for column in np.flatnonzero(np.nanmax(x, axis=0) == np.nanmin(x, axis=0)):
                 notes.append(
@@ -383,7 +384,7 @@ class Mixture(Profiling, Tabular, Predicting, Restarting, Enumerable):
         return None if items is None else profiles(self.words, order, *weights, items, level)
 
     def contributions(self, q: Posterior) -> dict[str, float] | None:
-        """`Profiling.contributions`, of tables."""
+        """`Profiling.contributions`, for tables."""
         return self.pair.contributions(self.prior["components"], q.blocks["components"]) if isinstance(
             self.pair, ColumnsPair) else None  # fmt: skip
 
@@ -397,7 +398,8 @@ class Mixture(Profiling, Tabular, Predicting, Restarting, Enumerable):
         return 1e-5 if self.single else 1e-9
 
     def _block_size(self, x: np.ndarray) -> int:
-        """Rows whose features stay in the cache (measured); fewer where every row has a matrix a component."""
+        """The number of rows whose features stay in the cache (measured); fewer if each row has a matrix per
+        component."""
         if isinstance(self.pair, GaussianWithMissing):
             return max(16, 2**21 // (self.n_components * x.shape[1] ** 2))
         return 2048
@@ -408,7 +410,7 @@ class Mixture(Profiling, Tabular, Predicting, Restarting, Enumerable):
                 raise InvalidData(f"data has {x.shape[1]} columns, but the model is for {width}")
 
     def _families(self) -> dict[str, Family]:
-        """The prior of each block; of a child, at the prior means of its parents."""
+        """The prior of each block; for a block with parents, at their prior means."""
         families = {name: p for name, p in self.prior.items() if isinstance(p, Family)}
         children = {name: p for name, p in self.prior.items() if isinstance(p, Conditional)}
         m = {name: family.mean() for name, family in families.items()} if children else {}
@@ -419,7 +421,7 @@ class Mixture(Profiling, Tabular, Predicting, Restarting, Enumerable):
 
 
 def occupancy(model: Mixture, q: Posterior, data: Data) -> np.ndarray:
-    """`Mixture.occupancy`, without a compilation where the data are few."""
+    """`Mixture.occupancy`, without a compilation if the data are few."""
     from ...kernels import small_mixture
 
     shares = small_mixture.shares(model, q, data)

@@ -1,12 +1,11 @@
 """The likelihood of a table: every column has its own conjugate pair, independent of the others given the class.
 
-    real       Normal-Gamma (or one Normal-Wishart for all of them: `covariance="full"`)
-    positive   the same for the logarithm, with the Jacobian −log x in the density
-    count      Gamma–Poisson            binary     Beta–Bernoulli
-    category   Dirichlet–categorical    ordered    the same, its levels in their order
+    real       Normal-Gamma (or one Normal-Wishart for all of them: `covariance="full"`) positive   as real, for the
+    logarithm, with the Jacobian −log x in the density count      Gamma–Poisson            binary     Beta–Bernoulli
+    category   Dirichlet–categorical    ordered    as category, its levels in order
 
-Columns of one kind stand side by side in the matrix that the model works on, those of numbers first; values that are
-missing (NaN) add nothing, which is exact. Last come the profiles of classes: what the posterior says of each column.
+In the matrix of the model, columns of one kind stand side by side, columns of numbers first; missing values (NaN) add
+nothing, which is exact. The end of this file has the profiles of classes: the posterior of each column.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ from .._about import Words
 
 @cache
 def layout(schema: Schema) -> dict[str, tuple[Column, ...]]:
-    """The columns of each factor, in the order in which they stand in the matrix."""
+    """The columns of each factor, in the order of the matrix."""
     groups: dict[str, list[Column]] = {}
     for column in schema.used:
         name = {"real": REAL, "positive": REAL, "count": "count", "binary": "binary"}.get(column.kind)
@@ -64,14 +63,14 @@ def layout(schema: Schema) -> dict[str, tuple[Column, ...]]:
 
 
 class ColumnsPair(ProductPair):
-    """A likelihood for every column of a table, by what the column is.
+    """A likelihood for every column of a table, by the kind of the column.
 
-    `kinds` says what a column is where that is not recognised, as in `tp.read_table`; `covariance="full"` lets the
+    `kinds` gives kinds that are not recognised, as in `tp.read_table`; `covariance="full"` lets the
     numbers (and the logarithms of positive ones) vary together within a class.
     """
 
     factors: dict[str, Pair]
-    offset: Float[Array, " d"]  # what the logarithms of positive columns were moved by
+    offset: Float[Array, " d"]  # the shift subtracted from the logarithms of positive columns
     schema: Schema | None = eqx.field(static=True)  # names, kinds and levels of the columns that are used
     kinds: tuple[tuple[str, str], ...] = eqx.field(static=True)
     full: bool = eqx.field(static=True)
@@ -86,7 +85,7 @@ class ColumnsPair(ProductPair):
     # ---- tables -----------------------------------------------------------------------------------------------
 
     def table(self, data: Any) -> Table:
-        """The data as a table: of a pair that knows its columns, these columns, found by their names."""
+        """The data as a table. If the pair knows its columns, the table has these columns, found by their names."""
         if isinstance(data, Table) and (self.schema is None or self._fits(data)):
             return data
         if not isinstance(data, str | Path | Mapping | Table) and not hasattr(data, "columns"):
@@ -127,7 +126,7 @@ class ColumnsPair(ProductPair):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns in the order in which they stand in the matrix."""
+        """The columns in the order of the matrix."""
         assert self.schema is not None
         return tuple(column for group in layout(self.schema).values() for column in group)
 
@@ -155,7 +154,7 @@ class ColumnsPair(ProductPair):
         return {column.name: found[column.name] for column in self.schema}
 
     def profile(self, components: Any, level: float = 0.95) -> list[Item] | None:
-        """The columns in their order, with what is expected within each class; None without intervals (after EM)."""
+        """The items of the profile, in the order of the columns; None without intervals (after EM)."""
         assert self.schema is not None
         if not isinstance(components, Product):
             return None
@@ -163,8 +162,9 @@ class ColumnsPair(ProductPair):
         return None if found is None else sorted(found, key=lambda item: names.index(item.column))
 
     def contributions(self, prior: Any, components: Any) -> dict[str, float] | None:
-        """By how many nats the classes describe each column better than one class with the same prior would, given
-        who is in which; columns with a full covariance together. None where the posterior is no product."""
+        """How many nats better the classes describe each column than one class with this prior would, given the
+        membership of the rows; columns with a full covariance count together. None if the posterior is not a
+        product."""
         if not isinstance(components, Product):
             return None
         from ...kernels.small_columns import log_normalisers
@@ -262,8 +262,8 @@ class ColumnsPair(ProductPair):
         return jnp.concatenate([rows[name] for name in layout(self.schema)], axis=-1)
 
     def default_prior(self, x: Any, size: int) -> Product:
-        """Weak, from the data's scale: of numbers as for Gaussian mixtures (with all columns as dimensions), of counts
-        exponential with their mean, uniform over probabilities."""
+        """A weak prior from the data's scale: for numbers as in Gaussian mixtures (with all columns as dimensions), for
+        counts exponential with their mean, for probabilities uniform."""
         parts = self._split(x)
         priors = {name: pair.default_prior(parts[name], size) for name, pair in self.factors.items() if name != REAL}
         if REAL in parts:
@@ -274,7 +274,8 @@ class ColumnsPair(ProductPair):
 
 
 def _numbers_prior(x: np.ndarray, size: int, columns: int, independent: bool) -> Any:
-    """Classes are expected to be narrower than the whole, by a factor that leaves the volume of all columns to them."""
+    """A prior for numbers under which classes are narrower than all data, so that together they fill the volume of the
+    data."""
     mean, variance = np.mean(x, axis=0), np.var(x, axis=0)
     scatter = np.where(variance > 0, variance, 1.0) / size ** (2.0 / columns)
     d = len(mean)
@@ -294,11 +295,11 @@ _KINDS: dict[Any, str] = {
     Gamma: "count",
     Beta: "binary",
     Dirichlet: "category",
-}  # of columns with this family; others hold numbers
+}  # for columns with this family; the others hold numbers
 
 
 def profile_of(pair: Pair, components: Any, level: float, names: Sequence[str] = ()) -> list[Item] | None:
-    """What is expected of each column within each component, of a table or of a matrix whose columns have `names`."""
+    """The profile of each column within each component, for a table, or for a matrix whose columns have `names`."""
     if isinstance(pair, ColumnsPair):
         return pair.profile(components, level)
     family = components.inner if isinstance(components, Independent) else components
@@ -311,7 +312,7 @@ def profile_of(pair: Pair, components: Any, level: float, names: Sequence[str] =
     return profile({"all": tuple(Column(name, kind, levels=levels) for name in called)}, {"all": family}, level)
 
 
-# ---- what the posterior says of each column ----------------------------------------------------------------
+# ---- profiles: the posterior of each column ----------------------------------------------------------------
 
 
 class Item(NamedTuple):
@@ -327,14 +328,14 @@ class Item(NamedTuple):
     low: np.ndarray
     high: np.ndarray
     spread: np.ndarray | None = None  # the standard deviation within each class, of a real column
-    scale: np.ndarray | None = None  # the same for every column of numbers: of logarithms, where `what` is a median
+    scale: np.ndarray | None = None  # the spread of any column of numbers: of its logarithm, if `what` is a median
 
     @property
     def name(self) -> str:
         return f"{self.column} = {self.level}" if self.level else self.column
 
     def at(self, places: np.ndarray) -> Item:
-        """The same for some of the classes."""
+        """The item for some of the classes."""
         arrays = (self.estimate, self.low, self.high, self.spread, self.scale)
         return Item(self.column, self.level, self.what, *(None if v is None else v[places] for v in arrays))  # type: ignore[arg-type]
 
@@ -352,7 +353,7 @@ class Item(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Profiles:
-    """The components (or classes) that hold data, the largest first: their shares and what is expected within each."""
+    """The components (or classes) that hold data, the largest first: their shares, and their items."""
 
     part: str  # "class" or "component"
     labels: tuple[int | str, ...]
@@ -382,7 +383,8 @@ class Profiles:
 def profiles(
     words: Words, order: np.ndarray, shares: np.ndarray, weights: Any, items: list[Item], level: float
 ) -> Profiles:
-    """Profiles of the components at these places, with intervals of their shares from the posterior of the weights."""
+    """The profiles of the components in this `order`, with intervals of their shares from the posterior of the
+    weights."""
     low = high = np.full(len(shares), np.nan)
     if isinstance(weights, Dirichlet) and len(shares) > 1:
         known = marginal(weights)

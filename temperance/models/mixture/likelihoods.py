@@ -1,4 +1,4 @@
-"""The likelihoods of mixtures: their names, their priors, and what they are at a temperature.
+"""The likelihoods of mixtures: their names, their priors, and their form at a temperature.
 
 With a temperature for each datum,
 
@@ -70,7 +70,7 @@ _PAIRS: dict[str, tuple[Callable[[], Pair], Callable[[], Pair]]] = {
 
 
 def as_pair(likelihood: str | Pair, missing: bool = False, prior: Any = None) -> Pair:
-    """The conjugate pair of that name; of categories, with as many levels as the prior has, seen or not."""
+    """The conjugate pair of that name; for categories, with as many levels as the prior has, seen or not."""
     if isinstance(likelihood, Pair):
         return likelihood
     of_columns = prior.inner if isinstance(prior, Independent) else prior
@@ -95,8 +95,8 @@ def log_known_weights(weights: Any, size: int) -> Float[Array, " k"]:
 def stack_prior(prior: Family, pair: Pair, size: int, columns: int | None) -> Family | None:
     """One copy of the prior for each of `size` components, unless it has one for each already.
 
-    For a pair of independent columns, a prior of scalars is read as one for each column, and a single scalar as
-    the same for all; None while the number of columns is not known.
+    For a pair of independent columns, a prior of scalars is read as one scalar per column, and a single scalar as
+    shared by all columns; None while the number of columns is not known.
     """
     if not isinstance(prior, Family):
         raise InvalidParameter(f"prior must be a family such as tp.NormalWishart(…), got {prior!r}")
@@ -147,7 +147,7 @@ def _family_name(vector: Any) -> str:
 
 
 def _repeat(prior: Family, size: int) -> Family:
-    """Copies of one family; of known numbers they are made by NumPy, so that nothing is compiled."""
+    """Copies of one family; concrete arrays are repeated by NumPy, so that nothing is compiled."""
 
     def copied(leaf: Any) -> Any:
         if is_traced(leaf):
@@ -158,7 +158,7 @@ def _repeat(prior: Family, size: int) -> Family:
 
 
 def axes_of(pair: Pair) -> tuple[str, ...]:
-    """What the axes of a component's parameters count."""
+    """The names of the axes of a component's parameters."""
     return ("feature", "level") if isinstance(getattr(pair, "inner", None), Categorical) else ("feature",)
 
 
@@ -193,12 +193,12 @@ GAUSSIAN = (Gaussian, SphericalGaussian, ScalarGaussian, KnownCovarianceGaussian
 
 
 def one_pair(pair: Pair) -> Pair:
-    """The pair of one column, where columns are independent."""
+    """The pair of one column if columns are independent, else the pair itself."""
     return pair.inner if isinstance(pair, IndependentPair) else pair
 
 
 class MixtureTempering(Tempering):
-    """Of a mixture."""
+    """The tempering of a mixture: its energy, normaliser and heat."""
 
     model: Mixture
 
@@ -239,7 +239,8 @@ class MixtureTempering(Tempering):
         return gaussian_heat(powers, data.values.shape[1])
 
     def heated(self, m: Means, ready: Means, m_local: Means, x: Array, power: Float[Array, " n"], heat: Heat) -> Heated:
-        """Powers multiply what each component says of a datum, so one evaluation serves all of them."""
+        """`Tempering.heated` by one evaluation for all powers, because powers multiply the log density under each
+        component."""
         model = self.model
         width, discrete = x.shape[1], isinstance(one_pair(model.pair), DISCRETE)
         peaks = model.log_weights(m)
@@ -267,7 +268,7 @@ class MixtureTempering(Tempering):
 def _discrete_power(
     model: Mixture, m: Means, x: Array, energy: Array, shares: Float[Array, "k n"], power: Array, heat: Heat
 ) -> Float[Array, " n"]:
-    """E[s] of each datum, with r_m ∝ exp{s_m E log p(x | z, θ) − E log c(s_m)}; without gaps c is the same for all."""
+    """E[s] of each datum, with r_m ∝ exp{s_m E log p(x | z, θ) − E log c(s_m)}; without gaps, all data share c."""
     log_c = jax.vmap(lambda s: pair_volume(model.pair, m["components"], x[:1], s, None)[0])(heat.powers)
     logits = energy[:, None] * heat.powers[None] - shares.T @ log_c.T
     return jnp.where(heat.hot, jax.nn.softmax(logits, axis=1) @ heat.powers, power)
@@ -286,7 +287,7 @@ def _log_precisions(model: Mixture, m: Means, width: int) -> Float[Array, " k"]:
 
 
 def _sums(*arrays: Float[Array, "k n"]) -> list[Float[Array, " n"]]:
-    """Over the leading axis, all at once."""
+    """The sums of the arrays over the leading axis, in one loop."""
 
     def add(sums: Sequence[Array], others: Sequence[Array]) -> tuple[Array, ...]:
         return tuple(one + other for one, other in zip(sums, others, strict=True))
@@ -321,7 +322,7 @@ def _(pair: IndependentPair, m: Any, x: Any, power: Power, key: MaybeKey) -> Flo
     else:
         return pair_volume(pair.inner, m.inner, x, power, key)
     seen = ~jnp.isnan(x)
-    # Every entry has a draw of its own, for every component it may come from.
+    # Every entry has a separate draw for every component from which it may come.
     each = sum_out(jnp.broadcast_to(power * log[None], (*x.shape[:1], *log.shape)), key)
     return jnp.sum(jnp.where(seen[:, None], each, 0.0), axis=-1)
 
@@ -343,7 +344,7 @@ def _log_shares(delta: np.ndarray, n: int, power: float) -> float:
     the probability of a sum of independent counts, which a Fourier transform gives to full precision.
     """
     i = np.arange(n + 1)
-    concentrations, times = np.unique(delta, return_counts=True)  # components that are alike are counted together
+    concentrations, times = np.unique(delta, return_counts=True)  # equal concentrations are counted together
     terms = log_gamma(concentrations[:, None] + power * i) - log_gamma(concentrations)[:, None] - log_gamma(i + 1)
 
     def tilted(log_x: float) -> tuple[np.ndarray, np.ndarray]:
@@ -366,7 +367,7 @@ def _log_shares(delta: np.ndarray, n: int, power: float) -> float:
 
 
 class Shifted(Units):
-    """Data that are numbers are moved by −`shift`, and with them the locations of the block `block`."""
+    """Units of data that are shifted by −`shift`, together with the locations of the block `block`."""
 
     block: str = eqx.field(static=True)
     shift: Float[Array, " d"] | None

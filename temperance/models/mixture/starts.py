@@ -1,7 +1,9 @@
-"""Where a mixture starts: k-means++, random responsibilities, annealed ones, a draw of the prior, means or shares.
+"""The starts of a mixture: k-means++, random or annealed responsibilities, a draw from the prior, given means or
+shares.
 
 Restarts of the default, "mixed", differ in kind: k-means++ finds separate clusters, but hardly ever the solutions that
-leave a component empty or split a broad one, which random responsibilities of uneven size, or annealed ones, find.
+leave a component empty or split a broad one, which starts from random responsibilities of uneven size, or from annealed
+ones, find.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 _KINDS = ("mixed", "kmeans++", "random", "uneven", "annealed", "prior")
 _MIXED = ("kmeans++", "uneven", "kmeans++", "annealed")  # in turn
-_SHARES = 2**22  # numbers in the responsibilities of a start: beyond, every start is by k-means++, which needs none
+_SHARES = 2**22  # numbers in a start's responsibilities; beyond it every start is k-means++, which needs none
 COOLING = tuple(float(t) for t in np.geomspace(1.0, 0.02, 30))  # of annealed starts, in units of a column's variance
 
 
@@ -57,7 +59,7 @@ def as_start(init: Any, n_components: int) -> Start:
 
 
 def kind_of_restart(start: Start, number: int, data: Data, size: int) -> str | None:
-    """How the restart of this number begins; None where all begin alike."""
+    """The kind of start of the restart with this number; None if all restarts begin alike."""
     if start.kind != "mixed" or data.weights.shape[0] * size > _SHARES:
         return None
     return _MIXED[number % len(_MIXED)]
@@ -82,7 +84,7 @@ def match_start(start: Start, x: np.ndarray) -> Start:
 def start_labels(
     key: Key[Array, ""], start: Start, rows: Float[Array, "n c"], data: Data, size: int
 ) -> Int[Array, " n"] | Float[Array, "n k"]:
-    """A component for each datum, or its share in each."""
+    """The component of each datum (n,), or its share in each component (n, k)."""
     n = data.weights.shape[0]
     if start.kind == "responsibilities":
         assert start.values is not None
@@ -99,7 +101,7 @@ def start_labels(
         return _nearest(rows, start.values, unit, data.cuts)
     if start.kind == "annealed":
         return _annealed(key, rows * unit, data, size)
-    # No k-means after the seeds: it would bring many restarts to the same place.
+    # No k-means after the seeds, because it would bring many restarts to one place.
     return _nearest(rows, kmeans_plus_plus(key, rows, data.weights, size, unit), unit, data.cuts)
 
 
@@ -137,7 +139,7 @@ def label_messages(model: Mixture, m: Means, data: Data, labels: Any) -> Means:
 
 
 def _inverse_deviation(rows: Float[Array, "n c"], data: Data) -> Float[Array, "1 c"]:
-    """1 over the standard deviation of each column, so that no unit matters; 1 where nothing varies."""
+    """1 over the standard deviation of each column, so that units do not matter; 1 for a constant column."""
 
     def block(part: Any, _: Array) -> tuple[Float[Array, "2 c"], tuple[()]]:
         here, weights = part
@@ -179,7 +181,7 @@ def kmeans_plus_plus(
 
     def body(k: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         centres, distance = carry
-        # Where every point is a centre already (duplicates), any point will do.
+        # If every point is a centre already (duplicates), any point will do.
         weight = jnp.where(jnp.any(weights * distance > 0), weights * distance, weights)
         index = jax.random.categorical(jax.random.fold_in(key, k), jnp.log(weight))
         return centres.at[k].set(rows[index]), jnp.minimum(distance, away(index))

@@ -1,4 +1,4 @@
-"""Robust mixtures: every component is a Student-t, a Gaussian whose precision has a scale of its own for each datum.
+"""Robust mixtures: every component is a Student-t, a Gaussian whose precision has a separate scale for each datum.
 
     z_n ~ π,   u_n | z_n = k ~ Gamma(ν_k/2, ν_k/2),   x_n | z_n = k, u_n ~ N(μ_k, (u_n Λ_k)⁻¹),
     (μ_k, Λ_k) ~ Normal-Wishart,   ν_k uniform on a grid
@@ -9,7 +9,7 @@ latents' prior to the powers s and l, the integral over log u is the Gamma integ
     L_nkj = l (a_j log a_j − log Γ(a_j)) + s E log N(μ_k | μ_k, Λ_k⁻¹) + log Γ(A) − A log B,
     A = l a_j + s d/2,   B = l a_j + s δ/2,
 
-and log p(x, z = k) is l log π_k + Σ_j q(ν_k = ν_j) L_nkj. Everything else is the mixture's.
+and log p(x, z = k) is l log π_k + Σ_j q(ν_k = ν_j) L_nkj. Everything else is as in `Mixture`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class StudentMixture(Mixture):
 
     `n_components` is the number of components. `degrees` are the values that the degrees of freedom ν of a component
     may have, all equally probable a priori; a single number is a known ν. `prior` is the `NormalWishart` of the means
-    and the precisions. See `Mixture` for the rest.
+    and the precisions. See `Mixture` for the other arguments.
     """
 
     pair: ScaledGaussian
@@ -106,7 +106,7 @@ class StudentMixture(Mixture):
         share = m["degrees"].indicator
         drawn: ArrayLike = 0.0
         if key is not None:
-            # The derivative in the components is that of a draw of u; in the degrees it stays that of the integral.
+            # With a key the derivative in the components is that of a draw of u; in the degrees, of the integral.
             known, half = half, stop_gradient(half)
             a = stop_gradient(latent[..., 0] * 0.5 * (share @ self.degrees)[None])
             shape = jnp.broadcast_to(a + 0.5 * observation[..., 0] * x.shape[1], half.shape)
@@ -140,14 +140,16 @@ class StudentMixture(Mixture):
         return own.mean + (self.pair.sample(key_x, own) - own.mean) / narrower[:, None]
 
     def _label_messages(self, m: Means, data: Data, labels: Any) -> Means:
-        """Those of Gaussians: a vague prior puts every datum far away, and its scale close to zero."""
+        """The messages as for Gaussian components, because under a vague prior every datum is far away, with a scale
+        close to zero."""
         plain = {name: value for name, value in m.items() if name != "degrees"}
         return super()._label_messages(plain, data, labels) | {"degrees": jax.tree.map(jnp.zeros_like, m["degrees"])}
 
     # ---- answers ------------------------------------------------------------------------------------------
 
     def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
-        """The mean and the precision are integrated out in closed form given the scale, the scale by quadrature.
+        """The log predictive density: means and precisions are integrated out in closed form given the scale, scales by
+        quadrature.
 
         The quadrature is a mixture of normalised densities, so that the result integrates to one.
         """

@@ -1,9 +1,9 @@
 """Mixtures that differ from `Mixture` in their components or weights.
 
-    DirichletProcessMixture   v_k ~ Beta(1, α),   π_k = v_k Π_{j<k} (1 − v_j),   the last stick taking all that is left
-    GaussianMixture           components with a full, diagonal, spherical, tied or known covariance
-    ClassMixture              rows of a table, every column with a likelihood of its own
-    MixtureOfExperts          lines, each for a region of the inputs
+    DirichletProcessMixture   v_k ~ Beta(1, α),   π_k = v_k Π_{j<k} (1 − v_j),   the last stick takes the rest
+    GaussianMixture           components with a full, diagonal, spherical, tied or known covariance ClassMixture
+    rows of a table, every column with a likelihood of its own MixtureOfExperts          lines, each for a region of the
+    inputs
 
 E log π and log E π are sums over independent sticks, so the weights of a (truncated) Dirichlet process are exact.
 """
@@ -75,7 +75,7 @@ class DirichletProcessMixture(Mixture):
     """A mixture that uses as many of its `truncation` components as the data support.
 
     `truncation` is the largest number of components. `concentration` is α (large: many components), or a `Gamma` prior
-    on it. See `Mixture` for the rest.
+    on it. See `Mixture` for the other arguments.
     """
 
     apart: ClassVar[tuple[str, ...]] = ("concentration",)
@@ -130,7 +130,7 @@ class DirichletProcessMixture(Mixture):
 
     @property
     def symmetry(self) -> None:
-        """Sticks are broken one after the other: their order counts."""
+        """None: sticks are broken one after the other, so their order matters."""
         return None
 
     def log_weights(self, m: Means) -> Float[Array, " k"]:
@@ -159,7 +159,7 @@ class DirichletProcessMixture(Mixture):
 
 
 def _break(log: Float[Array, " k-1"], log_complement: Float[Array, " k-1"]) -> Float[Array, " k"]:
-    """log π from log v and log(1 − v), or the same of their expectations."""
+    """log π from log v and log(1 − v), or E log π from their expectations."""
     zero = jnp.zeros(1)
     return jnp.concatenate([log, zero]) + jnp.concatenate([zero, jnp.cumsum(log_complement)])
 
@@ -216,14 +216,15 @@ class GaussianMixture(Mixture):
 
 
 class TiedTempering(MixtureTempering):
-    """The shared precision counts in every datum, whatever its component."""
+    """Tempering with a shared precision, which counts for every datum, whatever its component."""
 
     def log_base(self, data: Data) -> None:
         return None
 
 
 class TiedMixture(Mixture):
-    """`prior` is the Normal-Wishart of one mean and the shared precision, or a posterior of this model."""
+    """A mixture whose components share one precision. `prior` is the Normal-Wishart of one mean and that precision, or
+    a posterior of this model."""
 
     one_by_one: ClassVar[bool] = False
 
@@ -330,13 +331,13 @@ class TiedGaussianMixture(TiedMixture, GaussianMixture):
 
 
 class TiedProcessMixture(TiedMixture, DirichletProcessMixture):
-    """The same with the weights of a Dirichlet process."""
+    """A `TiedMixture` with the weights of a Dirichlet process."""
 
     symmetry: ClassVar[None] = None
 
 
 def _spread(one: NormalWishart, size: int) -> MatrixNormalWishart:
-    """The same prior for `size` means that share the precision."""
+    """The prior of `size` means that share the precision, from that of one mean."""
     location = jnp.broadcast_to(one.location[:, None], (one.location.shape[0], size))
     return MatrixNormalWishart(location, one.pseudo_count * jnp.eye(size), one.dof, one.scatter)
 
@@ -375,7 +376,7 @@ class ClassMixture(Mixture):
         )
 
     @property
-    def words(self) -> Words:  # classes, to people who know them as latent classes
+    def words(self) -> Words:  # "class", as in latent class analysis
         return GROUP.of(self.n_components, super().words.axes)
 
 
@@ -444,7 +445,7 @@ def _predicted(model: MixtureOfExperts, q: Any, x: Float[Array, "n d"]) -> tuple
         return safe_log(model.draw_weights(blocks))[None] + log_gate + log_weight, mean, variance
 
     log_gate, mean, variance = jax.lax.map(one, q.flat(), batch_size=16)
-    # Draws and experts together are one mixture: a draw counts by the density that it has at x.
+    # All draws and experts form one mixture, in which a draw is weighted by its density at x.
     return _mixed(*(jnp.moveaxis(part, 0, 1).reshape((x.shape[0], -1)) for part in (log_gate, mean, variance)))
 
 
@@ -473,7 +474,7 @@ def _averaged(components: Family, x: Float[Array, "n d"]) -> tuple[Array, Array,
 
 
 def _given(location: Float[Array, "k d1"], precision: Float[Array, "k d1 d1"], x: Float[Array, "n d"]) -> Any:
-    """The same for known means and precisions."""
+    """`_averaged` for known means and precisions."""
     spread = explicit_inverse(cholesky(precision))
     factor, apart, slope, rest = _split(location, spread, x)
     log_det = jnp.sum(jnp.log(jnp.diagonal(cholesky(spread[:, :-1, :-1]), axis1=-2, axis2=-1)), axis=-1)
@@ -483,7 +484,7 @@ def _given(location: Float[Array, "k d1"], precision: Float[Array, "k d1 d1"], x
 
 
 def _split(location: Array, spread: Array, x: Float[Array, "n d"]) -> tuple[Array, Array, Array, Array]:
-    """L⁻¹(x − μ_x) with L Lᵀ the inputs' part of the spread, x − μ_x, the slopes of y, and what they leave of it."""
+    """L⁻¹(x − μ_x) with L Lᵀ the inputs' part of the spread, x − μ_x, the slopes of y, and the residual spread of y."""
     factor = cholesky(spread[:, :-1, :-1])
     apart = x[:, None] - location[None, :, :-1]
     white = jax.vmap(lambda one: jax.scipy.linalg.solve_triangular(factor, one[..., None], lower=True)[..., 0])(apart)

@@ -2,9 +2,9 @@
 
     β_k ~ Dirichlet(η)   θ_d ~ Dirichlet(α)   z_dn ~ θ_d   w_dn ~ β_{z_dn}
 
-A datum is a document, a bag of words. The topics β are the global block, the proportions θ_d a local block,
-and the topics z of the tokens are summed out. Temperature acts on p(w | z) and p(z | θ), never on p(θ_d).
-Evidence is that of the tokens in their order: there is no multinomial coefficient.
+A datum is a document, a bag of words. The topics β are the global block, the proportions θ_d a local block, and the
+topics z of the tokens are summed out. Temperature acts on p(w | z) and p(z | θ), never on p(θ_d). The evidence is that
+of the tokens in their order, without a multinomial coefficient.
 """
 
 from __future__ import annotations
@@ -42,13 +42,14 @@ from .heat import TopicTempering
 from .report import LEAST, TopicsBy, by_number, mean_topics, names, proportions, shares_by, top_words, topic_weights
 from .walk import Local, document_terms, local_step
 
-_LONG = 10_000  # tokens of a document from which on its counts are drawn, not its tokens
+_LONG = 10_000  # tokens of a document above which its counts are drawn instead of its tokens
 _LEARNED = ("document_prior", "topic_prior")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """The words, how texts are read as these, and what was left out; static in compiled code, so compared quickly."""
+    """The words, how texts are read into them, and what was left out; static in compiled code, and so made quick to
+    compare."""
 
     words: tuple[str, ...]
     tokeniser: Tokeniser | None = None
@@ -65,7 +66,7 @@ class Vocabulary:
 
 
 class LDA(Topical, Holding, Transforming, Predicting, OwnLocals, Collapsible):
-    """`n_topics` topics over `n_words` words (by default those of the data).
+    """Latent Dirichlet allocation with `n_topics` topics over `n_words` words (by default the words of the data).
 
     `n_topics` is the number of topics. `n_words` is the size of the vocabulary. `document_prior` is the concentration α
     of a document's proportions (a scalar, or one value per topic), `topic_prior` that of a topic's words, η (a scalar,
@@ -75,9 +76,9 @@ class LDA(Topical, Holding, Transforming, Predicting, OwnLocals, Collapsible):
     is the words as strings, by default the corpus's own. `fractional` allows counts that are not whole numbers;
     `precision="single"` makes the local step in float32. `length` is the number of words of a simulated document.
 
-    The local step of a document ends after the method's number of iterations, or when its concentrations
-    change by less than `local_tol` on average. `engine` says what carries it out: "host" (Numba, for the CPU),
-    "device" (JAX, padded documents; on an NVIDIA GPU a kernel), "autodiff" (derived from `log_evidence`), or "auto".
+    The local step of a document ends after the method's number of iterations, or when its concentrations change by less
+    than `local_tol` on average. `engine` chooses its implementation: "host" (Numba, for the CPU), "device" (JAX, padded
+    documents; on an NVIDIA GPU a kernel), "autodiff" (derived from `log_evidence`), or "auto".
     """
 
     prior: dict[str, Any]
@@ -93,7 +94,7 @@ class LDA(Topical, Holding, Transforming, Predicting, OwnLocals, Collapsible):
     engine: str = eqx.field(static=True)
     length: int = eqx.field(static=True)  # tokens of a simulated document
     collapsed: bool = eqx.field(static=True)  # whether documents are inferred by collapsed updates
-    seeds: Seeds = eqx.field(static=True, default=())  # in η once there are data
+    seeds: Seeds = eqx.field(static=True, default=())  # included in η once there are data
 
     def __init__(
         self,
@@ -158,7 +159,7 @@ class LDA(Topical, Holding, Transforming, Predicting, OwnLocals, Collapsible):
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
-        # α meets the topics only through θ, which is held fixed; η meets them directly.
+        # α depends on the topics only through θ, which is held fixed; η depends on them directly.
         together = tuple(name for name in ("topics", "document_prior") if name in self.prior)
         return (together, ("topic_prior",)) if "topic_prior" in self.prior else (together,)
 
@@ -178,12 +179,12 @@ class LDA(Topical, Holding, Transforming, Predicting, OwnLocals, Collapsible):
         return {"proportions": Dirichlet.from_natural(natural)}
 
     def start_local(self, m: Means, x: Documents) -> dict[str, Any]:
-        """Each token shared equally by all topics."""
+        """Proportions as if each token were shared equally by all topics."""
         gamma = jnp.atleast_2d(self.concentration(m, x)) + x.lengths[:, None] / self.n_topics
         return {"proportions": Dirichlet.from_natural(DirichletVector(gamma - 1.0))}
 
     def concentration(self, m: Means, x: Documents | None = None) -> Float[Array, "*n k"]:
-        """α, given or learned: the same for all documents, or a row for each of x."""
+        """α, given or learned: one row for all documents, or a row for each document of x."""
         return m["document_prior"].concentration if "document_prior" in m else self.alpha
 
     def log_evidence(
@@ -201,7 +202,8 @@ class LDA(Topical, Holding, Transforming, Predicting, OwnLocals, Collapsible):
         return jax.lax.stop_gradient(value) + jnp.sum(drawn * (logits - fixed), axis=(1, 2))
 
     def document_part(self, m: Means, x: Documents, weights: Array, found: Local) -> tuple[Array, Means]:
-        """The bound of each document after its local step, and messages to the blocks its proportions depend on."""
+        """The bound of each document after its local step, and messages to the blocks on which its proportions
+        depend."""
         if (prior := m.get("document_prior")) is None:
             return document_terms(found, self.alpha)[0], {}
         value, log_theta = document_terms(found, prior.concentration, prior.minus_log_normaliser)
@@ -213,7 +215,7 @@ class LDA(Topical, Holding, Transforming, Predicting, OwnLocals, Collapsible):
         theta = draws.get("proportions")
         if theta is None:
             theta = jax.random.dirichlet(key_theta, draws.get("document_prior", self.alpha), (n,))
-        if self.length > _LONG:  # no memory may hold its tokens one by one
+        if self.length > _LONG:  # memory may not hold its tokens one by one
             shares = theta @ draws["topics"]
             counts = jax.random.multinomial(key_w, jnp.full(n, float(self.length)), shares)
             return given_documents(jnp.broadcast_to(jnp.arange(shares.shape[1], dtype=jnp.int32), shares.shape), counts)
@@ -222,7 +224,7 @@ class LDA(Topical, Holding, Transforming, Predicting, OwnLocals, Collapsible):
         return given_documents(words.astype(jnp.int32), jnp.ones((n, self.length)))
 
     def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
-        """Topics as if each had seen every word about once, with a tenth of noise."""
+        """Topics as if each had seen every word about once, with noise of one tenth."""
         assert self.n_words is not None
         noise = 1.0 + 0.1 * jnp.clip(jax.random.normal(key, (self.n_topics, self.n_words)), -5.0, 5.0)
         if self.seeds:
@@ -233,7 +235,7 @@ class LDA(Topical, Holding, Transforming, Predicting, OwnLocals, Collapsible):
         return Posterior(blocks, self.initial_local(m, data.values))
 
     def starting_priors(self) -> dict[str, Any]:
-        """Where blocks that α or η depends on start."""
+        """The start of the blocks on which α or η depends."""
         return {name: self.prior[name] for name in _LEARNED if name in self.prior}
 
     @property
@@ -246,22 +248,22 @@ class LDA(Topical, Holding, Transforming, Predicting, OwnLocals, Collapsible):
     @property
     def symmetry(self) -> Symmetry | None:
         axes = {"topics": (0,), "document_prior": (0,), "proportions": (1,)}
-        # Where α is learned its start may tell topics apart, but nothing else does.
+        # If α is learned, only its start may distinguish topics.
         known = {"topics": self.eta if self.eta.ndim == 2 else None}
         known |= {} if "document_prior" in self.learn else {"document_prior": self.alpha}
         return one_set(self.n_topics, axes, known, compared=("topics",))
 
     def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
-        """The tokens of each topic."""
+        """The expected number of tokens of each topic."""
         topics = np.asarray(q.blocks["topics"].concentration)  # type: ignore[attr-defined]
         return ((topics - np.asarray(self.eta)).sum(axis=1),)
 
     def used(self, q: Posterior) -> np.ndarray:
-        """Which topics people hear of."""
+        """Which topics are reported."""
         return np.ones(self.n_topics, bool)
 
     def order(self, q: Posterior, data: Data) -> np.ndarray:
-        """Those with seeds come first, in the order of these, as a user numbered them."""
+        """The topics in use; those with seeds come first, in the user's numbering."""
         return by_number(self, q)
 
     # ---- parts and engines ------------------------------------------------------------------------------
@@ -276,7 +278,8 @@ class LDA(Topical, Holding, Transforming, Predicting, OwnLocals, Collapsible):
 
     @property
     def on_host(self) -> bool:
-        """Whether the local step is the host's kernel, which uses all cores by itself: one device is then enough."""
+        """Whether the local step is made by the host's kernel, which uses all cores by itself, so that one device is
+        enough."""
         return self._engine() == "host"
 
     def _engine(self) -> str:
@@ -296,13 +299,13 @@ class LDA(Topical, Holding, Transforming, Predicting, OwnLocals, Collapsible):
         model = self.complete(corpus)
         width = int(corpus.entries.max(initial=1))
         if self._engine() == "host" and self.engine == "auto" and _is_small(corpus, width, self.n_topics):
-            # Padded documents are answered for before the kernels would have been compiled. Few widths, few programs.
+            # Padded documents are done before the kernels would have been compiled. Few widths mean few programs.
             model, width = model._with(engine="device"), -(-bucket(width) // 8) * 8
         documents = model.documents(corpus, model.on_host, width)
-        if model.on_host:  # what is made of the kernel's results is rows × topics, and it sorts the entries of the rows
+        if model.on_host:  # arrays of the results are rows × topics, and the kernel sorts the entries of the rows
             entries = max(1, int(corpus.entries.sum()) // len(corpus))
             block = max(_ROWS_ON_HOST, min(2**23 // (self.n_topics * 8), 2**21 // entries))
-        else:  # what stays in a processor's cache; an accelerator wants one large block
+        else:  # blocks that stay in a processor's cache; an accelerator needs one large block
             room = 2**26 if jax.default_backend() == "cpu" else 2**33
             block = max(16, room // (width * self.n_topics * 8))
         return model, make_data(documents, as_weights(weights, len(corpus)), block, spread=not model.on_host)
@@ -311,7 +314,7 @@ class LDA(Topical, Holding, Transforming, Predicting, OwnLocals, Collapsible):
         """The model with the sizes, words and document length of a corpus."""
         vocabulary = self.vocabulary
         if vocabulary is None and corpus.vocabulary is not None:
-            read = (getattr(corpus, "tokeniser", None), getattr(corpus, "report", ()))  # not of a corpus in shards
+            read = (getattr(corpus, "tokeniser", None), getattr(corpus, "report", ()))  # a corpus in shards has neither
             vocabulary = Vocabulary(corpus.vocabulary, *read)
         length = max(1, round(corpus.n_tokens / len(corpus)))
         known = with_seeds(self, corpus, None if vocabulary is None else vocabulary.words)
@@ -319,23 +322,23 @@ class LDA(Topical, Holding, Transforming, Predicting, OwnLocals, Collapsible):
         return known._with(n_words=corpus.n_words, vocabulary=vocabulary, length=length, prior=prior)
 
     def as_collapsed(self) -> Self:
-        """The model as CVB0 sees it."""
+        """The model in the form that CVB0 uses."""
         return self._with(collapsed=True)
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How `as_corpus` reads documents for this model."""
+        """The arguments with which `as_corpus` reads documents for this model."""
         words = None if self.vocabulary is None else self.vocabulary.words
         tokeniser = None if self.vocabulary is None else self.vocabulary.tokeniser
         return {"vocabulary": words, "n_words": self.n_words, "fractional": self.fractional, "tokeniser": tokeniser}
 
     def new_corpus(self, data: Any) -> Corpus:
-        """Documents over the words of the model, if it has any yet."""
+        """Documents over the words of the model, if it has words already."""
         return as_corpus(data, **self.reading)
 
     def new_rows(self, data: Any) -> Documents:
         corpus = self.new_corpus(data)
-        # Widths are powers of two: few shapes, few compilations.
+        # Widths are powers of two, because few shapes mean few compilations.
         width = 1 << (int(corpus.entries.max(initial=1)) - 1).bit_length()
         host = self._engine() == "host"
         return self.documents(corpus, host, width, not host)
@@ -344,7 +347,7 @@ class LDA(Topical, Holding, Transforming, Predicting, OwnLocals, Collapsible):
         return as_documents(corpus, host, width, padded)
 
     def log_predictive(self, q: Posterior, x: Documents) -> Float[Array, " n"]:
-        """A lower bound on log p(document | mean topics): exact sums over its proportions do not exist."""
+        """A lower bound on log p(document | mean topics), because exact integrals over the proportions do not exist."""
         topics: Any = q.blocks["topics"]
         if isinstance(topics, Point):
             log_beta = jnp.log(jnp.maximum(topics.mode(), LEAST))
@@ -355,7 +358,8 @@ class LDA(Topical, Holding, Transforming, Predicting, OwnLocals, Collapsible):
         return self.document_part(m, x, jnp.ones_like(x.lengths), found)[0]
 
     def infer(self, blocks: dict[str, Any], x: Documents, log_beta: Float[Array, "k v"]) -> tuple[Local, Means]:
-        """The proportions of new documents to convergence, and what they depend on."""
+        """The proportions of new documents, iterated to convergence, and the statistics of the blocks on which they
+        depend."""
         m = {name: blocks[name].mean() for name in blocks if name != "topics"}
         alpha, weights = self.concentration(m, x), jnp.ones(x.lengths.shape[0])
         gamma = self.initial_local(m, x)["proportions"].concentration
@@ -413,14 +417,15 @@ class LDA(Topical, Holding, Transforming, Predicting, OwnLocals, Collapsible):
 
 
 class DocumentRows(RowAccess):
-    """Batches and step sizes as usual for topic models; few local steps are better than many."""
+    """Access to rows that are documents, with the usual batches and step sizes of topic models; few local steps are
+    better than many."""
 
     stochastic: ClassVar[Stochastic] = Stochastic(batch_size=256, passes=10.0, step_size=(10.0, 0.7), local_steps=20)
     uses_all_cores: ClassVar[bool] = True
 
 
 _ENGINES = ("auto", "host", "device", "autodiff")
-_ROWS_ON_HOST = 2**14  # fewest documents of a call to the kernel, which exponentiates the topics each time
+_ROWS_ON_HOST = 2**14  # fewest documents per call of the kernel, because each call exponentiates the topics
 _SMALL = 2**20  # documents × width × topics up to which padded documents take no longer than the kernels
 
 
@@ -432,7 +437,7 @@ def _is_small(corpus: Any, width: int, topics: int) -> bool:
 
 
 def _each(power: ArrayLike) -> ArrayLike:
-    """A power ready to multiply an array of (document, word, topic)."""
+    """A power shaped so that it can multiply an array (document, word, topic)."""
     return power[:, None, None] if jnp.ndim(power) == 1 else power  # type: ignore[index]
 
 

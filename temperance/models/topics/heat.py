@@ -1,4 +1,4 @@
-"""What a temperature of its own costs a document: log Σ_v E β_kv^s of its topics, at each power s it may have."""
+"""The cost of an individual temperature for a document: log Σ_v E β_kv^s of its topics, at each power s it may have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy  # which imports its parts when they are used
+import scipy  # imports its submodules only when they are used
 from jaxtyping import Array, Float
 
 from ...errors import UnsupportedMethod
@@ -22,22 +22,23 @@ from .walk import mean_energy
 if TYPE_CHECKING:
     from . import LDA
 
-_ENTRIES = 8192  # of a table of concentrations
-_NODES = 9  # powers at which a sum over all words is worked out
+_ENTRIES = 8192  # entries of a table of concentrations
+_NODES = 9  # powers at which a sum over all words is computed
 _LAMBDAS = (1e-8, 1e10)  # concentrations that the table holds
-_STEP = np.log(_LAMBDAS[1] / _LAMBDAS[0]) / (_ENTRIES - 1)  # of their logarithms
+_STEP = np.log(_LAMBDAS[1] / _LAMBDAS[0]) / (_ENTRIES - 1)  # between the logarithms of these concentrations
 
 
 class TopicTempering(Tempering):
-    """Of a topic model (errata to B.1 of Mandt et al., 2016)."""
+    """The tempering of a topic model (errata to B.1 of Mandt et al., 2016)."""
 
     @property
     def melts(self) -> bool:
-        """With α < 1 a document settles on one of many equal topics far above any temperature of the topics."""
+        """No: with α < 1 a document settles on one of many equal topics at temperatures far above any at which the
+        topics separate."""
         return False
 
     def acting_energy(self, blocks: dict[str, Any], walked: Walked, data: Data) -> Float[Array, ""]:
-        """The energy of the mean parameters: it does not temper the topics of tokens twice."""
+        """The energy of the mean parameters, which does not temper the topics of tokens twice."""
         return mean_energy(self.model, blocks["topics"].concentration, walked.local["proportions"].concentration, data)
 
     def heat(self, data: Data, powers: np.ndarray) -> Heat:
@@ -51,7 +52,7 @@ class TopicTempering(Tempering):
 
 
 class WithoutNormaliser(TopicTempering):
-    """Of a topic model whose normaliser is not known."""
+    """The tempering of a topic model whose normaliser is not known."""
 
     def log_normaliser(self, temperatures: np.ndarray, data: Data, seed: int = 0) -> Normaliser:
         raise UnsupportedMethod(f"tp.VT is for tp.LDA, not for {self.name}; use tp.Annealed or tp.VB")
@@ -59,19 +60,19 @@ class WithoutNormaliser(TopicTempering):
 
 def topic_heat(powers: np.ndarray) -> Heat:
     """The powers, with a table of Γ(λ + s)/Γ(λ + 1) at a few of them."""
-    # In log s: Γ(λ + s) has its pole at s = −λ, close to small powers.
+    # Interpolated in log s, because Γ(λ + s) has its pole at s = −λ, close to small powers.
     half = 0.5 * -np.log(min(float(powers.min()), 0.5))
     nodes = np.exp(half * (np.cos(np.linspace(0.0, np.pi, _NODES)) - 1.0))
     fit, here = (np.polynomial.chebyshev.chebvander(np.log(s) / half + 1.0, _NODES - 1) for s in (nodes, powers))
     spread = np.linalg.solve(fit.T, here.T)
     lam = np.geomspace(*_LAMBDAS, _ENTRIES)[:, None]
-    # The pole at 0 is that of 1/λ, which a power takes away: log Γ(λ + s) − log Γ(λ + 1), smooth in log λ.
+    # log Γ(λ + s) − log Γ(λ + 1) is smooth in log λ; the pole 1/λ at 0 is left out.
     table = np.exp(scipy.special.gammaln(lam + nodes) - scipy.special.gammaln(lam + 1.0))
     return Heat(jnp.asarray(powers), jnp.asarray(table), jnp.asarray(spread))
 
 
 def with_costs(heat: Heat, concentration: Float[Array, "k v"], on_host: bool) -> Heat:
-    """The same with what its powers cost under these topics."""
+    """The heat with the costs of its powers under these topics."""
     costs = topic_costs(heat, concentration, on_host)
     return eqx.tree_at(lambda heat: heat.costs, heat, costs, is_leaf=lambda leaf: leaf is None)
 
@@ -88,7 +89,7 @@ def topic_costs(heat: Heat, concentration: Float[Array, "k v"], on_host: bool) -
         columns = [jnp.sum(concentration * _look_up(heat.table[:, j], concentration), axis=1) for j in range(_NODES)]
         sums = jnp.stack(columns, axis=1)
     whole = jnp.stack([_look_up(heat.table[:, j], total) for j in range(_NODES)], axis=1)
-    # The factor λ/Λ of both is what the table leaves out.
+    # The factor λ/Λ, which the table leaves out.
     return jnp.log(sums / (total[:, None] * whole)) @ heat.nodes
 
 
@@ -108,16 +109,16 @@ def _sums_on_host(concentration: Array, table: Array) -> np.ndarray:
 
 
 _TOPICS, _MOST_TOPICS = 16, 64  # draws of topics, fewer if there are many words
-_PROPORTIONS = 256  # draws for each draw of the topics
-_LEVELS = 8  # of concentration
-_LENGTHS = 32  # of documents; between them log E f^N, smooth and convex in N, is interpolated
-_NORMALISER_NODES = 24  # powers at which C is worked out; between them log C is smooth
-_NORMALISER_ENTRIES = 2**18  # proportions × words at a time: they stay in the cache
+_PROPORTIONS = 256  # draws of proportions for each draw of the topics
+_LEVELS = 8  # concentrations from which proportions are drawn
+_LENGTHS = 32  # lengths of documents, between which log E f^N, smooth and convex in N, is interpolated
+_NORMALISER_NODES = 24  # powers at which C is computed; between them log C is smooth
+_NORMALISER_ENTRIES = 2**18  # proportions × words at a time, so that they stay in the cache
 _SMALL = 2000  # words; with more, single precision is enough
 
 
 class Prior(NamedTuple):
-    """What C depends on."""
+    """The priors and documents on which C depends."""
 
     documents: np.ndarray  # α, (topics,)
     topics: np.ndarray  # η, (1 or topics, words)
@@ -126,7 +127,7 @@ class Prior(NamedTuple):
 
 
 def topics_normaliser(model: LDA, temperatures: np.ndarray, data: Data, seed: int) -> Normaliser:
-    """log C(T), until the temperature that it implies is stable."""
+    """log C(T), with more draws until the implied temperature is stable."""
     if model.learn:
         raise UnsupportedMethod("tp.VT needs topics with fixed priors (learn=()); use tp.Annealed")
     powers = 1.0 / temperatures
@@ -139,15 +140,15 @@ def topics_normaliser(model: LDA, temperatures: np.ndarray, data: Data, seed: in
     while True:
         logs = log_normalisers(prior, powers, samples, seed)
         (value, error), (half, _) = (_over_topics(part) for part in (logs, logs[:, : samples // 2]))
-        # With few data the temperature is spread over the grid, with many it is a point between two of its entries.
+        # With few data q(T) is spread over the grid, with many data it is a point between two entries of the grid.
         if min(shift(powers, value, half), moved(powers, value, half)) <= STABLE or samples >= most:
             return Normaliser(value, error, samples)
         samples *= 4
 
 
 def _over_topics(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The log of the mean over draws, and its error. Many data make the mean that of the largest draw alone, which
-    says nothing; then it is Jensen's bound, the mean of the logs."""
+    """The log of the mean over draws, and its error. With many data the largest draw alone would determine the mean;
+    then it is replaced by Jensen's bound, the mean of the logs."""
     samples = logs.shape[1]
     top = scipy.special.logsumexp(logs, axis=1)
     if np.exp(2.0 * top - scipy.special.logsumexp(2.0 * logs, axis=1)).min() < 0.25 * samples:
@@ -176,7 +177,7 @@ def log_normalisers(prior: Prior, powers: np.ndarray, samples: int, seed: int) -
 
 
 class Drawn(NamedTuple):
-    """Gamma and exponential variates, of which Dirichlet ones are made."""
+    """Gamma and exponential variates, from which Dirichlet variates are made."""
 
     topics: tuple[np.ndarray, np.ndarray]
     proportions: list[tuple[np.ndarray, np.ndarray]]  # one for each concentration
@@ -191,7 +192,7 @@ def _draw(prior: Prior, rng: np.random.Generator) -> Drawn:
 
 
 def _concentrations(alpha: np.ndarray) -> list[np.ndarray]:
-    """From the prior to about the flat one."""
+    """Concentrations from the prior's to about that of a flat Dirichlet, one per draw."""
     factors = np.geomspace(1.0, max(1.0, 2.0 / alpha.mean()), _LEVELS)
     return [np.tile(factor * alpha, (_PROPORTIONS // _LEVELS, 1)) for factor in factors]
 
@@ -220,7 +221,7 @@ def _given_topics(prior: Prior, powers: np.ndarray, drawn: Drawn) -> np.ndarray:
 
 
 def _power_sums(mixed: np.ndarray, powers: np.ndarray) -> np.ndarray:
-    """Σ_v mixed_v^s for each power; at equal distances by multiplication."""
+    """Σ_v mixed_v^s for each power s; equally spaced powers by repeated multiplication."""
     logs = np.log(mixed)
     if len(powers) < _NORMALISER_NODES:
         return np.stack([np.exp(mixed.dtype.type(power) * logs).sum(axis=1) for power in powers])
@@ -238,7 +239,7 @@ def _proportions(alpha: np.ndarray, drawn: Drawn) -> tuple[np.ndarray, np.ndarra
     levels = _concentrations(alpha)
     log_theta = np.concatenate([_log_dirichlet(*pair) for pair in zip(drawn.proportions, levels, strict=True)])
 
-    def log_density(here: np.ndarray) -> np.ndarray:  # without Π 1/θ, which cancels
+    def log_density(here: np.ndarray) -> np.ndarray:  # without the factor Π 1/θ, which cancels
         return log_theta @ here + scipy.special.gammaln(here.sum()) - scipy.special.gammaln(here).sum()
 
     densities = [log_density(level[0]) for level in levels]
@@ -246,14 +247,15 @@ def _proportions(alpha: np.ndarray, drawn: Drawn) -> tuple[np.ndarray, np.ndarra
 
 
 def _log_dirichlet(variates: tuple[np.ndarray, np.ndarray], concentration: np.ndarray) -> np.ndarray:
-    """Logarithms of draws, one per row: a small concentration gives numbers that are too small for their own."""
+    """Logarithms of Dirichlet draws, one per row, because with small concentrations the draws themselves underflow."""
     gamma, exponential = variates
     log_gamma = np.log(gamma) - exponential / concentration
     return log_gamma - scipy.special.logsumexp(log_gamma, axis=1, keepdims=True)
 
 
 def _few_lengths(lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """At most `_LENGTHS` lengths with weights, such that sums of functions linear between them are the same."""
+    """At most `_LENGTHS` lengths with weights, such that sums of functions that are linear between them do not
+    change."""
     values, place = np.unique(lengths, return_inverse=True)
     counts = np.bincount(place, weights)
     if len(values) <= _LENGTHS:

@@ -1,7 +1,7 @@
-"""What a fitted topic model says: the words of its topics, the topics of documents, and mean shares by group.
+"""The results of a topic model: the words of its topics, the topics of documents, and mean shares by group.
 
 Shares by group. In a group g let θ_d ~ Dirichlet(s μ_g), with s = Σ α and the topics held at their means. The estimate
-of μ_g is the fixed point at which the mean of E[θ_d | words] over the group equals its own prior mean, so that short
+of μ_g is the fixed point at which the mean of E[θ_d | words] over the group equals the prior mean μ_g, so that short
 documents are not drawn towards the other groups. Let S² be the variance of E[θ_d | words] over documents and v the mean
 of Var[θ_d | words]. The words show a fraction B = S² / (S² + v) of what distinguishes documents, so the estimate has
 variance (S² / B²) / n. v is the variance of a Dirichlet distribution divided by one minus the fraction of missing
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from . import LDA
 
 
-_ROWS = 4096  # documents treated at a time
+_ROWS = 4096  # documents processed at a time
 _READERS = 2  # threads that read documents while an accelerator works
-LEAST = 1e-300  # the probability of a word that a point estimate gives none
+LEAST = 1e-300  # replaces a probability of zero in a point estimate
 NAMING = 0.6  # the relevance by which words name a topic (Sievert and Shirley, 2014)
 
 
@@ -43,7 +43,7 @@ def top_words(model: LDA, q: Posterior, n_words: int, relevance: float = 1.0) ->
     """The `n_words` most relevant words of each topic with their probabilities.
 
     Relevance is λ log p(w | k) + (1 − λ) log[p(w | k) / p(w)] (Sievert and Shirley, 2014): with λ = 1 words are ordered
-    by their probability, with less those come first that other topics do not have.
+    by their probability; with a smaller λ words that other topics lack come first.
     """
     if isinstance(relevance, bool) or not isinstance(relevance, int | float) or not 0 <= relevance <= 1:
         raise InvalidParameter(f"relevance must be a number between 0 and 1, got {relevance!r}")
@@ -68,17 +68,17 @@ def names(model: LDA, q: Posterior, n_words: int) -> tuple[str, ...]:
 
 
 def by_number(model: LDA, q: Posterior) -> np.ndarray:
-    """The places of topics 1, 2, …: of those with seeds, in the order of these, and then of the others, the largest
-    first."""
+    """The places of topics 1, 2, …: first the topics with seeds, in the order of the seeds, then the others, the
+    largest first."""
     largest, seeded = np.argsort(-topic_weights(q).sum(axis=1), kind="stable"), sorted(k for k, _ in model.seeds)
     order = np.array([*seeded, *(k for k in largest if k not in seeded)], dtype=int)
     return order[model.used(q)[order]]
 
 
 def topic_weights(q: Posterior) -> Float[np.ndarray, "k v"]:
-    """What E[β] is in proportion to: concentrations, or at a point the counts whose shares are its probabilities.
+    """Weights proportional to E[β]: concentrations, or for a point the counts whose shares are its probabilities.
 
-    A point may give a word no probability at all; it gets the least whose logarithm is finite.
+    A probability of zero in a point estimate is replaced by `LEAST`, whose logarithm is finite.
     """
     topics = q.blocks["topics"]
     if not isinstance(topics, Point):
@@ -102,7 +102,7 @@ def proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.ndarray, "n k
     found = np.empty((len(corpus), model.n_topics), np.float32 if model.single else np.float64)
     parts = [slice(first, min(first + _ROWS, len(corpus))) for first in range(0, len(corpus), _ROWS)]
     jobs = (functools.partial(_read, model, corpus, part) for part in parts)
-    # An accelerator works on some documents while others are read, and the shares of earlier ones are stored.
+    # While an accelerator works on some documents, later ones are read and the shares of earlier ones are stored.
     read = (job() for job in jobs) if model.on_host else ahead(jobs, _READERS)
     waiting: list[tuple[slice, Array]] = []
     for part, rows in zip(parts, read, strict=True):
@@ -115,7 +115,7 @@ def proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.ndarray, "n k
 
 
 def _read(model: LDA, corpus: Any, part: slice) -> Documents:
-    """Some documents, where the local step is made."""
+    """A part of the documents, on the device that makes the local step."""
     rows = model.new_rows(corpus.take(part))
     size = len(rows.lengths)
     if part.start and size < _ROWS:  # one shape, one compilation
@@ -125,7 +125,7 @@ def _read(model: LDA, corpus: Any, part: slice) -> Documents:
 
 
 def _store(found: np.ndarray, waiting: list[tuple[slice, Array]], keep: int) -> None:
-    """The shares of all documents that wait for them but the last ones."""
+    """Store the shares of all waiting parts except the last `keep`."""
     while len(waiting) > keep:
         part, share = waiting.pop(0)
         found[part] = np.asarray(share)[: part.stop - part.start]
@@ -137,7 +137,7 @@ def _collapsed_proportions(model: LDA, q: Posterior, corpus: Any) -> Float[np.nd
 
 
 def document_prior(model: LDA, q: Posterior) -> Float[np.ndarray, " k"]:
-    """α as it is given, or as it was learned."""
+    """α, as given or as learned."""
     return np.array(model.concentration({name: q.blocks[name].mean() for name in q.blocks if name != "topics"}))
 
 
@@ -173,10 +173,10 @@ def _infer(model: LDA, blocks: dict[str, Any], x: Documents, log_beta: Array) ->
 
 
 _STEPS, _TOLERANCE = 20, 1e-4
-_SEEN = 0.1  # a fraction B below this is taken for it
-_MISSING = 0.9  # an ambiguity above this is taken for it
-_PIECE = 100_000  # entries treated at a time
-_POOLED = 3.0  # documents that the variance within all groups counts for in each, and that over all in the former
+_SEEN = 0.1  # smaller fractions B are replaced by this
+_MISSING = 0.9  # larger ambiguities are replaced by this
+_PIECE = 100_000  # entries processed at a time
+_POOLED = 3.0  # weight, in documents, of the variance within all groups in each, and of the total in the former
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,7 +186,7 @@ class TopicsBy:
     name: str  # of the values
     labels: tuple[str, ...]  # of the groups
     positions: np.ndarray | None  # of groups that are intervals of numbers or of time: their centres
-    documents: np.ndarray  # how many are in each group (empty ones are in none)
+    documents: np.ndarray  # the number in each group (empty documents are in none)
     share: np.ndarray  # (groups, topics)
     low: np.ndarray  # end of the interval
     high: np.ndarray  # end of the interval
@@ -195,7 +195,7 @@ class TopicsBy:
     order: np.ndarray  # the places of topics 1, 2, … (see `fit.order`)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row for each group and topic, by their numbers, for a table."""
+        """One row for each group and topic, in the order of the topics' numbers, for a table."""
         return [
             {
                 self.name: label, "documents": int(self.documents[g]), "topic": number, "words": self.words[k],
@@ -207,7 +207,7 @@ class TopicsBy:
 
 
 def shares_by(model: LDA, q: Posterior, corpus: Any, groups: Grouping, level: float = 0.95) -> TopicsBy:
-    """The shares of topics by group, each from the documents of the group that have a word."""
+    """The shares of topics by group, from the documents of each group that are not empty."""
     if not 0.0 < level < 1.0:
         raise InvalidParameter(f"level must be between 0 and 1, got {level!r}")
     by_word, alpha = np.ascontiguousarray(mean_topics(q).T), document_prior(model, q)
@@ -217,7 +217,7 @@ def shares_by(model: LDA, q: Posterior, corpus: Any, groups: Grouping, level: fl
     sizes = np.array([int((codes == g).sum()) for g in kept])
     mean, spread, open_ = (np.stack(part) for part in zip(*found, strict=True))
     low, high = _intervals(mean, spread, open_, sizes, level)
-    mean = np.clip(mean, low, high)  # a share of −1e-16 is below an interval from 0
+    mean = np.clip(mean, low, high)  # by rounding a share may lie outside its interval
     positions = None if groups.positions is None else groups.positions[kept]
     labels = tuple(groups.labels[g] for g in kept)
     words, order = names(model, q, 4), by_number(model, q)
@@ -233,7 +233,7 @@ def _mean(by_word: np.ndarray, alpha: np.ndarray, corpus: Any) -> tuple[np.ndarr
         theta = gamma / size
         mean, open_ = theta.mean(axis=0), (theta * (1.0 - theta) / (size + 1.0)).mean(axis=0)
         spread = ((theta - mean) ** 2).sum(axis=0)
-        seen = np.maximum(_fraction(spread / max(len(theta) - 1, 1), open_), 0.5)  # no step of more than twice
+        seen = np.maximum(_fraction(spread / max(len(theta) - 1, 1), open_), 0.5)  # at most a doubled step
         fresh = np.maximum(mu + (mean - mu) / seen, 0.5 * mean)
         fresh, before = fresh / fresh.sum(), mu
         mu = fresh
@@ -244,7 +244,7 @@ def _mean(by_word: np.ndarray, alpha: np.ndarray, corpus: Any) -> tuple[np.ndarr
 
 def _ambiguity(by_word: np.ndarray, theta: np.ndarray, corpus: Any) -> np.ndarray:
     """The fraction of the information on the share of each topic that is lost because tokens do not show their topics:
-    Σ φ (1 − φ) over tokens, beside the same sum for tokens of which nothing is known."""
+    Σ φ (1 − φ) over tokens, relative to this sum for tokens whose topics are unknown."""
     document = np.repeat(np.arange(len(corpus)), corpus.entries)
     lost = np.zeros(theta.shape[1])
     for first in range(0, len(document), _PIECE):
@@ -265,7 +265,7 @@ def _intervals(
     from scipy.special import expit, logit
     from scipy.stats import t
 
-    # Groups of one document say nothing of how much those of a group differ: no more than all documents do, at most.
+    # Groups of one document do not show the variance within groups, which is then bounded by that over all documents.
     n, overall = sizes.sum(), sizes @ mean / sizes.sum()
     whole = (squares.sum(axis=0) + sizes @ (mean - overall) ** 2) / (n - 1) if n > 1 else np.full(mean.shape[1], 0.25)
     pooled = (squares.sum(axis=0) + _POOLED * whole) / (n - len(sizes) + _POOLED)

@@ -1,24 +1,25 @@
 """LDA with other priors of the proportions: structural topics, and the hierarchical Dirichlet process.
 
-Structural topics: how much a document is about a topic depends on its covariates (Dirichlet-multinomial regression),
+Structural topics: the shares of topics in a document depend on its covariates (Dirichlet-multinomial regression),
 
     λ_k ~ N(μ, S)   α_dk = exp(x_d · λ_k)   θ_d ~ Dirichlet(α_d)   z_dn ~ θ_d   w_dn ~ β_{z_dn}
 
 (Mimno & McCallum, 2008). x_d is a row of the design matrix of a formula. The posterior of the coefficients λ_k is a
-Normal block, that of θ_d a Dirichlet distribution, as in LDA, whose engines serve. With a_dk = x_d · λ_k ~ N under q,
+Normal block, that of θ_d a Dirichlet distribution, as in LDA, so LDA's engines are used. With a_dk = x_d · λ_k ~ N
+under q,
 
     E log p(θ_d | λ) ≥ Σ_k (E e^a_dk − 1) E log θ_dk − Σ_k E log Γ(e^a_dk) + log Γ(Σ_k E e^a_dk),
 
 because log Γ is convex: E log Γ(Σ α) ≥ log Γ(E Σ α). The other expectations are exact (e^a is log-normal; E log Γ(e^a)
-is an integral over one number, by quadrature). So the bound is a true one, and formulas can be compared by it. A
-logistic-normal prior of θ_d would need a covariance of topics in each document, and another form of q(θ_d).
+is an integral over one number, by quadrature). So the bound is a true lower bound, and formulas can be compared by it.
+A logistic-normal prior of θ_d would need a covariance of topics in each document, and another form of q(θ_d).
 
 Hierarchical Dirichlet process: an endless supply of topics, of which the documents use as many as they need,
 
     v_k ~ Beta(1, γ)   π_k = v_k Π_{j<k} (1 − v_j)   θ_d ~ Dirichlet(c π)   β_k ~ Dirichlet(η)
 
 (Teh, Jordan, Beal and Blei, 2006), cut off at `n_topics`. π is the block "document_prior" (`families/sticks.py`); all
-else is LDA with α = c π, whose engines serve, in minibatches too.
+else is LDA with α = c π, and uses LDA's engines, also for minibatches.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 
 
 _INTERCEPT = 2.0  # prior standard deviation of the intercepts
-_START = 1e-2  # variance of coefficients where a search starts
+_START = 1e-2  # variance of coefficients at the start of a search
 
 
 class StructuralTopics(LDA, Explaining):
@@ -109,7 +110,7 @@ class StructuralTopics(LDA, Explaining):
         return {"proportions": Regressed(("coefficients",), self._design(x))}
 
     def concentration(self, m: Means, x: Documents | None = None) -> Float[Array, "*n k"]:
-        """E α of each document; without documents that of the average of those that were fitted."""
+        """E α of each document of x; without x, E α of the average fitted document."""
         if x is not None:
             return Regressed(("coefficients",), self._design(x)).expected(m)
         return Regressed(("coefficients",), jnp.asarray(self._average())[None]).expected(m)[0]
@@ -128,13 +129,13 @@ class StructuralTopics(LDA, Explaining):
         return found.evidence + terms + entropy, {"coefficients": message}
 
     def starting_priors(self) -> dict[str, Any]:
-        """Coefficients close to the mean of their prior."""
+        """The start of the coefficients: close to the mean of their prior."""
         p = self.prior["coefficients"]
         precision = jnp.broadcast_to(jnp.eye(p.location.shape[-1]) / _START, p.precision.shape)
         return {"coefficients": p.with_natural(NormalVector(p.location / _START, precision))}
 
     def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Documents:
-        """Documents with the average covariates: the model does not describe these."""
+        """Documents with average covariates, because the model does not describe covariates."""
         design = jnp.broadcast_to(jnp.asarray(self._average())[None], (n, len(self._coding().names)))
         key_theta, key_rest = jax.random.split(key)
         theta = draws.get("proportions")
@@ -166,12 +167,12 @@ class StructuralTopics(LDA, Explaining):
         return super(StructuralTopics, known).complete(corpus)
 
     def documents(self, corpus: Corpus, host: bool, width: int, padded: bool | None = None) -> Documents:
-        """Documents without covariates are taken for average ones."""
+        """The corpus for compiled code; documents without covariates are treated as average ones."""
         given = corpus.covariates
         if given is None:
             given = np.broadcast_to(self._average(), (len(corpus), len(self._coding().names)))
         design = given if isinstance(given, np.ndarray) else self._coding().matrix(given)
-        # Columns of words cannot be saved with a fit, and the design has all that is needed of them.
+        # Columns of words cannot be saved with a fit, and the design holds what is needed of them.
         documents = super().documents(dataclasses.replace(corpus, covariates=None), host, width, padded)
         return dataclasses.replace(documents, design=np.ascontiguousarray(design))  # type: ignore[arg-type]
 
@@ -217,7 +218,7 @@ class StructuralTopics(LDA, Explaining):
 
 
 def _are_columns(value: Any) -> bool:
-    """A frame, or a dictionary of columns (and not one from words to their numbers)."""
+    """Whether `value` is a frame or a dictionary of columns (and not a dictionary from words to numbers)."""
     if isinstance(value, Mapping):
         return not any(isinstance(column, int | np.integer) for column in value.values())
     return hasattr(value, "columns") and not hasattr(value, "tocsr")
@@ -225,14 +226,14 @@ def _are_columns(value: Any) -> bool:
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
-_LEAST = 1e-8  # variance of a: derivatives of sums over nodes need one
-_LARGEST = 50.0  # exponent
+_LEAST = 1e-8  # least variance of a, because derivatives of sums over nodes need one
+_LARGEST = 50.0  # largest exponent
 
 
 class Coded(Units):
-    """Coefficients of columns that were centred, scaled and made orthogonal."""
+    """Units of coefficients for columns that were centred, scaled and made orthogonal."""
 
-    matrix: np.ndarray  # from these to the coefficients of the columns as they were given
+    matrix: np.ndarray  # from the model's coefficients to those of the given columns
     n_topics: int = eqx.field(static=True)
 
     def to_user(self, blocks: dict[str, Family]) -> dict[str, Family]:
@@ -258,7 +259,7 @@ class Regressed(Conditional):
     design: Float[Array, "n p"]
 
     def moments(self, m: Means) -> tuple[Float[Array, "n k"], Float[Array, "n k"]]:
-        """Mean and variance of a."""
+        """Mean and variance of a = x · λ_k, for each document and topic."""
         coefficients = m[self.parents[0]]
         mean = self.design @ coefficients.linear.T
         # `precision` of a Normal's statistics is −½ E[λ λᵀ].
@@ -266,7 +267,7 @@ class Regressed(Conditional):
         return mean, jnp.maximum(square - jnp.square(mean), _LEAST)
 
     def expected(self, m: Means) -> Float[Array, "n k"]:
-        """E α."""
+        """E α of each document and topic."""
         mean, variance = self.moments(m)
         return jnp.exp(jnp.minimum(mean + 0.5 * variance, _LARGEST))
 
@@ -293,9 +294,9 @@ class Regressed(Conditional):
 # ---- a hierarchical Dirichlet process ----------------------------------------------------------------------
 
 
-_TOPIC_PRIOR = 0.1  # the same for every truncation: topics beyond those in use then change nothing
-_EMPTY = 0.01  # α of an empty topic in one of n documents, times n: it gets there by itself, but in many sweeps
-_EQUAL = 1e6  # documents with equal shares that a search starts from
+_TOPIC_PRIOR = 0.1  # equal for every truncation, so that topics beyond those in use change nothing
+_EMPTY = 0.01  # n · α of an empty topic with n documents; sweeps alone would reach it slowly
+_EQUAL = 1e6  # documents with equal shares that a start counts as
 
 
 class HDP(LDA, Mergeable):
@@ -336,17 +337,18 @@ class HDP(LDA, Mergeable):
         return super()._prior(n_words) | {"document_prior": Sticks(self.n_topics, *self.concentrations)}
 
     def starting_priors(self) -> dict[str, Any]:
-        """Equal shares."""
+        """The start of the shares: all equal."""
         equal = ConcentrationVector(jnp.zeros(self.n_topics), jnp.asarray(_EQUAL))
         return {"document_prior": self.prior["document_prior"].with_natural(equal)}
 
     @property
     def symmetry(self) -> None:
-        """Pieces are broken off one after the other: their order counts."""
+        """None: pieces are broken off one after the other, so their order matters."""
         return None
 
     def merged(self, q: Posterior, data: Data, share: float) -> Posterior | None:
-        """Topics with the most similar words, each with one other."""
+        """The posterior after merging pairs of topics with the most similar words, each topic with at most one
+        other."""
         from scipy.special import psi
 
         topics: Any = q.blocks["topics"]
@@ -374,7 +376,7 @@ class HDP(LDA, Mergeable):
         return Posterior(blocks, {"proportions": Dirichlet.from_natural(DirichletVector(jnp.asarray(gamma - 1.0)))})
 
     def used(self, q: Posterior) -> np.ndarray:
-        """Those that hold an expected token or more."""
+        """Which topics hold at least one expected token."""
         tokens = (topic_weights(q) - np.asarray(self.eta)).sum(axis=1)
         return (tokens >= 1.0) | (tokens == tokens.max())
 

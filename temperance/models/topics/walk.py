@@ -1,8 +1,8 @@
 """The local step of LDA: coordinate ascent over the topic proportions of each document, in closed form.
 
-What autodiff derives from `LDA.log_evidence`, written out without logarithms: with B_vk = exp E log β_kv
-and e_k = exp E log θ_k, the responsibilities are φ_vk ∝ e_k B_vk and γ = α + Σ_v n_v φ_v. On the CPU ragged
-sparse work is done by Numba kernels (`kernels/topics_walk.py`), elsewhere on padded arrays; tests hold all three equal.
+The derivative of `LDA.log_evidence`, written out without logarithms: with B_vk = exp E log β_kv and e_k = exp E log
+θ_k, the responsibilities are φ_vk ∝ e_k B_vk and γ = α + Σ_v n_v φ_v. On the CPU ragged sparse work is done by Numba
+kernels (`kernels/topics_walk.py`), elsewhere on padded arrays; tests hold all three equal.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from ...kernels.topics_entries import Rows
     from . import LDA
 
-# How the local step is made: by a kernel, or on arrays, of topics gathered afresh for each product or kept.
+# How the local step is made: by a kernel, or on arrays, where topics are gathered for each product or once.
 Route = Literal["kernel", "afresh", "kept"]
 
 
 class Local(NamedTuple):
-    """What a local step gives."""
+    """The results of a local step."""
 
     gamma: Float[Array, "n k"]  # the concentration of each document's proportions
     messages: Float[Array, "k v"]  # Σ_d weight · power · n_dv φ_dvk
     evidence: Float[Array, " n"]  # Σ_v n_v log Σ_k exp{E log θ_k + E log β_kv}, at γ
-    observed: Float[Array, " n"] | None = None  # Σ_v n_v E log β of the topics that words are assigned to
-    powers: Float[Array, " n"] | None = None  # that the messages have
+    observed: Float[Array, " n"] | None = None  # Σ_v n_v E log β under the responsibilities
+    powers: Float[Array, " n"] | None = None  # the powers of the messages
 
 
 class Heat(NamedTuple):
-    """Powers that documents may have, and log Σ_v E β_kv^s of each topic at each: what they cost."""
+    """Powers that documents may have, and their costs log Σ_v E β_kv^s for each topic."""
 
     powers: Float[Array, " m"]
     costs: Float[Array, "k m"]
-    hot: Bool[Array, ""]  # otherwise documents keep the power they have
+    hot: Bool[Array, ""]  # if False, documents keep their powers
 
     def respond(
         self, observed: Float[Array, " n"], counts: Float[Array, "n k"], before: Float[Array, " n"]
@@ -69,8 +69,8 @@ def local_step(
 ) -> Local:
     """At most `steps` updates of each document's γ, until their mean change is below `tolerance`.
 
-    `prior` is α, the same for all documents or a row for each. With `heat` documents then find a power of their own,
-    which the messages have.
+    `prior` is α, one row for all documents or a row for each. With `heat` each document then finds an individual power,
+    which its messages have.
     """
     observation, latent = (jnp.asarray(power, jnp.float64) for power in powers)
     latent = jnp.broadcast_to(latent, weights.shape)
@@ -94,8 +94,8 @@ def device_local_step(
     heat: Heat | None = None,
     route: Route | None = None,
 ) -> Local:
-    """On padded arrays; `each` holds weights, and powers of the words (one, or one for each document) and of their
-    topics. `route` is how they are computed: as suits the device, unless told."""
+    """`local_step` on padded arrays; `each` holds weights, and powers of the words (one, or one per document) and of
+    their topics. `route` is the way of computation, by default one that suits the device."""
     weights, observation, latent = each
     kind = jnp.dtype(jnp.float32 if single else jnp.float64)
     rows = log_topics.T.astype(kind)
@@ -107,7 +107,7 @@ def device_local_step(
     levels = rows - shift[:, None]
     table = jnp.exp(observation.astype(kind) * levels) if one_power else levels
     own = None if one_power else power
-    # A word that no topic can explain: its ratio stays finite.
+    # Keeps the ratio of a word that no topic can explain finite.
     floor = float(jnp.finfo(kind).tiny) * 2.0**30
     route = _route(log_topics.shape[0]) if route is None else route
     if route == "kernel":
@@ -135,7 +135,7 @@ def device_local_step(
     else:
         messages = block.collect(ratios, share).T
     explained = jnp.log(norm).astype(jnp.float64) + power[:, None] * shift[words].astype(jnp.float64)
-    # What the shares were divided by, E log θ_k of the largest: once for each token.
+    # The shares were divided by the largest one: its E log θ_k counts once for each token.
     divided = top - latent * digamma(jnp.sum(gamma, axis=1))
     evidence = jnp.sum(whole_counts * (explained + divided[:, None]), axis=1)
     return Local(gamma, messages.astype(jnp.float64), evidence, observed, None if heat is None else powers)
@@ -148,8 +148,8 @@ def _route(topics: int) -> Route:
 
 
 def _kernel_suits(topics: int) -> bool:
-    """On one NVIDIA GPU, at numbers of topics that were measured."""
-    settings: Any = jax.config  # whose names only the newest JAX declares
+    """Whether the CUDA kernel suits: on one NVIDIA GPU, for the numbers of topics that were measured."""
+    settings: Any = jax.config  # typed Any, because only the newest JAX declares the names of its settings
     alone = jax.local_device_count() == 1 and settings.jax_default_device is None
     if jax.default_backend() != "gpu" or not alone or not 16 <= topics <= 1024:
         return False
@@ -173,7 +173,7 @@ def _host(
     shapes = tuple(jax.ShapeDtypeStruct(shape, jnp.float64) for shape in sizes)
     documents = x.padded() if x.rows is None else (x.rows,)
     given = (jnp.asarray(steps), jnp.asarray(tolerance), log_topics, prior, gamma, *each)
-    # Restarts run one after the other: the kernel's threads already use all cores.
+    # Restarts run one after the other, because the kernel's threads already use all cores.
     return Local(*jax.pure_callback(_call_kernel, shapes, given, heat, documents, vmap_method="sequential"))
 
 
@@ -204,9 +204,9 @@ def _call_kernel(given: tuple[Array, ...], heat: Heat | None, documents: tuple[A
 
 
 def respond_on_host(grid: np.ndarray, costs: np.ndarray, observed: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """`Heat.respond`."""
+    """`Heat.respond` on the host."""
     logits = observed[:, None] * grid - counts @ costs
-    # Single precision: a mean of powers needs no more, and a quarter of the time.
+    # Single precision is enough for a mean of powers, and takes a quarter of the time.
     shares = np.exp((logits - logits.max(axis=1, keepdims=True)).astype(np.float32))
     return (shares @ grid) / shares.sum(axis=1)
 
@@ -249,18 +249,18 @@ def _call_energies(topics: Array, gamma: Array, documents: tuple[Array, ...]) ->
 
 
 def _rows(documents: Sequence[Array | np.ndarray], *each: np.ndarray) -> Rows:
-    """Documents that are padded, or numbers of rows of a corpus on the host."""
+    """The documents as `Rows`, from padded arrays or from the numbers of rows of a corpus on the host."""
     from ...kernels.topics_entries import padded_rows, rows_of_corpus
 
     words, *counts = map(np.asarray, documents)
     return padded_rows(words, counts[0], *each) if counts else rows_of_corpus(*find_rows(words), *each)
 
 
-# A walk over the documents of LDA in closed form: what autodiff of `LDA.log_evidence` gives, without logarithms.
+# A walk over the documents of LDA in closed form: the derivative of `LDA.log_evidence`, without logarithms.
 
 
 def walk_documents(model: LDA, m: Means, data: Data, way: Way, local: dict[str, Any] | None) -> Walked:
-    """`Model.walk`. With `way.heat` documents find powers of their own, which the messages have."""
+    """`Model.walk`. With `way.heat` each document finds an individual power, which its messages have."""
     engine = "host" if model.on_host else "device"
     powers, heat = way.powers, None
     if way.heat is not None:
@@ -269,7 +269,7 @@ def walk_documents(model: LDA, m: Means, data: Data, way: Way, local: dict[str, 
 
     def block(part: Any, _: Array) -> tuple[Any, Any]:
         x, weights, own, gamma = part
-        if gamma is None:  # nothing of documents × topics is made for all documents at once
+        if gamma is None:  # no array of documents × topics is made for all documents at once
             gamma = model.initial_local(m, x)["proportions"].concentration
         found = local_step(
             m["topics"].log, x, weights, model.concentration(m, x), gamma, join_powers(powers, own), way.local_steps,
@@ -298,13 +298,13 @@ def walk_documents(model: LDA, m: Means, data: Data, way: Way, local: dict[str, 
 
 
 def _document_energies(alpha: Array, proportions: Dirichlet, power: Any, data: Data) -> Float[Array, " n"]:
-    """Σ_k N_dk E log θ_dk, with the counts that the concentrations tell of: exact once the local steps converged."""
+    """Σ_k N_dk E log θ_dk, with counts N from the concentrations: exact once the local steps have converged."""
     counts = proportions.concentration - alpha
     return jnp.sum(counts * proportions.mean().log, axis=1) / jnp.broadcast_to(power, data.weights.shape)
 
 
 def mean_energy(model: LDA, topics: Array, gamma: Float[Array, "n k"], data: Data) -> Float[Array, ""]:
-    """Σ_d Σ_v n_dv log Σ_k E[θ_dk] E[β_kv]: the energy that goes with a normaliser from which topics of tokens are
+    """Σ_d Σ_v n_dv log Σ_k E[θ_dk] E[β_kv]: the energy that belongs to a normaliser in which the topics of tokens are
     summed out."""
     engine = "host" if model.on_host else "device"
 
@@ -319,8 +319,8 @@ def mean_energy(model: LDA, topics: Array, gamma: Float[Array, "n k"], data: Dat
 def document_terms(
     found: Local, alpha: Float[Array, " k"], log_prior: Float[Array, ""] | None = None
 ) -> tuple[Float[Array, " n"], Float[Array, "n k"]]:
-    """The bound of each document, with the prior (whose log normaliser may be expected to be −`log_prior`) and entropy
-    of its proportions; and E log θ."""
+    """The bound of each document, with the prior and the entropy of its proportions, and E log θ. `log_prior` is minus
+    the (expected) log normaliser of the prior, if that is not the one at `alpha`."""
     gamma = found.gamma
     total = jnp.sum(gamma, axis=1)
     log_theta = digamma(gamma) - digamma(total)[:, None]
