@@ -41,7 +41,7 @@ Again = Callable[[Any, int], Run]  # (states, steps) → the run that continues 
 
 
 class Result(NamedTuple):
-    """What a method concludes from a run."""
+    """The conclusion of a method from a run."""
 
     state: Any  # a Posterior, or draws
     log_evidence: float | None  # None where the method estimates none
@@ -65,7 +65,7 @@ def state_of(states: PyTree, restart: int) -> PyTree:
 
 def best_restart(run: Run) -> Result:
     """The restart with the highest bound; all final bounds are kept in the history."""
-    bounds = np.where(np.isnan(run.bounds), -np.inf, run.bounds)  # a restart that failed
+    bounds = np.where(np.isnan(run.bounds), -np.inf, run.bounds)  # NaN marks a restart that failed
     best = int(np.argmax(bounds))
     history = jax.tree.map(lambda values: values[:, best], run.history)
     return Result(
@@ -90,7 +90,7 @@ class Method(ABC):
     arranges: ClassVar[bool] = False  # whether `arrange` changes the data
     row_by_row: ClassVar[bool] = False  # whether a step visits one datum after another: one device holds all
     counts_rows: ClassVar[bool] = False  # whether compiled steps depend on the number of rows, not only on weights
-    varied: ClassVar[bool] = False  # whether restarts begin in different ways, for models that have several
+    varied: ClassVar[bool] = False  # whether restarts differ in kind, for models with several kinds of start
     replaced: ClassVar[str] = "found no way from the prior, so this is by {} from the best fits of VB"
     streams: ClassVar[bool] = False  # whether successive steps may see different pieces of the data
 
@@ -110,27 +110,27 @@ class Method(ABC):
         """The conclusion of a finished run."""
 
     def improve(self, key: Key[Array, ""], model: Model, data: Data, result: Result, again: Again) -> Result:
-        """A chance to improve on the result, starting where the run ended."""
+        """The result, or a better one found by continuing from the end of the run (by `again`)."""
         return result
 
     def foreseen(self, model: Model, data: Data) -> tuple[Method, ...]:
-        """What to try in place of this method, in this order, where a look ahead says that it has a long way to go."""
+        """Methods to try in place of this one, in this order, if a look ahead shows that this one would take long."""
         return ()
 
     def instead(self, model: Model, result: Result | None) -> tuple[Method, ...]:
-        """What to run where this came to nothing (`result` is None where an estimate was not finite), in this order."""
+        """Methods to run, in this order, if this one failed (`result` is None if an estimate was not finite)."""
         return ()
 
     def prepare(self, model: Model) -> Model:
-        """The model as this method sees it; raises `UnsupportedMethod` for one it cannot treat."""
+        """The model in the form that this method uses; raises `UnsupportedMethod` for a model that it cannot treat."""
         return model
 
     def complete(self, model: Model, data: Data) -> Self:
-        """The method with everything filled in that the model and data determine; raises if it cannot treat them."""
+        """The method with the fields filled in that the model and data determine; raises if it cannot treat them."""
         return self
 
     def arrange(self, key: Key[Array, ""], model: Model, data: Data) -> Data:
-        """The data as `init`, `step` and `result` see them: some held out, or with a plan for minibatches."""
+        """The data for `init`, `step` and `result`: some held out, or with a plan for minibatches."""
         return data
 
     def corrected_log_evidence(

@@ -1,7 +1,7 @@
-"""Checkpoints of the loop: a rerun of the same call goes on where the last one stopped, to the same bits.
+"""Checkpoints of the loop: a rerun of a call continues where the last run stopped, and ends with identical bits.
 
-A checkpoint holds the carry of `run` and the history so far, as leaves; their structure comes from the call itself,
-so that nothing in the file says what to build. It belongs to one call: model, method, data and seed.
+A checkpoint holds the carry of `run` and the history so far, as leaves; their structure comes from the call itself, so
+that the file cannot say what to build. It belongs to one call: model, method, data and seed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Checkpoint:
     def __init__(self, path: Any, every: float, identity: str):
         if isinstance(every, bool) or not isinstance(every, int | float) or not 0 <= every < np.inf:
             raise InvalidParameter(f"every must be a number of seconds of at least 0, got {every!r}")
-        # Whole, so that the run may go to another folder.
+        # An absolute path, so that the run may change its folder.
         self.path = check_path("checkpoint", path).absolute()
         self.every, self.identity = every, identity
         self.failure: str | None = None  # why the last write failed, if it did
@@ -108,7 +108,7 @@ def identity(model: Any, method: Any, data: Any, key: Any) -> str:
     versions = (jax.__version__, jax.default_backend())
     for tree in (versions, type(method).__name__, fields, model, _contents(data), jax.random.key_data(key)):
         leaves, structure = jax.tree.flatten(tree)
-        # The address of a function (a user's features) says nothing about it.
+        # The address of a function (a user's features) differs between processes and does not identify it.
         digest.update(re.sub(r" at 0x[0-9a-f]+", "", str(structure)).encode())
         for leaf in leaves:
             if eqx.is_array_like(leaf) or isinstance(leaf, np.ndarray):

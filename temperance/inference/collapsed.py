@@ -1,11 +1,11 @@
-"""Models with their globals integrated out: what is left are the configurations c of the data's discrete latents.
+"""Models with their globals integrated out: only the configurations c of the data's discrete latents remain.
 
 With the factors exp{⟨T_nc, t(θ)⟩ + log h_nc} of `models/_factors.py`,
 
     p(c_n = c | x, all others) ∝ exp{A(η + T_nc) − A(η) + log h_nc},      η = prior + Σ_{m ≠ n} T_{m c_m}
 
 Drawn one after the other this is collapsed Gibbs sampling. With shares r in place of draws, and Σ_c r_mc T_mc in η, it
-is CVB0. Along a chain a label has a part in two factors, its own and the next one.
+is CVB0. Along a chain a label takes part in two factors, that of its step and that of the next step.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Choose = Callable[[Float[Array, " k"], Key[Array, ""]], Float[Array, " k"]]  # s
 
 
 class Shares(NamedTuple):
-    """Where the latents stand."""
+    """The state of the latents."""
 
-    labels: Float[Array, "n k"]  # the share of each value; one-hot for a draw
+    labels: Float[Array, "n k"]  # the share of each value of a label; one-hot for a draw
     natural: Natural  # of the globals given the labels
 
 
@@ -52,8 +52,8 @@ def require_collapsible(name: str, model: Model, instead: str) -> Factored:
 
 
 def settled(model: Any, m: Means | None = None) -> Any:
-    """The model given the statistics of its hyperparameters, which the data do not reach; those of their priors
-    unless told."""
+    """The model given the statistics m of its hyperparameters, on which data do not depend directly; by default those
+    of their priors."""
     apart = {name: p for name, p in model.prior.items() if name in model.apart and isinstance(p, Family)}
     here = m or {name: p.mean() for name, p in apart.items()}
     prior = {
@@ -65,7 +65,7 @@ def settled(model: Any, m: Means | None = None) -> Any:
 
 
 def begin(model: Factored, m: Means, data: Data, choose: Choose, key: Key[Array, ""]) -> Shares:
-    """Every label by itself, given the statistics of the globals."""
+    """The labels at the start: each chosen by itself, given the statistics of the globals."""
     here = settled(model, m)
     factors = here.factors(data)
     logits = jax.vmap(lambda factor: factors.terms.expected(m, factor))(factors.each)
@@ -79,7 +79,7 @@ def begin(model: Factored, m: Means, data: Data, choose: Choose, key: Key[Array,
 def one_pass(
     model: Factored, m: Means, data: Data, state: Shares, choose: Choose, key: Key[Array, ""]
 ) -> tuple[Shares, Float[Array, ""]]:
-    """Every label in turn given all others; and the sum of the log probabilities of the data, each given the rest."""
+    """Choose every label in turn given all others. Also returns Σ_n log p(x_n | all other data)."""
     here = settled(model, m)
     factors, prior = here.factors(data), exact_prior(here)
     natural = together(factors, prior, state.labels)  # summed afresh, so that rounding does not build up
@@ -90,7 +90,7 @@ def one_pass(
 
 
 def together(factors: Factors, prior: Blocks, labels: Float[Array, "n k"]) -> Natural:
-    """The prior with what all data add: a derivative, because E log p(x, c) is affine in the statistics."""
+    """The prior plus the statistics of all data: a derivative, because E log p(x, c) is affine in the statistics."""
     shares = labels * factors.live[:, None]
     if factors.starts is not None:
         before = jnp.concatenate([_first(labels)[None], labels[:-1]])
@@ -130,7 +130,7 @@ def _along_chains(
     on, none = factors.starts == ON, _first(labels)
 
     one = jax.tree.map(lambda leaf: leaf[0], factors.each)
-    shape = jax.eval_shape(lambda factor: terms.expected(nothing, factor), one).shape  # (k, k), or that in a row
+    shape = jax.eval_shape(lambda factor: terms.expected(nothing, factor), one).shape  # (k, k), or these in one row
 
     def message(factor: Any, before: Array, after: Array, live: Bool[Array, ""]) -> Natural:
         return terms.message(nothing, factor, (before[:, None] * after[None] * live).reshape(shape))
@@ -167,12 +167,12 @@ def _along_chains(
 
 
 def _average(shares: Array, logs: Float[Array, "k k"]) -> Float[Array, " k"]:
-    """Σ_i shares_i logs_i, where what has no share may be log 0."""
+    """Σ_i shares_i logs_i, where terms without a share may have log 0."""
     return jnp.sum(jnp.where(shares > 0, shares * jnp.where(shares > 0, logs, 0.0), 0.0), axis=0)
 
 
 def _first(labels: Float[Array, "n k"]) -> Float[Array, " k"]:
-    """What stands for the state before a sequence begins."""
+    """The one-hot stand-in for the state before a sequence begins."""
     return jnp.zeros(labels.shape[1]).at[0].set(1.0)
 
 

@@ -17,7 +17,7 @@ Report = Callable[[int, dict[str, np.ndarray]], None]
 class Progress:
     """Shows a bar when `show` is true, or when it is None and standard error is a terminal."""
 
-    watch: Callable[[], str] | None = None  # polled for what goes on within a step
+    watch: Callable[[], str] | None = None  # polled for the progress within a step
 
     def __init__(self, show: bool | None = None):
         self.silent = not (sys.stderr.isatty() if show is None else show)
@@ -58,14 +58,14 @@ class Progress:
 
 
 def words() -> str:
-    """What stands in place of the bar while nothing moves."""
+    """The text in place of the bar while nothing moves."""
     from ..programs import compiling
 
     return "compiling (first time for this shape)" if compiling() else ""
 
 
 def _bar_or_words() -> Any:
-    """A column that asks for them at every refresh, from a thread of its own."""
+    """A column of the bar, or the words in its place, asked for at every refresh from a separate thread."""
     from rich.progress import BarColumn
     from rich.text import Text
 
@@ -82,7 +82,7 @@ def as_progress(show: bool | Progress | None) -> Progress:
 
 
 class Grid(Progress):
-    """One bar over many fits, and how long all of them will still take."""
+    """One bar for many fits, with the time that all of them will still take."""
 
     def __init__(self, show: bool | None, kinds: Sequence[str], workers: int = 1):
         super().__init__(show)
@@ -163,7 +163,7 @@ class Grid(Progress):
 
 
 class TimeLeft:
-    """Predicts the time of fits still to come from those of the same kind, or else from all before."""
+    """Predicts the time of the remaining fits from earlier fits of their kind, or else from all earlier fits."""
 
     def __init__(self, kinds: Sequence[str], workers: int = 1):
         self.kinds, self.workers = list(kinds), workers
@@ -173,7 +173,7 @@ class TimeLeft:
         self.took.append(seconds)
 
     def seconds(self, elapsed: float) -> float | None:
-        """What is left, `elapsed` seconds into the current fit; None before the first is done."""
+        """The remaining time, `elapsed` seconds into the current fit; None before the first fit is done."""
         if not self.took:
             return None
         number = len(self.took)

@@ -64,8 +64,8 @@ def run(
 ) -> Run:
     """Run all restarts (or only `which`) side by side until each has converged or the budget is spent.
 
-    Every step on a stream sees another piece of it. `start` holds the states to begin from, one for each restart,
-    if they are not the method's own. With a `checkpoint` the run continues from what an earlier one kept there.
+    On a stream, every step sees another piece. `start` holds the initial states, one for each restart; by default the
+    method makes them. With a `checkpoint` the run continues from the state that an earlier run stored.
     """
     from ..kernels import run_engine, walk_engine
 
@@ -82,7 +82,7 @@ def run(
     numbers = range(getattr(method, "restarts", 1))[which]
     first = data.sample if isinstance(data, Streamed) else data
     kinds = _kinds_of_restarts(model, first, numbers) if method.varied else ()
-    strict = which == slice(None) or not method.may_fail  # of a few restarts some may fail, as long as not all do
+    strict = which == slice(None) or not method.may_fail  # a part of the restarts may all fail, if others do not
     # Chunks of a fifth of a second: smooth progress, prompt interruption, no visible cost.
     pace = Pace(budget, tol, 1.0 if progress.silent else 0.2, 1 if isinstance(data, Streamed) else CAPACITY)
     history: list[dict[str, np.ndarray]] = []
@@ -122,7 +122,8 @@ def _chunks(
     pace: Pace,
     interruption: Interruption,
 ) -> Iterator[tuple[Carry, dict[str, np.ndarray]]]:
-    """The carry and the history of one chunk after another, until all is done, the budget is spent or Ctrl-C comes."""
+    """Yield the carry and the history of one chunk after another, until all restarts are done, the budget is spent or
+    Ctrl-C comes."""
     method, model, keys = fixed
     chunk = min(4, pace.longest)
     while int(carry.steps) < pace.budget and not np.asarray(carry.done).all() and not interruption.asked:
@@ -157,17 +158,17 @@ def _first_carry(
     kinds: tuple[str, ...],
     tol: Float[Array, ""] | None,
 ) -> Carry:
-    """The initial states of all restarts: those given, or the method's own (compiled, or made by an engine)."""
+    """The initial states of all restarts: the given ones, or those of the method (from compiled code or an engine)."""
     if engine is not None:
         begun = engine.start(method, model, data, keys, kinds) if start is None else start
         return _host_carry(begun, len(keys))
     if start is not None:
         return _carry(start, len(keys))
-    if tol is None:  # the pieces of a stream have other shapes than its sample
+    if tol is None:  # pieces of a stream differ in shape from its sample
         return _start(method, model, data, keys, kinds)
 
     def ahead(carry: Carry) -> None:
-        """The steps are compiled beside the start."""
+        """Compile the steps while the start is compiled."""
         _chunk.ahead(method, model, data, keys, carry, on_device(np.int64(0)), tol, on_device(np.False_))
 
     with awaiting(ahead):
@@ -183,7 +184,7 @@ def _resume(
     carry: Carry,
     tol: Float[Array, ""],
 ) -> tuple[Carry, list[dict[str, np.ndarray]]]:
-    """The carry and the history an earlier run kept, or this one's start, kept from now on."""
+    """The carry and the history that an earlier run stored, or the initial carry, which is then stored."""
     piece = data.piece_shapes() if isinstance(data, Streamed) else data
     no = jnp.asarray(False)
     _, infos = eqx.filter_eval_shape(_chunk, method, model, piece, keys, carry, carry.steps, tol, no)
@@ -247,10 +248,10 @@ def _chunk(
     tol: Float[Array, ""],
     hold: Bool[Array, ""],
 ) -> tuple[Carry, dict[str, Array]]:
-    """Steps until `limit`, or until every restart is done; a restart that is done stands still.
+    """Take steps until `limit`, or until every restart is done; a restart that is done no longer changes.
 
-    A step reports the bound of the state it starts from, so a restart keeps the state at which it was found to
-    be done: its bound is then exact. With `hold` the steps only report, and no state moves.
+    A step reports the bound of the state from which it starts, so a restart keeps the state at which it was found to be
+    done, and its bound is exact. With `hold` the steps only report, and no state moves.
     """
 
     def advance(key: Key[Array, ""], state: PyTree, recent: Array, done: Array, step: Array) -> Any:
@@ -258,14 +259,14 @@ def _chunk(
         finished = done
         if "elbo" in info:
             recent = jnp.where(done, recent, jnp.append(recent[1:], info["elbo"]))
-            # A phase before the last one is never the end.
+            # A run never ends in a phase before the last one.
             finished = done | (method.finished(recent + unit, tol) & info.pop("final", jnp.asarray(True)) & ~hold)
             if method.may_fail:
                 finished = finished | jnp.isnan(recent[-1])
             info = info | {"elbo": recent[-1]}
         kept = jax.tree.map(lambda old, new: jnp.where(finished | hold, old, new), state, fresh)
         if "done" in info:
-            # A step that knows it is the last one is taken.
+            # A step that is known to be the last one is taken.
             finished = finished | (info.pop("done") & ~hold)
         return kept, recent, finished, info
 
@@ -296,7 +297,7 @@ def check(
     first: int,
     data: Data | None = None,
 ) -> None:
-    """No NaN leaves the loop, and a bound that must rise does, but for the rounding of its largest terms."""
+    """Raise if a bound is NaN, or if a bound that must rise falls by more than the rounding of its largest terms."""
     bounds = part.get("elbo", part.get("batch_elbo"))
     if bounds is None:
         return
@@ -323,9 +324,9 @@ def check(
 
 
 def largest_term(model: Model, data: Data | None) -> float:
-    """The size of what cancels in the bound: log normalisers of the prior, and log n! where the data are counts.
+    """The size of the largest terms that cancel in the bound: log normalisers of the prior, and log n! for counts.
 
-    Gamma(10¹²) has one of 3 · 10¹³, and of sums of such terms only two or three digits are left after the point.
+    The log normaliser of Gamma(10¹²) is 3 · 10¹³; sums of such terms keep only two or three digits after the point.
     """
     priors = [np.asarray(p.log_normaliser()) for p in model.prior.values() if isinstance(p, Family)]
     size = sum(float(np.abs(value[np.isfinite(value)]).sum()) for value in priors)

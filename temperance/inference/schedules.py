@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from ..errors import InvalidParameter
 
 POWER = 5.0  # β = s^5: the integrand grows like 1/β near zero, where most of the ladder is needed
-LEAST_REJECTION = 1e-3  # so that a pair that never rejects keeps its order
+LEAST_REJECTION = 1e-3  # so that Λ rises even between neighbours that never reject
 
 
 def power_ladder(size: int, power: float = POWER) -> np.ndarray:
@@ -20,7 +20,7 @@ def power_ladder(size: int, power: float = POWER) -> np.ndarray:
 
 
 def equal_rejection(betas: Float[Array, " k"], rejection: Float[Array, " k-1"], xp: Any = jnp) -> Any:
-    """The ladder of the same size on which all neighbours would reject equally often.
+    """The ladder with equally many temperatures on which all neighbours would reject equally often.
 
     The rejection between neighbours is, to first order, the increase of the communication barrier
     Λ(β) = ∫ λ(β) dβ (Syed et al., 2022); Λ is interpolated in s = β^(1/5) and cut into equal parts.

@@ -31,7 +31,7 @@ _SMALLEST = 1e-6
 
 
 class StepSize(NamedTuple):
-    """Arrays rather than numbers, so that another schedule needs no compilation."""
+    """Scale, delay and decay as arrays, so that another schedule needs no compilation."""
 
     scale: Float[Array, ""]
     delay: Float[Array, ""]

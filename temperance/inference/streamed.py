@@ -1,4 +1,4 @@
-"""A stream as a model sees it: pieces of rows on the device, all of one shape."""
+"""A stream in the form for models: pieces of rows on the device, all of one shape."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Streamed:
 
     stream: Stream
     model: Model
-    sample: Data  # some rows, weighted to stand for all
+    sample: Data  # some rows, weighted so that they represent all
     seed: int
     wrap: Callable[[Data], Data] = lambda piece: piece
 
@@ -35,7 +35,7 @@ class Streamed:
         return self.stream.size
 
     def pieces(self, skip: int = 0) -> Iterator[Data]:
-        """Shuffled, without end, from the one after the first `skip`."""
+        """Yield shuffled pieces without end, without the first `skip` ones."""
         return self.stream.shuffled(self.seed, lambda raw: self.wrap(self._arrays(raw)), skip)
 
     def piece_shapes(self) -> Data:
@@ -74,7 +74,7 @@ def prepare_stream(
 
 
 def on_one_device(data: Data | Streamed) -> Data | Streamed:
-    """For a method that goes from row to row."""
+    """The data on one device, for a method that goes from row to row."""
     if isinstance(data, Streamed):
         return dataclasses.replace(data, sample=gathered(data.sample))
     return gathered(data)

@@ -1,12 +1,12 @@
 """Thermostats: what sets the temperature of each step of a variational method.
 
 A schedule (`tp.Annealed`), a grid of temperatures with its posterior (`tp.VT`), or a grid for each datum (`tp.LVT`).
-What is known of the temperature is the *heat*, a part of the run's state. After `steps` steps T is 1, and what runs is
-the plain method.
+The knowledge about the temperature is the *heat*, a part of the run's state. After `steps` steps T is 1, and the plain
+method runs.
 
-At power s = 1/T what the data add to the bound is V(s) = max_q(z) { s E + H }, with the energy E = Σ_n E log p(x_n,
-z_n | θ) and the entropy H of the latents. By the envelope theorem dV/ds = E; and V + (1 − s) E is the bound at T = 1 of
-the same q.
+At power s = 1/T the data contribute V(s) = max_q(z) { s E + H } to the bound, with the energy E = Σ_n E log p(x_n, z_n
+| θ) and the entropy H of the latents. By the envelope theorem dV/ds = E; and V + (1 − s) E is the contribution of that
+q at T = 1.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from ..models._blocks import Heat, Respond, Swept
 from ..numerics.place import on_device
 
 _ENTRIES = 256  # least length of temperature tables, then doubled: few shapes mean few compilations
-_COOLED = 0.003  # share of the start mixed in where a schedule changes the temperature
-_ENDED = 0.02  # share mixed in where the learned temperature gives way to T = 1
+_COOLED = 0.003  # share of the start that is mixed in when a schedule changes the temperature
+_ENDED = 0.02  # share that is mixed in when a learned temperature changes to T = 1
 
 
 class Step(NamedTuple):
-    """One step of a method: all of its data, or a minibatch."""
+    """One step of a method, on all data or on a minibatch."""
 
     number: Int[Array, ""]
     rate: ArrayLike = 1.0
@@ -52,7 +52,7 @@ class Thermostat(eqx.Module):
 
     @abstractmethod
     def way(self, heat: Any, step: Step, size: int) -> Way:
-        """How a step goes over its data, of which there are `size` rows."""
+        """The `Way` of a step over its data, which have `size` rows."""
 
     @abstractmethod
     def temperature(self, heat: Any, number: Int[Array, ""], data: Data) -> Float[Array, ""]:
@@ -71,8 +71,8 @@ class Thermostat(eqx.Module):
         return {}
 
     def trace(self, number: Int[Array, ""]) -> Float[Array, ""]:
-        """How much of the start is mixed into the globals before a step: melted components are equal to the last bit
-        and would stay equal when it is cold enough for them to separate."""
+        """The share of the start that is mixed into the globals before a step: melted components are equal to the last
+        bit, and would stay equal at temperatures at which they should separate."""
         return jnp.where((number == self.steps) & (self.steps > 0), _ENDED, 0.0)
 
     def sweep(self, model: Model, q: Posterior, data: Data, heat: Any, step: Step) -> tuple[Swept, Any]:
@@ -111,8 +111,8 @@ class Schedule(Thermostat):
 
 
 class Grid(Thermostat):
-    """One temperature for all data, a latent variable on a grid. The heat is the natural parameter of its q, which
-    steps move like those of other globals."""
+    """One temperature for all data, a latent variable on a grid. The heat is the natural parameter of q(T), which steps
+    update like the parameters of other globals."""
 
     powers: Float[Array, " m"]
     log_prior: Float[Array, " m"]  # log π − log C
@@ -152,7 +152,7 @@ class Grid(Thermostat):
 
 
 class Own(Thermostat):
-    """A temperature for each datum. The heat is E[1/T] of each."""
+    """A temperature for each datum. The heat is E[1/T] of each datum."""
 
     grid: Heat
 
@@ -200,18 +200,19 @@ def make_schedule(temperatures: np.ndarray) -> Schedule:
 
 
 def always_cold() -> Schedule:
-    """T = 1 throughout, by the same compiled steps as a schedule."""
+    """T = 1 throughout, with the compiled steps of a schedule."""
     return make_schedule(np.ones(0))
 
 
 def spaced(kind: str, start: float, steps: int) -> np.ndarray:
-    """From `start` towards 1, which comes after the last of them: equal differences, or equal ratios."""
+    """`steps` temperatures from `start` towards 1, which follows the last of them, at equal differences or equal
+    ratios."""
     share = np.arange(steps) / max(steps, 1)
     return start + (1.0 - start) * share if kind == "linear" else start ** (1.0 - share)
 
 
 def as_temperatures(name: str, values: Any) -> tuple[float, ...]:
-    """Temperatures the user gave, checked: a tuple, so that methods can be compared and hashed."""
+    """The user's temperatures, checked and made a tuple, so that methods can be compared and hashed."""
     row = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
     try:
         numbers = np.asarray(values if row else ())

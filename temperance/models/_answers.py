@@ -1,4 +1,4 @@
-"""What only some models can answer: abstract bases, by which a fit and a method tell what to ask for."""
+"""The questions that only some models can answer, as abstract bases, by which a fit and a method know what to ask."""
 
 from __future__ import annotations
 
@@ -169,8 +169,7 @@ class Profiling(Clustering):
 
     @abstractmethod
     def contributions(self, q: Posterior) -> dict[str, float] | None:
-        """How many nats better the parts describe each column of a table than a single part would; None for a
-        matrix."""
+        """By how many nats the parts describe each column of a table better than one part; None for a matrix."""
 
 
 @eqx.filter_jit
@@ -434,7 +433,7 @@ class Enumerable(Movable, Factored):
 
     @property
     def one_by_one(self) -> bool:
-        """Whether a datum adds the same T(x) to whichever component it belongs to: factors are refreshed in turn."""
+        """Whether a datum adds T(x) to whichever component it belongs to; factors can then be refreshed one by one."""
         return not self.pair.has_latents
 
     @property

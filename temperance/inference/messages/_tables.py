@@ -1,6 +1,6 @@
 """Sums over the configurations of all factors: along chains by forward and backward recursions, else one by one.
 
-Also how blocks are laid out for this: as one vector, or as separate entries inside a scan.
+Also the layouts of blocks for these sums: as one vector, or as separate entries inside a scan.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _dual(natural: Natural) -> Float[Array, " p"]:
 
 
 def _symmetric(vector: Any) -> Any:
-    """A symmetric matrix instead of its upper triangle."""
+    """The vector with symmetric matrices in place of their upper triangles."""
     leaves, structure = jax.tree.flatten(vector)
     halves = [
         0.5 * (leaf + jnp.swapaxes(leaf, -1, -2)) if kind == "symmetric" else leaf

@@ -1,7 +1,7 @@
 """α-divergence message passing: expectation propagation (α = 1), variational Bayes (α = 0) and everything between.
 
-Every factor p(x_n | θ) is approximated by s̃_n exp⟨η̃_n, t(θ)⟩, the prior by itself; their product is s·q(θ), so that
-ln s approximates the log evidence. A pass refreshes every factor once against the product of the others.
+Every factor p(x_n | θ) is approximated by s̃_n exp⟨η̃_n, t(θ)⟩, while the prior stays exact; their product is s·q(θ),
+so that ln s approximates the log evidence. A pass refreshes every factor once against the product of the others.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Approximation(eqx.Module):
     """s·q(θ) as a product of factors."""
 
     blocks: Blocks  # q
-    prior: Blocks  # the prior's factor, deliberately wrong at first (`start.py`)
+    prior: Blocks  # the factor of the prior, deliberately wrong at first (`start.py`)
     corrected: Bool[Array, ""]  # whether the right prior factor is in place
     sites: Sites
     log_evidence: Float[Array, ""]  # ln s
@@ -231,7 +231,7 @@ class MessagePassing(Method):
 
 
 def put_together(model: Enumerable, state: Approximation, passed: Passed) -> Approximation:
-    """Prior times sites after a pass. The right prior takes the place of the wrong one as soon as that is proper."""
+    """Prior times sites after a pass. The true prior replaces the wrong one as soon as the result is proper."""
     total = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), passed.sites.natural)
 
     def times_sites(prior: Blocks) -> Blocks:
@@ -257,7 +257,8 @@ def distance(left: Blocks, right: Blocks) -> Float[Array, ""]:
 
 
 def conclude(method: MessagePassing, data: Data, run: Run) -> Result:
-    """The best converged restart by ln s. Without one, the best that skipped nothing, and a note that says so.
+    """The converged restart with the highest ln s. If none converged, the best restart that skipped nothing, and a
+    note.
 
     A run whose cavities stay improper skips its factors, stops moving and only looks converged; its ln s is
     meaningless and can exceed the truth, so it never wins.

@@ -42,7 +42,7 @@ from .together import Look, look
 
 
 def corrected(found: tuple[Array, Array, Array, Array]) -> float:
-    """ln s with the correction, from what `orders` finds; a sentence where it does not exist."""
+    """ln s with the correction, from the results of `orders`; an error where the correction does not exist."""
     log_s, first, second, missing = (np.asarray(part) for part in found)
     if missing:
         raise NumericalFailure(
@@ -243,7 +243,8 @@ def _rows(values: Float[Array, "n *b"]) -> Float[Array, "n b"]:
 def third_order(
     model: Factored, data: Data, blocks: Blocks, messages: Natural, log_scales: Float[Array, " n"]
 ) -> tuple[Float[Array, ""], Float[Array, ""], Int[Array, ""]]:
-    """(Σ ln c_n, what is added to 1, triples whose expectation does not exist); `log_scales` are those of the sites."""
+    """(Σ ln c_n, the terms added to 1, triples whose expectation does not exist); `log_scales` are those of the
+    sites."""
     factors = model.factors(data)
     prior = {name: model.prior[name] for name in blocks}
     flat = written_out(lambda m, factor: factors.terms.expected(m, factor).reshape(-1), prior, factors.each)  # type: ignore[arg-type]

@@ -4,9 +4,9 @@ With cavities λ_n = η − η̃_n, whose sum is (N−1)η + η₀, and Z_n(λ) 
 
     −ln s = (N−1) A(η) − Σ_n ln Z_n(λ_n) + A(η₀).
 
-Inner loop: at fixed η this is concave in the cavities, and its maximum, where all Z_n have the same means μ, is
-found by Newton's method; what is left is G(η) = (N−1)A(η) − φ((N−1)η + η₀) + A(η₀) with a convex φ of gradient μ.
-Outer loop: the member with means μ never has a larger G (the convex–concave procedure). That step is short, of the
+Inner loop: at fixed η this is concave in the cavities, and its maximum, where all Z_n have the same means μ, is found
+by Newton's method; the remaining function of η is G(η) = (N−1)A(η) − φ((N−1)η + η₀) + A(η₀) with a convex φ of gradient
+μ. Outer loop: the member with means μ never has a larger G (the convex–concave procedure). That step is short, of the
 order of 1/N of the way, so Newton's step for G is tried first and taken only where it lowers G as well.
 """
 
@@ -83,7 +83,7 @@ class DoubleLoop(MessagePassing):
         return dataclasses.replace(self, warm_passes=self._warm)
 
     def host_engine(self, model: Model, data: Any) -> None:
-        return None  # that of the plain passes would take the wrong steps
+        return None  # the engine of plain passes would take other steps
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Approximation:
         if one_by_one(model):
@@ -183,7 +183,8 @@ class Problem(NamedTuple):
         return Inner(cavities, self.value(cavities), mean, curvature, decrement, jnp.asarray(0)), step
 
     def settle(self, cavities: Float[Array, "n p"]) -> Inner:
-        """The minimum of Σ ln Z_n over cavities of the same sum: convex, so Newton with a line search finds it."""
+        """The minimum of Σ ln Z_n over cavities with this sum: a convex problem, so Newton with a line search solves
+        it."""
 
         def unfinished(search: tuple[Inner, Any, Bool[Array, ""]]) -> Bool[Array, ""]:
             inner, _, moving = search

@@ -17,8 +17,8 @@ from .double_loop import DoubleLoop
 class EP(MessagePassing):
     """Expectation propagation: message passing with α = 1. The other arguments are those of `tp.MessagePassing`.
 
-    `double_loop=True` minimises the same free energy by a slower algorithm that cannot oscillate, for when the plain
-    one does not settle; `warm_passes` of the plain one come first.
+    `double_loop=True` minimises the same free energy by a slower algorithm that cannot oscillate, for runs in which the
+    plain algorithm does not settle; `warm_passes` plain passes come first.
     """
 
     alpha: float = dataclasses.field(default=1.0, init=False, repr=False)

@@ -28,7 +28,7 @@ class Filtered(eqx.Module):
     """The state after the data seen so far."""
 
     blocks: Blocks
-    wrong: Blocks  # the prior's factor, corrected at the end
+    wrong: Blocks  # the factor of the prior, deliberately wrong until the end
     log_scales: Float[Array, ""]  # Σ ln s̃_n
     skipped: Int[Array, ""]
 
@@ -104,7 +104,7 @@ class Once(Streamed):
 
 @eqx.filter_jit
 def _corrected(model: Enumerable, states: Filtered) -> tuple[Blocks, Float[Array, " r"], Array]:
-    """The approximation with the right prior in place of the wrong one."""
+    """The approximation with the true prior in place of the wrong one."""
 
     def one(state: Filtered) -> Any:
         right = exact_prior(model)

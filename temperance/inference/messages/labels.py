@@ -1,8 +1,8 @@
 """Whether q covers one labelling of the parts or all of them.
 
 With a prior that treats the parts alike, message passing may end at a *broken* q, which describes one of K! equal
-modes, or at a *symmetric* one, which covers all labellings at once: its ln s lacks nothing, and it has no labels to
-decode. The sum over all permutations of the Bhattacharyya coefficient ∫ √(q · permuted q) is 1 or K!.
+modes, or at a *symmetric* one, which covers all labellings at once: its ln s needs no correction, and it has no labels
+to decode. The sum over all permutations of the Bhattacharyya coefficient ∫ √(q · permuted q) is 1 or K!.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ With η° the cavity, η the current approximation and η̂ = αη° + (1−α)�
 
     log R_k = A(η̂ + αT_k) − A(η̂) + α log h_k.
 
-At the optimum q(z = k) = r_k ∝ R_k^(1/α), so the thesis's γ (3.65) need not be iterated, and neither need the
-scale (3.66), which is ln S = (1/α)[A(η̂) − αA(η°) − (1−α)A(η)] + ln Σ_k R_k^(1/α). What is left is the fixed point
-η = match{(1−r)∇A(η̂) + r∇A(η̂ + αT)}: exact in one step for α = 1, and the cavity plus r T(x) for α → 0.
+At the optimum q(z = k) = r_k ∝ R_k^(1/α), so the thesis's γ (3.65) need not be iterated, and neither need the scale
+(3.66), which is ln S = (1/α)[A(η̂) − αA(η°) − (1−α)A(η)] + ln Σ_k R_k^(1/α). There remains the fixed point η =
+match{(1−r)∇A(η̂) + r∇A(η̂ + αT)}: exact in one step for α = 1, and the cavity plus r T(x) for α → 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ...models._factors import Blocks, Natural, Terms, is_proper, log_normaliser
 TOLERANCE = 1e-10  # relative change of the natural parameters at which the fixed point is reached
 MOST_STEPS = 1000
 LEAST_RATE = 0.05
-LIMITS = (TOLERANCE, MOST_STEPS, LEAST_RATE)  # as kernels take them
+LIMITS = (TOLERANCE, MOST_STEPS, LEAST_RATE)  # in the order that kernels take
 
 
 class Projection(NamedTuple):
@@ -74,10 +74,10 @@ def project(alpha: float, terms: Terms, cavity: Blocks, start: Blocks, factor: A
     def body(search: _Search) -> _Search:
         target, seen = step(alpha, terms, cavity, search.blocks, factor)
         change = _relative_change(naturals(search.blocks), naturals(target))
-        # A growing step has overshot, so damp more: with enough halvings the iteration settles.
+        # A growing step has overshot, so the damping is increased: with enough halvings the iteration settles.
         rate = jnp.where(change > search.change, jnp.maximum(0.5 * search.rate, LEAST_RATE), search.rate)
         moved = _move(search.blocks, target, rate, furthest)
-        # The last blocks stay where they were evaluated, so that nothing needs to be computed again.
+        # The last blocks stay at the point of evaluation, so that nothing needs to be computed again.
         go_on = seen.exists & (change > TOLERANCE)
         kept = jax.tree.map(lambda old, new: jnp.where(go_on, new, old), search.blocks, moved)
         return _Search(kept, seen, rate, change, search.steps + 1)
@@ -98,7 +98,7 @@ def project(alpha: float, terms: Terms, cavity: Blocks, start: Blocks, factor: A
 
 
 class _Seen(NamedTuple):
-    """The quantities evaluated at the blocks a step starts from."""
+    """The quantities evaluated at the blocks from which a step starts."""
 
     exists: Bool[Array, ""]  # whether η̂ is in the domain
     value: Float[Array, ""]  # A(η̂)
@@ -139,8 +139,8 @@ def _variational_step(alpha: float, terms: Terms, cavity: Blocks, blocks: Blocks
 
 
 def _move(blocks: Blocks, target: Blocks, rate: Float[Array, ""], furthest: float) -> Blocks:
-    """Towards `target` and, for α < 1, beyond it: at rate 1/α the components that the factor does not touch are
-    back at the cavity at once. Beyond may be outside the domain; the target itself never is."""
+    """Move towards `target` and, for α < 1, beyond it: at rate 1/α the components that the factor does not touch return
+    to the cavity at once. Points beyond the target may be outside the domain; the target itself never is."""
     moved = with_naturals(blocks, mix(naturals(blocks), naturals(target), rate))
     if furthest <= 1.0:
         return moved

@@ -31,7 +31,7 @@ from ...numerics.quadrature import gaussian_expectation, tilted_moments
 from ...numerics.special import LOG_2PI, digamma
 from .._method import Info, Method, Result, Run, state_of
 
-_NODES, _BELOW, _ABOVE = 97, 12.0, 8.0  # of the grid over log β: how many, and how far in standard deviations
+_NODES, _BELOW, _ABOVE = 97, 12.0, 8.0  # nodes of the grid over log β, and its extent in standard deviations
 
 
 class ScalarSites(NamedTuple):
@@ -82,7 +82,8 @@ class ScalarPassing(Method):
         n = data.weights.shape[0]
         sites = ScalarSites(*jnp.zeros((2, n)))
         if model.noisy:
-            # An equal share each of what the start knows of the noise: cavities of a vague prior would be improper.
+            # Each site starts with an equal share of what the start knows of the noise: cavities of a vague prior would
+            # be improper.
             known = jnp.maximum(jnp.sum(data.weights > 0.0), 1)
             share = (data.weights > 0.0) / known
             gained = blocks["noise"].natural - _noise_prior(model).natural
@@ -142,7 +143,7 @@ class ScalarPassing(Method):
     def _project(
         self, model: Sited, centre: Array, variance: Array, old: ScalarSites, offset: Array, target: Array, noise: Any
     ) -> Projected:
-        """Project factors against the cavities that N(centre, variance) over u, and q(β), leave of them."""
+        """Project factors against their cavities in N(centre, variance) over u, and in q(β)."""
         if noise is not None:
             return _project_noisy(self.alpha, centre, variance, old, target - offset, noise)
         if self.alpha == 0.0:
@@ -156,7 +157,7 @@ class ScalarPassing(Method):
         sites = ScalarSites(
             ((tilted.mean - offset) / tilted.variance - linear) / alpha, (1.0 / tilted.variance - precision) / alpha
         )
-        # ∫ N(cavity) s̃^α is the same as that of the factor: the normalisers of one-dimensional Gaussians.
+        # ∫ N(cavity) s̃^α equals the integral with the factor: both are normalisers of one-dimensional Gaussians.
         apart = 0.5 * (centre * centre / variance + jnp.log(variance) - mean * linear - jnp.log(width))
         good = jnp.isfinite(tilted.log_z) & (tilted.variance > 0.0)
         return Projected(sites, proper & good, (tilted.log_z - apart) / alpha)
@@ -165,7 +166,7 @@ class ScalarPassing(Method):
         x, weights = model.sites(data.values), blocks[model.sited]
         covariance = explicit_inverse(cholesky(weights.natural.precision))
         centre, variance = x.features @ weights.mode(), jnp.sum((x.features @ covariance) * x.features, axis=1)
-        # Of a row of zeros it is 0: relative to the others, whatever the unit of the target.
+        # For a row of zeros it is 0. The least value is relative to other rows, whatever the unit of the target.
         variance = jnp.maximum(variance, 1e-20 * jnp.max(variance) + jnp.finfo(float).tiny)
         noise = blocks["noise"].natural if model.noisy else None
         scales = self._project(model, centre, variance, sites, x.offset, x.target, noise).log_scale
@@ -221,7 +222,7 @@ def _project_reversed(
 def _project_noisy(
     alpha: float, centre: Array, variance: Array, old: ScalarSites, y: Float[Array, " n"], noise: GammaVector
 ) -> Projected:
-    """Of y ~ N(u, 1/β): the integral over u for every β of a grid, and a sum over the grid."""
+    """The projection of y ~ N(u, 1/β): the integral over u for every β of a grid, and a sum over the grid."""
     q = Gamma.from_natural(jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, y.shape), noise))
     if alpha == 0.0:
         beta, square = q.mean(), jnp.square(y - centre) + variance

@@ -1,7 +1,7 @@
 """The start of message passing: a deliberately wrong prior factor breaks the symmetry between components.
 
-A prior that treats all components alike is a fixed point of its own (thesis 2.7.2), so the prior's factor starts as
-if each component had seen one datum. After a pass over the data it is corrected.
+A prior that treats all components alike is a fixed point of its own (thesis 2.7.2), so the factor of the prior starts
+as if each component had seen one datum. After a pass over the data it is replaced by the true prior.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from ...models.mixture.starts import kmeans_plus_plus
 def wrong_prior(key: Key[Array, ""], model: Enumerable, data: Data, factors: Factor) -> Blocks:
     """The prior with one datum added to each component.
 
-    Which datum follows the model's own choice of a start: seeds of k-means++, given means or responsibilities, or
-    rows at random.
+    The datum is chosen as in the model's start: by seeds of k-means++, given means or responsibilities, or at random.
     """
     prior = exact_prior(model)
     size = prior["components"].batch_shape[0]

@@ -44,7 +44,7 @@ def factors_of(model: Enumerable, data: Data) -> Factors:
 
 
 def empty_sites(blocks: Blocks, n: int) -> Sites:
-    """All factors approximated by one."""
+    """Sites at the start, with every factor approximated by the constant 1."""
     zeros = jax.tree.map(lambda leaf: jnp.zeros((n, *leaf.shape)), naturals(blocks))
     return Sites(zeros, jnp.zeros(n))
 
@@ -93,7 +93,7 @@ def one_pass(
     each = factors.each
     parts = (_split(sites.natural), sites.log_scale, entry_split(each.statistics), each.log_base, factors.live)
     first = _split(like), jnp.sum(sites.log_scale)
-    # Few numbers need no LAPACK: a factor is then refreshed in one piece.
+    # Small matrices need no LAPACK, so a factor is then refreshed in one piece of compiled code.
     few = all(math.prod(leaf.shape[2:]) <= MOST_ENTRIES for leaf in jax.tree.leaves(sites.natural))
     each_factor = one_call(update, wanted=few)
     carry, (site, log_scale, skipped, log_s) = jax.lax.scan(each_factor, first, jax.tree.map(lambda a: a[order], parts))

@@ -10,7 +10,7 @@ moments of cav_t f_t^α under q(z) give the next η̃_t, and
 
     ln s = ln Σ_z Π_t τ_t + A(q) − A(prior) + Σ_t [A(cav_t) − A(q)]/α,
 
-which does not change to first order with the η̃ at a fixed point. α → 0 is a sweep of variational Bayes, and ln s its
+which at a fixed point does not change to first order in the η̃. α → 0 is a sweep of variational Bayes, and ln s its
 bound. Data that are independent are chains of one step.
 """
 
@@ -118,7 +118,8 @@ class Together(Method):
         return moved, with_naturals(prior, _plus(naturals(prior), _sum(moved))), found
 
     def result(self, model: Model, data: Data, run: Run) -> Result:
-        """The best converged restart. Where none has converged there is a posterior, but no ln s: it can be far off."""
+        """The best converged restart. If none has converged, there is a posterior but no ln s, which could be far
+        off."""
         evidence, skipped = np.asarray(run.states.log_evidence), np.asarray(run.history["skipped"][-1])
         change = np.asarray(run.history["change"][-1])
         if (np.asarray(run.history["skipped"]) >= np.sum(np.asarray(data.weights) > 0.0)).all():
@@ -157,7 +158,7 @@ class Together(Method):
 
 
 def told_of_labels(model: Model, blocks: Blocks) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Details and a note on the labellings that q covers, where there are several."""
+    """Details and a note on the labellings that q covers, if there are several."""
     overlap = label_overlap(model, blocks)
     if overlap is None:
         return {}, ()

@@ -1,4 +1,4 @@
-"""Requirements that Monte Carlo methods share on a model and its data."""
+"""Requirements of Monte Carlo methods on a model and its data."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..schedules import as_ladder
 
 
 def require_distributions(model: Model, method: str) -> Model:
-    """A block at a point (weights="point", EM) has no distribution to draw from."""
+    """Refuse a model with a block at a point (weights="point", EM), which has no distribution to draw from."""
     points = [name for name, prior in model.prior.items() if isinstance(prior, Point)]
     if points:
         raise UnsupportedMethod(
             f"{method} draws every block, but {points[0]!r} of this {type(model).__name__} is a point estimate; "
             "give it a prior distribution, or use tp.VB or tp.EM"
         )
-    if model.unconjugate and model.local_groups:  # proposals are accepted by the likelihood, which has no such blocks
+    if model.unconjugate and model.local_groups:  # proposals are accepted by the likelihood, without local blocks
         name = next(iter(model.unconjugate))
         raise UnsupportedMethod(
             f"{method} cannot draw {name!r} of {type(model).__name__}, whose conditional is no known distribution; "
@@ -30,7 +30,8 @@ def require_distributions(model: Model, method: str) -> Model:
 
 
 def require_unweighted(data: Data, method: str) -> None:
-    """A datum of weight 2 stands for two data with two latents, and no draw of one latent gives both."""
+    """Refuse weights other than 0 and 1: a datum of weight 2 stands for two data with two latents, and one draw of a
+    latent cannot give both."""
     weights = np.asarray(data.weights)
     if not np.isin(weights, (0.0, 1.0)).all():
         wrong = weights[~np.isin(weights, (0.0, 1.0))][0]

@@ -1,8 +1,8 @@
 """Annealed importance sampling (Neal, 2001; thesis 4.6), upwards, and downwards from posterior draws.
 
-A particle starts with an exact draw at β = 0 and is swept at every temperature on the way to the posterior; its
-weight is the product of the ratios of neighbouring densities (thesis 4.53). A particle that starts with a draw of
-the posterior and takes the same way down, every sweep run backwards in time, bounds the evidence from above (Grosse,
+A particle starts with an exact draw at β = 0 and is swept at every temperature on the way to the posterior; its weight
+is the product of the ratios of neighbouring densities (thesis 4.53). A particle that starts with a draw from the
+posterior and goes the way back down, every sweep run backwards in time, bounds the evidence from above (Grosse,
 Ghahramani and Adams, 2015). Upwards and downwards together enclose it.
 """
 
@@ -39,22 +39,23 @@ from .small_runs import PARTICLES
 from .witness import lower_bounds
 
 CERTAIN = 0.02  # least effective share of the particles for the weights to be informative
-FEWEST = 10.0  # least number of effective particles, likewise
-MANY = 100  # particles of which too few are worth something because of the path, and not of their number
-SETTLING = 50  # sweeps of the latents alone, with which a way down from the draws of another fit begins
+FEWEST = 10.0  # least number of effective particles for that
+MANY = 100  # with this many particles, a low effective number is due to the path, not to their number
+SETTLING = 50  # sweeps of the latents alone at the start of a way down from the draws of another fit
 
 
 class Particle(NamedTuple):
     """A particle on its way up or down."""
 
     state: State
-    log_weight: Float[Array, ""]  # including the density ratio that leads to the temperature of the next sweep
+    log_weight: Float[Array, ""]  # including the density ratio for the temperature of the next sweep
     rung: Int[Array, ""]  # the temperature of the next sweep
     move: Int[Array, ""]  # 1 upwards, −1 downwards
 
 
 class Returning(Particle):
-    """The way down, where sweeps run backwards in time; a type of its own, so that they are compiled separately."""
+    """A particle on the way down, where sweeps run backwards in time; a separate type, so that it is compiled
+    separately."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +80,7 @@ class AIS(Method):
     ladder: Any = None
     max_iter: int = dataclasses.field(default=0, repr=False)  # from the ladder
     path: Path = dataclasses.field(default=Path({}), repr=False)
-    draws: Any = dataclasses.field(default=None, repr=False)  # of the posterior, where they are given
+    draws: Any = dataclasses.field(default=None, repr=False)  # given draws from the posterior
 
     budget: ClassVar[tuple[str, ...]] = ("particles", "max_iter", "posterior", "draws", "reverse")
     one_mode: ClassVar[bool] = False
@@ -144,7 +145,7 @@ class AIS(Method):
     def _log_ratio(
         self, model: Model, particle: State, data: Data, here: Int[Array, ""], there: Int[Array, ""]
     ) -> Float[Array, ""]:
-        """log p_there/p_here, unnormalised; 0 at the end of the way."""
+        """log p_there(θ)/p_here(θ), unnormalised; 0 at the end of the way."""
         potentials = jax.vmap(lambda beta: self.path.potential(model, particle, data, beta))
         before, after = potentials(self._betas()[jnp.stack([here, there])])
         return jnp.where(here == there, 0.0, after - before)
@@ -181,7 +182,7 @@ class AIS(Method):
         return () if fair else elsewhere(self, model)
 
     def improve(self, key: Key[Array, ""], model: Model, data: Data, result: Result, again: Again) -> Result:
-        """The way down."""
+        """Send particles down the path from posterior draws, which gives the upper side of the bracket."""
         details = dict(result.details)
         local = details.pop("local")
         result = result._replace(details=details)
@@ -204,7 +205,7 @@ class AIS(Method):
             return result._replace(converged=False)
         forward = details["log_weights"]
         backward = details["log_start"] + finite(np.asarray(done.states.log_weight), self.name, "down")
-        families = np.arange(len(forward)), parents  # particles that go back from one that came up depend on it
+        families = np.arange(len(forward)), parents  # particles that go down from one particle depend on it
         pieces = int(details["effective_draws"])
         below = few(upwards(forward, cautious=True), pieces)
         above = few(downwards(backward, parents, cautious=True), pieces)
@@ -262,8 +263,8 @@ def _few(effective: float, particles: int) -> str:
 
 
 def _resampled(key: Key[Array, ""], draws: Draws, local: dict[str, Any], count: int) -> tuple[State, np.ndarray]:
-    """`Draws.resampled` in NumPy, because eager JAX would compile each operation, and which draw each of them is;
-    latents go with their draw."""
+    """`Draws.resampled` in NumPy, because eager JAX would compile each operation. Latents go with their draw. Also
+    returns the index of each resampled draw."""
     assert draws.log_weights is not None
     log_weights = np.asarray(draws.log_weights).ravel()
     offset = uniforms(np.asarray(jax.random.key_data(key))[None], 1)[0, 0] if is_host() else jax.random.uniform(key)
@@ -276,7 +277,7 @@ def _resampled(key: Key[Array, ""], draws: Draws, local: dict[str, Any], count: 
 
 @eqx.filter_jit
 def _settled(key: Key[Array, ""], model: Model, start: State, data: Data) -> State:
-    """Latents that a fit does not keep, drawn again by sweeps in which its draws stand still."""
+    """Latents, which a fit does not keep, drawn anew by sweeps in which the draws of the globals stay fixed."""
 
     def one(key: Key[Array, ""], state: State) -> State:
         def sweep(number: Array, local: dict[str, Any]) -> dict[str, Any]:

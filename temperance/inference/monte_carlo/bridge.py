@@ -4,8 +4,8 @@ Frühwirth-Schnatter, 2004): the evidence of small mixtures, where a path from t
 The proposal is the average of p(θ | z, x) over the labels z that chains have visited, with the prior as a small part of
 it. With draws of the proposal and of the posterior, Bennett's ratio is the evidence. No temperature is involved, so
 nothing melts on the way; but chains do not cross from mode to mode. They start from the optima that restarts of VB
-find, and are resampled by importance weights, so that each mode has as many chains as it has posterior mass. They come
-in groups that know nothing of one another: a mode that some of them miss is seen in the spread of their estimates.
+find, and are resampled by importance weights, so that each mode has as many chains as it has posterior mass. Chains
+form independent groups: a mode that some groups miss shows in the spread of their estimates.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from .small_runs import step_chains, swept
 from .witness import search
 
 STARTS = 24  # restarts of VB from whose optima chains begin
-SETTLING, VISITED, APART = 40, 4, 8  # sweeps before labels are kept, how often they are, and sweeps between
-GROUPS = 4  # of chains; eight of 16 chains are too few to be resampled well
+SETTLING, VISITED, APART = 40, 4, 8  # sweeps before labels are kept, times that they are kept, and sweeps in between
+GROUPS = 4  # groups of chains; eight groups of 16 chains would be too small to resample well
 WEIGHED = 4  # draws of each conditional by which a group is resampled
-ROUNDS, WORTH = 4, 50.0  # of resampling at most, and the effective draws with which it ends
+ROUNDS, WORTH = 4, 50.0  # most rounds of resampling, and the effective draws at which it ends
 DEFENSIVE = 0.05  # share of the prior in a proposal
-FEWEST = 20.0  # effective draws of the proposal, or families of chains, below which an error says nothing
+FEWEST = 20.0  # effective draws of the proposal, or families of chains, below which an error is unreliable
 LARGEST = 0.3  # nats: a larger error is not of first order
 
 
 class Chain(NamedTuple):
-    """A chain, the draw it descends from, its random numbers for what follows, and the highest bound of VB."""
+    """A chain, the draw from which it descends, the state of its random numbers, and the highest bound of VB."""
 
     draws: dict[str, Any]
     local: dict[str, Any]
@@ -59,8 +59,8 @@ class Chain(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Bridge(Gibbs):
-    """`chains` Gibbs chains. The warm-up leaves the labels of `proposal` draws; two draws of each of the conditionals
-    that they propose, and as many of the chains afterwards, are compared."""
+    """Bridge sampling with `chains` Gibbs chains. The warm-up keeps the labels of `proposal` draws. Two draws from the
+    conditional given each of these labels are compared with equally many later draws of the chains."""
 
     draws: int = 60
     warmup: int = 60
@@ -112,27 +112,28 @@ def _groups(chains: int) -> list[np.ndarray]:
 
 
 def _spread_out(size: int, chains: int, wanted: int, groups: int) -> np.ndarray:
-    """The places of `wanted` draws among those of all chains (step by step): as many of each group, group by group."""
+    """The places of `wanted` draws among those of all chains (step by step): equally many of each group, group by
+    group."""
     places = np.arange(size).reshape((-1, chains))
     own = [places[:, group].ravel() for group in _groups(chains)]
     return np.concatenate([of[np.linspace(0, len(of) - 1, wanted // groups).astype(int)] for of in own])
 
 
 class Both(NamedTuple):
-    """log p(x, θ)/q_g(θ) with the labels of each group g, of draws of the proposal and of the chains. Of the proposal
-    there are two draws of each of `pairs` conditionals, and then those of the prior."""
+    """log p(x, θ)/q_g(θ), with q_g from the labels of group g, for draws of the proposal and of the chains. Draws of
+    the proposal are two of each of `pairs` conditionals, followed by draws from the prior."""
 
     forward: np.ndarray  # (draw, group)
     backward: np.ndarray  # (step, chain, group)
-    alone: np.ndarray  # of the chains' draws, with conditionals alone (step, chain): none of them is where the prior is
+    alone: np.ndarray  # of the chains' draws, under conditionals alone (step, chain): chains are far from the prior
     pairs: int
 
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
-        """With the labels of all groups: 1/w is the average of 1/w_g."""
+        """The log weights under the average of all q_g, for both sets of draws: 1/w is the average of 1/w_g."""
         return _together(self.forward), _together(self.backward)
 
     def jackknife(self) -> float:
-        """The standard error of the estimate, from what becomes of it without each of the groups in turn."""
+        """The standard error of the estimate, from the estimates that leave out each group in turn."""
         groups, draws = self.forward.shape[1], np.arange(len(self.forward))
         if groups < 2:
             return 0.0
@@ -152,7 +153,7 @@ def _together(log_weights: np.ndarray) -> np.ndarray:
 
 
 def _cut(here: Problem, draws: dict[str, Any], part: slice) -> Drawn:
-    """The draws of some steps, of all chains behind one another."""
+    """The draws of some steps, with all chains one after another."""
     return here.from_draws(jax.tree.map(lambda leaf: leaf[part].reshape((-1, *leaf.shape[2:])), draws))
 
 
@@ -164,10 +165,10 @@ def _judged(
     lower: float,
     interrupted: bool,
 ) -> Result:
-    """The estimate, and a bracket if nothing speaks against it.
+    """The estimate, and a bracket if nothing contradicts it.
 
-    Chains that descend from one draw are one piece, and the error is at least that of the jackknife over groups, and
-    that of one draw more: where nearly all weights are alike, rare ones that were not drawn make a spread too small.
+    Chains that descend from one draw count as one piece. The error is at least that of the jackknife over groups, and
+    at least that of `one_draw`: if nearly all weights are alike, the spread misses rare weights that were not drawn.
     """
     forward, backward = both.weights()
     families, effective = len(np.unique(ancestors)), effective_draws(forward)
@@ -225,7 +226,7 @@ class Densities(NamedTuple):
         if vague:
             own = np.logaddexp(np.log1p(-vague) + own, np.log(vague) + self.prior[:, None])
         weights = self.target[:, None] - own
-        return np.where(np.isnan(weights), -np.inf, weights)  # a draw of the prior that overflows
+        return np.where(np.isnan(weights), -np.inf, weights)  # NaN for a draw from the prior that overflows
 
 
 class _Weigh:
@@ -237,7 +238,7 @@ class _Weigh:
         self.density = conditionals(here, streams, drawn, here.levels(drawn), symmetry is not None)
 
     def propose(self, copies: int) -> Drawn:
-        """As many draws of each conditional, and some of the prior."""
+        """`copies` draws from each conditional, and some from the prior."""
         size = len(self.density.natural[1])
         vague = max(2, round(copies * size * DEFENSIVE / (1.0 - DEFENSIVE)))
         both = (
@@ -273,7 +274,8 @@ def start(method: Bridge, model: Mixture, data: Data, keys: Any, kinds: Any = ()
 
 
 def _resampled(model: Model, here: Problem, drawn: Drawn, own: np.ndarray) -> tuple[Drawn, np.ndarray]:
-    """The chains of one group, each of which takes the place of a weighted draw, and which; until enough differ."""
+    """The chains of one group after resampling by weights, repeated until enough draws differ, and the draw that each
+    takes over."""
     common, size = Streams(own[1, :1]), own.shape[1]
     for number in range(ROUNDS):
         first = 2 + SETTLING + number * VISITED * APART

@@ -1,7 +1,7 @@
 """Collapsed Gibbs sampling: the globals are integrated out and only the labels are drawn (`inference/collapsed.py`).
 
 Data are visited one after the other, so a sweep costs a loop over them; it mixes better than `Gibbs` where components
-overlap. Hyperparameters that only other parameters depend on (a concentration) are drawn given those.
+overlap. Hyperparameters, on which only other parameters depend (a concentration), are drawn given these parameters.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Chain(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class CollapsedGibbs(Gibbs):
-    """Like `Gibbs`, for mixtures, hidden Markov models, graphs with discrete latents and topics: labels (in topic
-    models those of tokens) one by one, with all parameters integrated out.
+    """Like `Gibbs`, for mixtures, hidden Markov models, graphs with discrete latents and topics, but with all
+    parameters integrated out: labels (in topic models of tokens) are drawn one by one.
 
     A draw of the globals given the labels is kept every `thin` sweeps.
     """
@@ -80,7 +80,7 @@ def pick(logits: Float[Array, " k"], key: Key[Array, ""]) -> Float[Array, " k"]:
 
 
 def draw_globals(key: Key[Array, ""], model: Model, draws: dict[str, Any], shares: Shares) -> dict[str, Any]:
-    """The parameters given the labels, then the hyperparameters given those."""
+    """The parameters given the labels, then the hyperparameters given the parameters."""
     draws, keys = dict(draws), dict(zip(draws, jax.random.split(key, len(draws)), strict=True))
     for name, natural in shares.natural.items():
         draws[name] = model._family(name, natural).sample(keys[name])

@@ -30,7 +30,7 @@ class Tokens(Data):
 
 
 class Counts(NamedTuple):
-    """The topics of all tokens, and how often each occurs."""
+    """The topics of all tokens, and the counts of topics in documents and words."""
 
     labels: Int[Array, " t"]
     documents: Float[Array, "d k"]
@@ -39,7 +39,7 @@ class Counts(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class CollapsedTopics(Gibbs):
-    """What `tp.CollapsedGibbs` becomes for topics."""
+    """The form of `tp.CollapsedGibbs` for topic models."""
 
     arranges: ClassVar[bool] = True
 
@@ -85,7 +85,7 @@ def count(model: Collapsible, data: Tokens, labels: Int[Array, " t"]) -> Counts:
 
 
 def sweep(key: Key[Array, ""], model: Collapsible, state: Counts, data: Tokens) -> Counts:
-    """The topic of every token in turn."""
+    """Draw the topic of every token in turn."""
     eta = _eta(model)
     whole = jnp.sum(eta, axis=1)
 

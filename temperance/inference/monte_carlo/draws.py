@@ -17,7 +17,7 @@ from ...models._answers import Alignable, Regressing
 from ...numerics.special import safe_log
 from .labels import aligned
 
-_AT_ONCE = 16  # draws treated side by side in a predictive average
+_AT_ONCE = 16  # draws that are processed side by side in a predictive average
 _MOST = 1000  # draws that a summary uses
 
 
@@ -33,7 +33,7 @@ class Draws(eqx.Module):
         return chains, draws
 
     def flat(self) -> tuple[dict[str, Any], Float[Array, " draw"]]:
-        """All chains behind one another, and their normalised log weights."""
+        """The draws of all chains, one chain after another, and their normalised log weights."""
         chains, draws = self.shape
         blocks = jax.tree.map(lambda leaf: leaf.reshape((-1, *leaf.shape[2:])), self.blocks)
         if self.log_weights is None:
@@ -53,7 +53,7 @@ class Draws(eqx.Module):
         return Draws(jax.tree.map(lambda leaf: leaf[None], _resample(jax.random.uniform(key), blocks, log_weights, n)))
 
     def equally_weighted(self) -> Draws:
-        """The draws themselves, or in place of weighted ones as many that can be averaged as they are."""
+        """The draws themselves or, if they are weighted, equally many resampled ones."""
         if self.log_weights is None:
             return self
         chains, draws = self.shape
@@ -88,8 +88,8 @@ class Draws(eqx.Module):
         return jnp.exp(_log_average(lambda draw: safe_log(one(draw)), *self.flat()))
 
     def sample(self, key: Key[Array, ""], model: Model, n: int) -> np.ndarray:
-        """n new data in the user's coordinates, each with its own draw of the globals; where rows depend on each
-        other, all with the same."""
+        """n new data in the user's coordinates, each with a separate draw of the globals; if rows depend on each other,
+        all with one draw."""
         if isinstance(model, Regressing):
             raise UnsupportedMethod(
                 f"{type(model).__name__} does not describe its inputs, so it cannot sample new data; "
@@ -112,7 +112,7 @@ class Draws(eqx.Module):
     def aligned(self, model: Model, data: Data) -> Draws:
         """A copy of at most about a thousand draws with the components of every draw in the order of one pivot.
 
-        Without it an average over a posterior whose components can be exchanged is the same for all of them.
+        Without alignment, averages over a posterior with exchangeable components are equal for all components.
         """
         thin = self.thinned(_MOST)
         symmetry = model.symmetry
@@ -129,9 +129,9 @@ class Draws(eqx.Module):
         return Draws(ordered, thin.log_weights)
 
     def matched(self, model: Model, data: Data) -> Posterior:
-        """Families with the draws' averages of t(θ): what the tables of a fit are made from.
+        """Families with the draws' averages of t(θ), from which the tables of a fit are made.
 
-        Chains of a model whose labels cannot be aligned may differ in them: of several chains the first counts.
+        If the labels of a model cannot be aligned, chains may differ in them, so only the first chain is used.
         """
         here = self.aligned(model, data)
         if model.local_groups:
@@ -166,7 +166,7 @@ def _log_average(one: Any, blocks: dict[str, Any], log_weights: Float[Array, " d
 
 
 def systematic(offset: Array, log_weights: Float[Array, " draw"], n: int) -> Int[Array, " n"]:
-    """Systematic resampling: indices of n draws, read off the cumulative weights at equally spaced places."""
+    """Systematic resampling: indices of n draws, found in the cumulative weights at equal distances."""
     places = (jnp.arange(n) + offset) / n
     index = jnp.searchsorted(jnp.cumsum(jnp.exp(log_weights)), places)
     return jnp.minimum(index, log_weights.shape[0] - 1)

@@ -1,7 +1,7 @@
-"""What covariates do to topics: coefficients and shares, with intervals from the posterior of all that is unknown.
+"""Effects of covariates on topics: coefficients and shares, with intervals from the joint posterior of all unknowns.
 
-Intervals of a variational fit are too short: it takes the proportions of documents for independent of the coefficients.
-So from where the fit is a collapsed Gibbs sampler goes on (`kernels/topics_sampler.py`), which draws the topics of all
+Intervals of a variational fit are too short, because it treats the proportions of documents as independent of the
+coefficients. So a collapsed Gibbs sampler (`kernels/topics_sampler.py`) starts from the fit and draws the topics of all
 tokens and the coefficients of each topic in turn; proportions and topics are integrated out. Coefficients are proposed
 by a step of Newton's method (with the squares of documents' gradients for the information) and accepted by the rule of
 Metropolis and Hastings, so that the draws are from the posterior itself.
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from ...models.topics.variants import StructuralTopics
 
 
-_PLACES = 25  # of a number, at which shares are shown
+_PLACES = 25  # values of a numeric covariate at which shares are shown
 _ENOUGH = 50  # independent draws for an interval
 
 
 @dataclasses.dataclass(frozen=True)
 class Effects:
-    """Coefficients of log α, in the units of the columns, and how sure they are."""
+    """Coefficients of log α, in the units of the columns, with intervals."""
 
     names: tuple[str, ...]  # of the coefficients
     mean: np.ndarray  # (topics, coefficients)
@@ -44,10 +44,10 @@ class Effects:
     level: float  # of the interval
     words: tuple[str, ...]  # the most telling words of each topic
     draws: np.ndarray  # (draws, topics, coefficients), in the model's coordinates
-    effective: float  # the least number of independent draws that they are worth
-    accepted: float  # share of the proposals
+    effective: float  # the least effective number of independent draws
+    accepted: float  # share of the proposals that were accepted
     coding: Design  # of the covariates in columns
-    documents: int  # that the sampler used
+    documents: int  # the number that the sampler used
     order: np.ndarray  # the places of topics 1, 2, … (see `fit.order`)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -62,8 +62,8 @@ class Effects:
         ]  # fmt: skip
 
     def shares(self, of: str, at: Mapping[str, Any] | None = None) -> TopicsBy:
-        """The expected share of each topic, E[θ | x], as one covariate varies, with the others as `at` says, else at
-        their mean or their most frequent level; `tp.plot.topics_by` draws it."""
+        """The expected share of each topic, E[θ | x], as one covariate varies, with the other covariates as given in
+        `at`, else at their mean or most frequent level; `tp.plot.topics_by` draws it."""
         covariates = {covariate.name: covariate for covariate in self.coding.covariates}
         for name in (of, *(at or {})):
             if name not in covariates:
@@ -108,7 +108,7 @@ def topic_effects(
     documents: int = 20_000,
     seed: int = 0,
 ) -> Effects:
-    """Effects from so many draws after the warm-up, of at most so many documents (a random choice of them)."""
+    """Effects from `draws` draws after `warmup` sweeps, using at most `documents` documents, chosen at random."""
     if not 0.0 < level < 1.0:
         raise InvalidParameter(f"level must be between 0 and 1, got {level!r}")
     for name, value, least in (("draws", draws, 10), ("warmup", warmup, 0), ("documents", documents, 1)):
@@ -165,7 +165,7 @@ def _sample(
 
 
 class _Coefficients:
-    """The coefficients of all topics on their way, with the α of every document that follows from them."""
+    """The current coefficients of all topics, with the resulting α of every document."""
 
     def __init__(self, model: StructuralTopics, q: Posterior, design: np.ndarray, lengths: np.ndarray):
         prior = model.prior["coefficients"]
@@ -175,8 +175,9 @@ class _Coefficients:
         self.alpha = np.exp(self.value @ design.T)  # (topics, documents)
 
     def step(self, counts: np.ndarray, generator: Any, free: bool) -> int:
-        """A proposal for each topic, then one that moves all of them alike: how concentrated documents are is a matter
-        of all topics. `free` takes every proposal, to arrive sooner. Returns how many of the topics' were taken."""
+        """Make a proposal for each topic, then one that moves all topics alike, because the concentration of documents
+        depends on all topics. `free` accepts every proposal, to converge sooner. Returns how many proposals for single
+        topics were accepted."""
         counts, taken, every = np.ascontiguousarray(counts.T), 0, slice(0, len(self.value))
         for k in range(len(self.value)):
             taken += self._propose(slice(k, k + 1), counts, generator, free)
@@ -207,7 +208,7 @@ class _Coefficients:
 
 
 class _Look(NamedTuple):
-    """The log density at a place, and the proposal from there: a step and the factor of its precision."""
+    """The log density at a point, and the proposal from that point: a step and the factor of its precision."""
 
     log_density: float
     step: np.ndarray

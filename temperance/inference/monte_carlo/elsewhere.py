@@ -1,7 +1,7 @@
-"""What to run where a path from the prior is long or leads nowhere: a posterior that forms abruptly tears it.
+"""Alternatives where a path from the prior is long or fails, as when a posterior that forms abruptly tears the path.
 
-Small Gaussian mixtures need no path: bridge sampling compares the posterior with the conditionals of its own chains,
-and says so where that is not sure. Else variational posteriors are good proposals where components are far apart; if
+Small Gaussian mixtures need no path: bridge sampling compares the posterior with the conditionals of its chains, and
+reports when the result is uncertain. Else variational posteriors are good proposals where components are far apart; if
 not, a path from the best of them is shorter.
 """
 
@@ -22,14 +22,14 @@ from .bridge import Bridge
 from .importance import ImportanceSampling
 from .path import Path
 
-LONG = 7.5  # communication barrier of a path that replicas rarely walk to its end
-STEEP = 0.75  # rejection between two temperatures, likewise
+LONG = 7.5  # communication barrier of a path that replicas rarely complete
+STEEP = 0.75  # rejection between two temperatures on such a path
 WARMUP, DRAWS = 64, 64  # sweeps of the pilot
 BRIDGES = (Bridge(), Bridge(draws=180, warmup=180, proposal=2048), Bridge(chains=512, proposal=4096))
 
 
 def elsewhere(method: Any, model: Model) -> tuple[Method, ...]:
-    """In this order; nothing if the user chose where the path starts."""
+    """The methods to try, in this order; none if the user chose the start of the path."""
     if method.reference is not None:
         return ()
     closer = dataclasses.replace(method, reference="auto", path=Path({}))
@@ -37,15 +37,15 @@ def elsewhere(method: Any, model: Model) -> tuple[Method, ...]:
 
 
 def without_proposal() -> tuple[Method, ...]:
-    """What needs no proposal from variational posteriors."""
+    """The methods that need no proposal from variational posteriors."""
     from .parallel_tempering import ParallelTempering
 
     return (*BRIDGES, ParallelTempering())
 
 
 def foreseen(method: Any, model: Model, data: Data) -> tuple[Method, ...]:
-    """The same before a run, if a short pilot of parallel tempering finds the path long. Small Gaussian mixtures only:
-    elsewhere a pilot would have to be compiled."""
+    """The methods to try before a run, if a short pilot of parallel tempering finds the path long. For small Gaussian
+    mixtures only, because for other models a pilot would have to be compiled."""
     from .parallel_tempering import ParallelTempering
 
     plain = method.reference is None and method.ladder is None and isinstance(data, Data)

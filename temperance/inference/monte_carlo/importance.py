@@ -34,10 +34,10 @@ from .witness import search
 
 TRUSTED = 0.7  # k̂ up to which averages over the weights can be trusted (Vehtari et al., 2024)
 ALIKE = 0.7  # share of effective draws from which the tail does not matter
-FEWEST = 30  # effective draws below which a standard error says nothing
+FEWEST = 30  # effective draws below which a standard error is unreliable
 SEARCHES = 24  # starts of VB that look for modes
 OPTIMA = 8  # optima in the proposal at most
-WIDER = (2.0, 4.0)  # how much closer to the prior are the copies of each optimum that look after its tails
+WIDER = (2.0, 4.0)  # factors by which copies of each optimum are moved towards the prior, to cover its tails
 SEEN = 128  # conditionals of Gibbs chains in the proposal at most
 BATCH = 64  # draws in one step
 MANY = 1000  # draws of which too few are worth something because of the proposal, and not of their number
@@ -53,7 +53,7 @@ class ImportanceSampling(Method):
     part `defensive` of the draws comes from the prior instead, so that weights are bounded. Where parts of the model
     can change places the proposal covers all their orders (up to ten components of a mixture, six states of a hidden
     Markov model). Latents that cannot be summed out, such as the shares of topics in a document, are drawn from their
-    variational posterior given the parameters: of many data the weights then vary much.
+    variational posterior given the parameters; with many data the weights then vary much.
 
     The densities of the proposal's parts are control variates of the estimate. Gibbs chains from random starts look
     for what the proposal misses. Where they or the weights speak against it, bridge sampling and parallel tempering

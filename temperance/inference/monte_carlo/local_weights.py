@@ -3,8 +3,8 @@
     p̂(x | θ) = p(x, z | θ)/q(z | θ),      z ~ q(z | θ)
 
 It is unbiased, so that importance sampling and Metropolis–Hastings steps with it in place of p(x | θ) are exact
-(Andrieu and Roberts, 2009). A tenth of the latents comes from their prior instead, q being a mixture of both; the
-more latents, the more it varies.
+(Andrieu and Roberts, 2009). A tenth of the latents comes from the prior instead, so that q is a mixture of both; the
+more latents, the more p̂ varies.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...models._blocks import rows_sum
 from ...models._data import over_blocks
 
 _VAGUE = 0.1  # the share of data whose latents are drawn from their prior instead, so that weights are bounded
-_STEPS = 20  # of coordinate ascent to q(z | θ)
+_STEPS = 20  # steps of coordinate ascent to q(z | θ)
 
 
 def log_joint(key: Key[Array, ""], model: Model, draws: dict[str, Any], data: Data) -> Float[Array, ""]:

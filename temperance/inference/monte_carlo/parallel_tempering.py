@@ -1,7 +1,7 @@
 """Parallel tempering: replicas on a ladder from the prior to the posterior that exchange their states.
 
-One step sweeps every replica at its own temperature, measures the energies, and offers swaps to neighbours. The
-replica at β = 0 draws independently from the start of the path, so whatever reaches it is forgotten.
+One step sweeps every replica at its own temperature, measures the energies, and offers swaps to neighbours. The replica
+at β = 0 is drawn independently from the start of the path, so a state that reaches β = 0 is forgotten.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from .tempered_result import tempered_result, torn
 from .witness import lower_bounds
 
 SWAPS = ("even-odd", "random")
-LONG = 1000  # draws in which a replica should have come through
-FIRST_ROUND = 16  # sweeps before which a ladder is not judged
+LONG = 1000  # draws within which a replica should have crossed the ladder
+FIRST_ROUND = 16  # sweeps before the first change of the ladder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,14 +119,14 @@ class ParallelTempering(Method):
         k = self.replicas
         states = jax.vmap(lambda key: scattered_start(key, model, data))(jax.random.split(key, k))
         betas = jnp.asarray(power_ladder(k) if self.ladder is None else self.ladder)
-        zero = jnp.zeros((), dtype=jnp.int64)  # with an explicit dtype, as a step returns it
+        zero = jnp.zeros((), dtype=jnp.int64)  # with the dtype that a step returns
         return Replicas(states, betas, jnp.zeros(k - 1), jnp.arange(k), zero, zero)
 
     def step(self, key: Key[Array, ""], model: Model, state: Replicas, data: Data) -> tuple[Replicas, Info]:
         """`sweeps` sweeps of every replica at its temperature, each followed by swaps between neighbours.
 
-        The ladder moves at the end of a round. The kernel makes many sweeps in a call, with one ladder for all of
-        them: where a round ends among its sweeps it is called again.
+        The ladder changes at the end of a round. The kernel makes many sweeps per call with one ladder, so it is called
+        again after each end of a round within its sweeps.
         """
         if not self.block:
             state, seen = self._sweep_and_swap(key, model, state, data)
@@ -149,7 +149,7 @@ class ParallelTempering(Method):
         return state, info if self.sweeps > 1 else jax.tree.map(lambda leaf: leaf[0], info)
 
     def _sweep_and_swap(self, key: Key[Array, ""], model: Model, state: Replicas, data: Data) -> tuple[Replicas, Seen]:
-        """One sweep of any model."""
+        """One sweep and the swaps after it, for any model."""
         key_sweep, key_swap = jax.random.split(key)
         states = self._sweep(key_sweep, model, state, data)
         energies = jnp.stack(self._energies(model, states, state.betas, data), axis=-1)
@@ -164,9 +164,9 @@ class ParallelTempering(Method):
         return self._next_round(state, swapped, seen, jnp.ones(1, dtype=bool)), seen
 
     def _sweep_by_kernel(self, key: Key[Array, ""], model: Model, state: Replicas, data: Data) -> tuple[Replicas, Seen]:
-        """`block` sweeps of a Gaussian mixture.
+        """`block` sweeps of a Gaussian mixture, with the swaps after each.
 
-        The kernel works on packed draws: what the loop carries, it copies.
+        Draws are packed for the kernel, because the loop copies everything that it carries.
         """
         assert isinstance(model, Mixture)
         numbers = jnp.arange(self.block)
@@ -176,7 +176,8 @@ class ParallelTempering(Method):
         sweep = sweeper(model, data, self)
 
         def call(done: Array, state: Replicas, bits: Array) -> tuple[Array, Replicas, Array, Seen]:
-            """Sweeps from number `done` to the end of the round or of the block, and what they found in their rows."""
+            """Make the sweeps from number `done` to the end of the round or of the block, and write their measurements
+            to their rows."""
             end = jnp.min(ends, initial=jnp.iinfo(ends.dtype).max, where=ends > state.step)
             stop = jnp.minimum(self.block, done + end - state.step)
             standing = Standing(bits, state.states, state.identity)
@@ -242,7 +243,7 @@ class ParallelTempering(Method):
         return every(states, _neighbours(betas))
 
     def _offered(self, key: Key[Array, ""], step: Int[Array, ""]) -> Bool[Array, " k-1"]:
-        """Which pairs of neighbours may swap after this sweep: no two of them have a replica in common."""
+        """Which pairs of neighbours may swap after this sweep; no two of these pairs share a replica."""
         pairs = jnp.arange(self.replicas - 1)
         if self.swaps == "even-odd":
             return pairs % 2 == step % 2
@@ -261,7 +262,7 @@ class ParallelTempering(Method):
     def _next_round(
         self, state: Replicas, swapped: tuple[Any, Int[Array, " k"]], seen: Seen, now: Bool[Array, " s"]
     ) -> Replicas:
-        """Average the rejections of the sweeps made `now`, and at the end of a round move the ladder."""
+        """Average in the rejections of the sweeps made `now`, and at the end of a round adapt the ladder."""
         states, identity = swapped
         step = state.step + jnp.sum(now, dtype=state.step.dtype)
         change = jnp.sum(jnp.where(now[:, None], 1.0 - _acceptance(seen) - state.rejection[None], 0.0), axis=0)
@@ -290,7 +291,7 @@ def _acceptance(seen: Seen) -> Float[Array, "s k-1"]:
 
 
 def _neighbours(betas: Float[Array, " k"]) -> Float[Array, "k 3"]:
-    """The temperatures below, here and above; at the ends a replica is its own neighbour."""
+    """The β below, at and above each replica; at the ends a replica is its own neighbour."""
     below, above = jnp.concatenate([betas[:1], betas[:-1]]), jnp.concatenate([betas[1:], betas[-1:]])
     return jnp.stack([below, betas, above], axis=1)
 

@@ -2,9 +2,9 @@
 
     p_β(θ) ∝ p(θ)^β q(θ)^(1−β) Π_n Σ_z p(z | θ) p(x_n | θ, z)^β
 
-The likelihood is tempered given its latents z and z is then summed out, so that Gibbs sampling at β is exact
-(thesis 4.31; z is the conditional's own and is drawn anew in every sweep). Without a surrogate q is the prior. As
-everything on the path depends on θ alone, swaps, importance weights and reweighting use
+The likelihood is tempered given its latents z and z is then summed out, so that Gibbs sampling at β is exact (thesis
+4.31; z belongs to the conditional and is drawn anew in every sweep). Without a surrogate q is the prior. As all
+densities on the path depend on θ alone, swaps, importance weights and reweighting use
 
     U(θ, β) = Σ_n log Σ_z p(z | θ) p(x_n | θ, z)^β + β log p(θ)/q(θ),
 
@@ -32,7 +32,7 @@ from .pinned import Pinned
 
 
 class Energies(NamedTuple):
-    """U at the neighbouring temperatures and its slope at its own."""
+    """U of a state at its temperature and at both neighbouring ones, and its slope."""
 
     below: Float[Array, ""]
     here: Float[Array, ""]
@@ -41,11 +41,12 @@ class Energies(NamedTuple):
 
 
 class Path(eqx.Module):
-    """`reference` holds the surrogate's blocks (those left out keep their prior); `pinned` the data at power 1."""
+    """The path. `reference` holds the surrogate's blocks (other blocks keep their prior), `pinned` the data at power
+    1."""
 
     reference: dict[str, Family]
     pinned: Pinned | None = None
-    move_labels: Symmetry | Literal[False] = eqx.field(static=True, default=False)  # of parts the surrogate tells apart
+    move_labels: Symmetry | Literal[False] = eqx.field(static=True, default=False)  # of parts it distinguishes
 
     @property
     def log_start(self) -> Float[Array, ""]:
@@ -69,7 +70,7 @@ class Path(eqx.Module):
         beta: Float[Array, ""],
         backwards: bool = False,
     ) -> State:
-        """One Gibbs sweep that leaves p_β unchanged; `backwards`, the same in the opposite order."""
+        """One Gibbs sweep, which leaves p_β invariant; `backwards` takes the groups in the opposite order."""
         prior, key_labels = self._prior_at(model, beta), jax.random.fold_in(key, 0x1ABE1)
         if self.move_labels and backwards:
             state = self._exchange_labels(key_labels, state, beta)

@@ -70,7 +70,7 @@ def _enumerate(
         def joint(m: dict[str, Any]) -> Float[Array, ""]:
             return jnp.sum(jnp.take_along_axis(model.log_joint_z(m, x), labels[:, None], axis=1))
 
-        # The joint is linear in m: its gradient holds the statistics, and what is left are the constants.
+        # The joint is affine in m: its gradient gives the statistics, and the remainder the constants.
         value, statistics = jax.value_and_grad(joint)(m)
         posterior = {name: p + statistics[name] for name, p in prior.items()}
         for name, p in prior.items():

@@ -1,11 +1,12 @@
 """A proposal density: a mixture of fitted posteriors under all label orders, and the prior.
 
-Where K parts of a model can change places the posterior has K! copies of each mode and a fitted posterior knows one.
-Averaged over all K! orders it covers them all. With independent parts that average is a permanent,
+Where K parts of a model can change places the posterior has K! copies of each mode, of which a fitted posterior covers
+one. Averaged over all K! orders, it covers all copies. With independent parts that average is a permanent,
 
     (1/K!) Σ_σ Π_k q_k(θ_σ(k)) = perm(Q)/K!,      Q_jk = q_k(θ_j),
 
-which a sum over subsets gives exactly in K 2ᴷ steps, all of them positive; else the orders are gone through.
+which a sum over subsets gives exactly in K 2ᴷ steps, all of them positive; for dependent parts the orders are
+enumerated.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Proposal(eqx.Module):
         return jax.tree.map(lambda a, b: jnp.where(pick, a, b), prior, {name: fitted[name] for name in prior})
 
     def log_probs(self, model: Model, draws: dict[str, Any]) -> Float[Array, " m+1"]:
-        """Of each posterior, averaged over orders, and of the prior."""
+        """The log density of each posterior, averaged over orders, and of the prior."""
 
         def one(blocks: dict[str, Family]) -> Float[Array, ""]:
             if self.symmetry is None:
@@ -63,7 +64,7 @@ class Proposal(eqx.Module):
         return jnp.append(jax.vmap(one)(self.blocks), model.log_prior(model.statistics(draws)))
 
     def together(self, log_probs: Float[Array, "... m+1"]) -> Float[Array, "..."]:
-        """The log of the density itself, from those of its parts."""
+        """The log density of the proposal, from the log densities of its parts."""
         shares = jnp.append(jnp.log1p(-self.defensive) + self.log_shares, jnp.log(self.defensive))
         return jax.nn.logsumexp(shares + log_probs, axis=-1)
 
@@ -82,7 +83,7 @@ def _permanent(blocks: dict[str, Family], symmetry: Symmetry, draws: dict[str, A
     for name, q in blocks.items():
         if name not in dict(parts.axes):
             rest = rest + jnp.sum(q.log_prob(draws[name]))
-        elif q.batch_shape == ():  # what a Dirichlet density adds to log q_k(θ_j)
+        elif q.batch_shape == ():  # the term of a Dirichlet density in log q_k(θ_j)
             assert isinstance(q, Dirichlet)
             pairs = pairs + q.statistics(draws[name]).log[:, None] * q.natural.log[None]
             rest = rest - q.log_normaliser()
@@ -121,9 +122,9 @@ def propose(
     seen: Seen | None,
     defensive: float,
 ) -> tuple[Proposal, list[str]]:
-    """The proposal around fitted posteriors and conditionals that chains have `seen`, and what should be known.
+    """The proposal from fitted posteriors and from conditionals that chains have `seen`, and notes for the user.
 
-    Half of the draws go to the posteriors by their bounds, and half to all of them alike: a bound says little of how
+    Half of the posteriors' draws are shared out by their bounds and half equally, because a bound says little about how
     much of the true posterior lies around an optimum. Conditionals take `SHARE` of all draws, half of them by how often
     they were seen.
     """

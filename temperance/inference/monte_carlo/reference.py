@@ -1,4 +1,4 @@
-"""Where the path to the posterior starts: the prior, narrowed or not, a fitted posterior (given, or found by restarts
+"""The start of the path to the posterior: the prior, narrowed or not, a fitted posterior (given, or found by restarts
 of VB: "auto"), or a few data points.
 
 The evidence is the same from every start, but the wider the prior, the longer the path: a wide prior puts almost all
@@ -40,7 +40,7 @@ def as_path(reference: Reference, widen: float, model: Model, data: Data) -> Pat
     posterior = getattr(reference, "posterior", reference)
     if isinstance(posterior, dict):
         blocks = {name: _member(model, name, family) for name, family in posterior.items()}
-        if posterior is not reference:  # a fit: as close to the prior as it is widened
+        if posterior is not reference:  # the reference is a fit, which is widened towards the prior
             blocks = widened(model, blocks, widen)
         return Path(blocks, move_labels=_told_apart(model, blocks))
     if isinstance(reference, Sequence | np.ndarray) and not isinstance(reference, str):
@@ -52,7 +52,8 @@ def as_path(reference: Reference, widen: float, model: Model, data: Data) -> Pat
 
 
 def _found(widen: float, model: Model, data: Data) -> Path:
-    """From the posterior of the restart of VB with the highest bound, widened; from the prior where VB finds none.
+    """The path from the widened posterior of the restart of VB with the highest bound, or from the prior if VB finds
+    none.
 
     A block whose prior depends on another block keeps that prior, given the other block's surrogate.
     """
@@ -70,14 +71,15 @@ def _found(widen: float, model: Model, data: Data) -> Path:
 
 
 def widened(model: Model, blocks: dict[str, Family], widen: float) -> dict[str, Family]:
-    """Natural parameters closer to the prior's; a block whose prior depends on another stays as it is."""
+    """The blocks with natural parameters moved towards the prior's; a block whose prior depends on another block stays
+    unchanged."""
     return {
         name: p.mix(q, 1.0 / widen) if isinstance(p := model.prior[name], Family) else q for name, q in blocks.items()
     }
 
 
 def _told_apart(model: Model, blocks: dict[str, Family]) -> Symmetry | Literal[False]:
-    """The symmetry of a model whose prior treats its parts alike, where these blocks do not."""
+    """The symmetry of a model whose prior treats its parts alike while these blocks do not; else False."""
     symmetry = model.symmetry and model.symmetry.alike
     if symmetry is None or all(parts.treated_alike(blocks) for parts in symmetry.parts):
         return False
@@ -102,14 +104,14 @@ def inside(model: Model, posterior: Any, data: Data) -> dict[str, Any]:
 
 @eqx.filter_jit
 def _narrowed(model: Model, data: Data) -> dict[str, Family]:
-    """The prior with one datum's worth of what all data say on average: centred on them, and as wide as they are.
+    """The prior plus the average statistics of one datum: centred on the data, and as wide as the data are.
 
-    A short way to broad components, but a long one to a tight cluster far from the centre, which this start makes
-    as improbable as one datum can: it appears only close to β = 1, all at once (galaxy, two components).
+    The path from here to broad components is short. To a tight cluster far from the centre it is long: this start makes
+    such a cluster very improbable, so it appears abruptly, close to β = 1 (galaxy, two components).
     """
     prior = {name: p for name, p in model.prior.items() if isinstance(p, Family)}
     if len(prior) < len(model.prior):
-        # What a hierarchical prior expects depends on draws of its parents: it stays as it is.
+        # A hierarchical prior stays unchanged, because its expectation depends on draws of its parents.
         return {}
     messages = model.walk({name: p.mean() for name, p in prior.items()}, data).messages
     return {name: p + messages[name] / data.total_weight for name, p in prior.items()}

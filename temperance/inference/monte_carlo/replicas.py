@@ -13,7 +13,7 @@ class Replicas(NamedTuple):
     states: Any  # a `State` with the ladder as leading axis; packed while a kernel sweeps it
     betas: Float[Array, " k"]
     rejection: Float[Array, " k-1"]  # averaged over this round so far
-    identity: Int[Array, " k"]  # which replica stands at each temperature
+    identity: Int[Array, " k"]  # the replica at each temperature
     step: Int[Array, ""]
     began: Int[Array, ""]  # the first step of this round
 

@@ -1,4 +1,4 @@
-"""Sequential Monte Carlo: annealed importance sampling with resampling and temperatures that it finds by itself.
+"""Sequential Monte Carlo: annealed importance sampling with resampling and adaptive temperatures.
 
 Populations of particles go from an exact draw at β = 0 to the posterior. At every temperature the particles are
 weighed for the next one, a part of them is drawn by weight, and each of those starts a chain of Gibbs sweeps whose
@@ -6,8 +6,8 @@ states are all particles: no sweep is wasted (Dau and Chopin, 2022). The next te
 conditional effective sample size falls to a given share of the particles (Zhou, Johansen and Aston, 2016). The product
 of the average weights has the evidence as its expectation, exactly so with a fixed ladder (Del Moral, 2004).
 
-The same particles look back: the inverse average of the weights from a temperature to the one before it is too high on
-average. Populations only share the temperatures, so their spread is an error that nothing correlated hides in.
+The particles also give an estimate downwards: the inverse of the average weight from a temperature to the previous one
+is too high on average. Populations share nothing but the temperatures, so their spread is an honest error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .witness import lower_bounds
 
 _HALVINGS = 24  # halvings of the interval in which the next temperature is searched
 _PILOT = 256  # particles used for that choice
-_MANY = 256  # particles whose populations disagree because of the path, and not of their number
+_MANY = 256  # with this many particles, populations disagree because of the path, not because of their number
 
 
 class Populations(NamedTuple):
@@ -143,11 +143,13 @@ class SMC(Method):
         return jax.vmap(jax.vmap(lambda one: self.path.potential(model, one, data, beta)))(states)
 
     def _potentials(self, model: Model, states: State, data: Data, beta: Array) -> Float[Array, "s g c"]:
-        """U of all particles, the chains of one sweep at a time: memory holds no more than a sweep does."""
+        """U of all particles, computed for the chains of one sweep at a time, so that no more memory is needed than by
+        a sweep."""
         return jax.lax.map(lambda layer: self._potential(model, layer, data, beta), states)
 
     def _next_beta(self, model: Model, state: Populations, data: Data) -> Float[Array, ""]:
-        """By bisection in s = β^(1/5), over a few of the particles: the choice need not be exact."""
+        """The next temperature, by bisection in s = β^(1/5) with a few of the particles, because the choice need not be
+        exact."""
         if self.ladder is not None:
             return jnp.asarray(self.ladder)[jnp.minimum(state.rung + 1, len(self.ladder) - 1)]
         chains = min(state.potential.shape[2], max(1, _PILOT // self.populations))
@@ -170,7 +172,7 @@ class SMC(Method):
         return jnp.where(at_once, one, place**POWER)
 
     def _resampled(self, key: Key[Array, ""], states: State, log_weights: Float[Array, "s g c"]) -> State:
-        """As many particles of each population as there are chains."""
+        """Resample each population to one particle per chain."""
         chains = log_weights.shape[2]
         offsets = jax.random.uniform(key, (self.populations,))
         flat = jax.tree.map(_by_population, states)

@@ -1,5 +1,6 @@
 """Gibbs sampling, parallel tempering and annealed importance sampling of small Gaussian mixtures in NumPy: the start
-and the steps of each, by the sweeps of `kernels/small_tempered.py`, in place of compiled programs (`RunEngine`)."""
+and the steps of each method use the sweeps of `kernels/small_tempered.py` and replace compiled programs
+(`RunEngine`)."""
 
 from __future__ import annotations
 
@@ -210,7 +211,7 @@ def step_particles(
 def _walk(
     method: AIS, here: Problem, state: Any, some: slice, written: Drawn, own: np.ndarray, history: np.ndarray
 ) -> None:
-    """The steps of some particles; overwrites what is theirs in `state`, `written` and `history`."""
+    """Make the steps of some particles; overwrites their parts of `state`, `written` and `history`."""
     betas, drawn = method.betas, written.at(some)
     levels = here.levels(drawn)
     for number, row in enumerate(own):

@@ -20,13 +20,13 @@ from .gibbs import MIXED, kept
 
 CROWDED = 0.75  # neighbours that reject more often need more replicas between them
 FEWEST = 3  # fewest round trips for a bracket
-TORN = 0.9  # with rejection this high and no replica passing, the states on the two sides are of two kinds
+TORN = 0.9  # rejection from which, if no replica passes, the states on both sides are of different kinds
 
 
 def tempered_result(run: Run, warmup: int, log_start: float, witnesses: Callable[[], list[Bound]]) -> Result:
-    """All estimates of the log evidence, the bracket if nothing speaks against it, and how well the ladder conducts.
+    """All estimates of the log evidence, the bracket if nothing contradicts it, and how well replicas move.
 
-    Replicas forget where they were at β = 0: round trips are the independent pieces that errors are judged by.
+    Replicas forget their past at β = 0, so round trips are the independent pieces by which errors are judged.
     """
     draws, history = kept(run, warmup)
     ladders = [ladder(history, chain, log_start) for chain in range(draws.shape[0])]
@@ -50,7 +50,7 @@ def tempered_result(run: Run, warmup: int, log_start: float, witnesses: Callable
         log_evidence=best.log_evidence,
         history=history,
         converged=mixed and not doubts,
-        # Sums over the path bound the evidence only if every temperature has its own states, and not its start's.
+        # Sums over the path bound the evidence only if the states at every temperature have left their start.
         bracket=ends if mixed and not doubts and trips >= FEWEST else None,
         details={
             "standard_error": best.standard_error,
@@ -93,7 +93,7 @@ def _halves(ladders: list[Tempered]) -> list[Estimate]:
 def round_trips(identity: np.ndarray) -> int:
     """How often a replica went from the prior to the posterior and back (steps, k)."""
     size = identity.shape[1]
-    heading = np.zeros(size, dtype=int)  # 0: unknown, 1: has been at the prior, 2: and then at the posterior
+    heading = np.zeros(size, dtype=int)  # 0: unknown, 1: has been at the prior, 2: has then been at the posterior
     trips = 0
     for row in identity:
         first, last = row[0], row[-1]
@@ -105,7 +105,7 @@ def round_trips(identity: np.ndarray) -> int:
 
 
 def torn(rejection: np.ndarray, trips: int) -> bool:
-    """Whether the path is torn in two: then no measurement tells where one piece should give way to the other."""
+    """Whether the path is torn in two; then no measurement tells at which β one piece should give way to the other."""
     return trips == 0 and bool(rejection.max() > TORN)
 
 

@@ -1,8 +1,8 @@
-"""Does a proposal cover the posterior? Its own weights cannot tell: a mode that it misses has no draw.
+"""Does a proposal cover the posterior? Its weights cannot tell, because a mode that it misses has no draw.
 
-Gibbs chains from random starts know nothing of the proposal. Where the posterior's density is many times the
-proposal's, they may be as often as the weights say, and not more often. Chains do not spend the right time in each
-mode, so this refutes a proposal and never corrects it.
+Gibbs chains from random starts are independent of the proposal. Where the posterior's density is many times the
+proposal's, chains should be as often as the weights say, but not more often. Chains do not spend the right share of
+time in each mode, so this test can refute a proposal but never correct it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ...numerics.host import softmax
 from .proposal import Proposal
 from .visited import chains, draws_of
 
-TIMES = np.log(20.0)  # the posterior's density over the proposal's, from which a place is not covered
-SHARE = 0.05  # of the chains' draws beyond what the weights expect there
+TIMES = np.log(20.0)  # log ratio of the posterior's to the proposal's density from which a place is not covered
+SHARE = 0.05  # excess share of the chains' draws in such places over that expected from the weights
 
 
 def uncovered(

@@ -33,7 +33,7 @@ from .local_weights import log_joint
 
 
 class At(NamedTuple):
-    """A draw, and its log joint density: an estimate that is kept with it where latents cannot be summed out."""
+    """A draw, and its log joint density, or an estimate of it (kept with the draw) if latents cannot be summed out."""
 
     draws: dict[str, Any]
     log_joint: Float[Array, ""]
@@ -134,7 +134,7 @@ def variational_proposal(model: Model, draws: Any, data: Data) -> dict[str, Fami
 
 
 def variational_step(key: Key[Array, ""], model: Model, at: At, data: Data) -> tuple[At, Float[Array, ""]]:
-    """A Metropolis–Hastings step with it, and the probability with which it was accepted."""
+    """A Metropolis–Hastings step with the variational proposal, and the probability with which it was accepted."""
     key_draw, key_accept = jax.random.split(key)
     forward = variational_proposal(model, at.draws, data)
     keys = jax.random.split(key_draw, len(forward))

@@ -1,4 +1,4 @@
-"""What Gibbs chains from random starts have seen of a posterior: draws, and the conditionals that they came from.
+"""Draws of Gibbs chains from random starts, and the conditionals from which they were drawn.
 
 Given its latents a conjugate model's parameters have a known density, and the posterior is the average of these over
 the latents. A few dozen of them cover it far better than variational posteriors, which are too narrow.
@@ -29,7 +29,7 @@ SWEEPS = (31, 23, 15, 7)  # after which latents are drawn: the early ones are of
 
 
 class Seen(NamedTuple):
-    """Conditionals that differ (leading axis), and how often each came."""
+    """Distinct conditionals (leading axis), and how often each occurred."""
 
     blocks: dict[str, Family]
     times: np.ndarray
@@ -45,21 +45,21 @@ def chains(key: Key[Array, ""], model: Model, data: Data) -> Run | None:
 
 
 def visited(model: Model, data: Data, size: int) -> Seen | None:
-    """At most so many conditionals, from one fixed seed; none where there is no Gibbs sampler."""
+    """At most `size` conditionals, from one fixed seed; None without a Gibbs sampler."""
     run = chains(make_key(0), model, data)
     return None if run is None else conditionals(make_key(1), model, data, run, size)
 
 
 def draws_of(run: Run) -> Any:
-    """The draws of all chains after the warm-up, one behind the other."""
+    """The draws of all chains after the warm-up, one chain after another."""
     return jax.tree.map(lambda leaf: leaf[CHAINS.warmup :].reshape((-1, *leaf.shape[2:])), run.history["draws"])
 
 
 def conditionals(key: Key[Array, ""], model: Model, data: Data, run: Run, size: int) -> Seen | None:
-    """The conditionals of all blocks given fresh latents, the latest sweep first. Those that are not proper are left
-    out, and of those that are equal but for the order of the parts one is kept."""
+    """The conditionals of all blocks given fresh latents, the latest sweep first. Improper ones are left out, and of
+    conditionals that differ only in the order of the parts one is kept."""
     local = jax.tree.map(jnp.asarray, run.states.local)
-    sweeps = np.array(SWEEPS[:1] if local else SWEEPS)  # local blocks are known of the last one
+    sweeps = np.array(SWEEPS[:1] if local else SWEEPS)  # local blocks are kept only for the last sweep
     draws = jax.tree.map(lambda leaf: jnp.asarray(leaf[sweeps]), run.history["draws"])
     found, proper = _conditionals(jax.random.split(key, (len(sweeps), CHAINS.chains)), model, draws, data, local)
     found = jax.tree.map(lambda leaf: np.asarray(leaf).reshape((-1, *leaf.shape[2:])), found)

@@ -142,7 +142,7 @@ class EM(Method):
 
     def result(self, model: Model, data: Data, run: Run) -> Result:
         best = best_restart(run)
-        stretch = float(model.units.log_stretch) if self.prior else 0.0  # a density is one in the user's coordinates
+        stretch = float(model.units.log_stretch) if self.prior else 0.0  # densities are in the user's coordinates
         history = {name: values for name, values in best.history.items() if name != "collapsed"}
         history |= {name: history[name] - stretch for name in ("elbo", "restarts")}
         state = best.state.posterior if self.incremental else best.state

@@ -102,7 +102,7 @@ class Laplace(Method):
 
     def step(self, key: Key[Array, ""], model: Model, state: Search, data: Data) -> tuple[Search, Info]:
         density = log_density(model, data)
-        # Newton's step at the curvature of a maximum; elsewhere the size of the curvature still says how far to go.
+        # A Newton step at a maximum's curvature; elsewhere the absolute curvature still gives a step length.
         unit, curvature = _scaled(state.curvature)
         spectrum, basis = jnp.linalg.eigh(curvature)
         size = jnp.maximum(jnp.abs(spectrum), 1e-10 * jnp.max(jnp.abs(spectrum)))
@@ -113,7 +113,7 @@ class Laplace(Method):
             return length, density(state.u + length * step) >= state.value
 
         def too_long(carry: tuple[Array, Array]) -> Bool[Array, ""]:
-            # Part of the state: recomputed in another fusion it might round differently, and the loop never end.
+            # Part of the state, because recomputed in another fusion it might round differently and the loop never end.
             return ~carry[1] & (carry[0] > _SHORTEST)
 
         length, rises = jax.lax.while_loop(too_long, shorter, (jnp.asarray(2.0), jnp.asarray(False)))
@@ -133,7 +133,7 @@ class Laplace(Method):
         found = np.where(usable, log_evidence, -np.inf)
         best = int(np.argmax(found))
         mode, draws = _around(model, state_of(run.states, best), self.draws)
-        # The error of a Newton step yet to be taken; it would change the log evidence by about as much.
+        # The expected gain of one more Newton step; the log evidence would change by about as much.
         settled = bool(decrement[best] < 1e-6)
         history = {"elbo": run.history["elbo"][1:, best]} if run.history else {}
         notes = [] if usable.all() else [f"{int((~usable).sum())} of {self.restarts} restarts found no maximum"]
@@ -190,7 +190,7 @@ def in_coordinates(model: Model) -> Model:
 
 
 def families(model: Model) -> dict[str, Family]:
-    """The family of each block, parents before children."""
+    """The family of each block, with parents before children."""
     found: dict[str, Family] = {}
     while len(found) < len(model.prior):
         for name, p in model.prior.items():
@@ -232,8 +232,8 @@ def derivatives(density: Any, u: Float[Array, " d"]) -> tuple[Array, Float[Array
 
 
 def _scaled(curvature: Float[Array, "d d"]) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
-    """Units for the coordinates, and the curvature in them, so that neither a step nor the test for a maximum depends
-    on the units of the data."""
+    """Units for the coordinates, and the curvature in these units, so that neither a step nor the test for a maximum
+    depends on the units of the data."""
     unit = jnp.sqrt(jnp.abs(jnp.diagonal(curvature)))
     unit = jnp.where((unit > 0.0) & jnp.isfinite(unit), unit, 1.0)
     return unit, curvature / unit[:, None] / unit[None, :]

@@ -1,4 +1,4 @@
-"""Annealed variational inference: the same updates at falling temperatures, and at T = 1 to the end.
+"""Annealed variational inference: updates at falling temperatures, and then at T = 1 to the end.
 
 At temperature T the local step and the statistics that reach the globals are divided by T; the prior is not
 (Mandt et al., 2016, eq. 4 and 8). After the schedule the plain method runs.
@@ -79,7 +79,7 @@ class Annealed(Hot):
 
     def complete(self, model: Model, data: Data | Streamed) -> Self:
         """The method with its temperatures computed."""
-        from .pilot import Found, choose  # which runs pilots by this very class
+        from .pilot import Found, choose  # imported here because it uses this class for its pilots
 
         method = self.method.complete(model, data)
         a_pass = 1 if isinstance(method, VB) else steps_of_pass(model, method, data)

@@ -1,8 +1,8 @@
-"""CVB0 for mixtures, chains and graphs with discrete latents: the shares of each label in turn, given all others'.
+"""CVB0 for mixtures, chains and graphs with discrete latents: the shares of each label in turn, given all other labels.
 
-With parameters integrated out, r_n ∝ exp of the log probability of datum n under each value of its label, given what
-the others are expected to add (`inference/collapsed.py`; Asuncion et al., 2009, for topics). The result is a posterior
-of the parameters, and its variational bound is the log evidence.
+With parameters integrated out, r_n ∝ exp of the log probability of datum n under each value of its label, given the
+expected statistics of all other data (`inference/collapsed.py`; Asuncion et al., 2009, for topics). The result is a
+posterior of the parameters, and its variational bound is the log evidence.
 """
 
 from __future__ import annotations

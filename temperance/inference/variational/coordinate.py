@@ -1,4 +1,4 @@
-"""Variational Bayes: mean-field coordinate ascent, every group in turn, to convergence."""
+"""Variational Bayes: mean-field coordinate ascent over every group in turn, until convergence."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The temperature at which the melted solution loses stability, found by power iteration.
 
-At a high temperature one solution is left, in which all components (factors, topics) are alike. Cooled, it stays a
+At a high temperature only one solution is left, in which all components (factors, topics) are equal. Cooled, it stays a
 fixed point of the sweep, but below a critical temperature a small difference between components grows from sweep to
 sweep: the largest eigenvalue ρ(T) of the sweep's Jacobian, T_c/T or nearly so, passes 1. There the structure of the
 data appears, the coarsest first, and there a schedule should begin.
@@ -21,7 +21,7 @@ from ...models import Data, Model, Posterior, Powers, Way
 _HOT, _HOTTEST = 100.0, 1e6
 _ROWS = 2000  # most rows from which the temperature is estimated
 _MELT = 30  # sweeps at each temperature
-_ITERATIONS = 80  # at most, of the power method
+_ITERATIONS = 80  # most iterations of the power method
 _CLOSE = 0.01  # how near to 1 the eigenvalue must come
 _LEAST = 1.1  # below this temperature there is nothing to cool
 
@@ -34,7 +34,7 @@ class Growth(NamedTuple):
 
 
 def critical_temperature(model: Model, data: Data, seed: int = 0) -> float | None:
-    """T_c, or None where the melted solution is stable at T = 1, or where the local step is the unstable one."""
+    """T_c, or None if the melted solution is stable at T = 1, or if it is the local step that is unstable."""
     if not model.tempering.melts:
         return None
     data = model.rows.sample(data, _ROWS, np.random.default_rng(seed), 1)
@@ -47,7 +47,7 @@ def critical_temperature(model: Model, data: Data, seed: int = 0) -> float | Non
         if not np.isfinite(rate):
             return None
         if rate > 1.0 + _CLOSE:
-            # A little below T_c the state is still close to the melted solution; a start that never melted is not.
+            # A little below T_c the state is still close to the melted solution, unless the start never melted.
             temperature, q = (temperature * rate, q) if melted else (temperature * max(rate, 2.0), start)
             if temperature > _HOTTEST:
                 return None

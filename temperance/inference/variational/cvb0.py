@@ -2,9 +2,9 @@
 
 (For mixtures and chains see `collapsed_shares.py`.)
 
-What is left are responsibilities φ, one distribution over topics for each word of each document, refreshed in turn
-from the counts of all others (`kernels/topics_collapsed.py`). The stochastic form keeps none of them: it takes the
-steps of SVI with collapsed responsibilities of a minibatch.
+There remain responsibilities φ, one distribution over topics for each word of each document, refreshed in turn from the
+counts of all other words (`kernels/topics_collapsed.py`). The stochastic form stores no φ: it takes the steps of SVI
+with collapsed responsibilities of a minibatch.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from .stochastic import SVI, Walk, global_terms
 
 _TOGETHER = 64  # minibatches per call
 _FINAL_LOCAL_STEPS = 20  # local steps for the bound
-_FEW, _LAST = 40, 10  # passes below which there is no sampler; passes after the sampler
-_TOKENS = 8  # mean tokens of an entry up to which topics are sampled
+_FEW, _LAST = 40, 10  # fewest passes with a sampler; passes after the sampler
+_TOKENS = 8  # most tokens per entry, on average, for which topics are sampled
 
 
 class Entries(Data):
@@ -48,7 +48,7 @@ class Entries(Data):
     bounds: Int[Array, "d g 2"] | None = None
     words: Int[Array, " e"] | None = None
     counts: Float[Array, " e"] | None = None
-    plan: Int[Array, " 3"] | None = None  # passes in all, from one report to the next, and sweeps of a sampler before
+    plan: Int[Array, " 3"] | None = None  # passes in all, passes per report, and sweeps of the sampler before them
     tol: Float[Array, ""] | None = None
 
 
@@ -67,11 +67,11 @@ class Assignments(NamedTuple):
 class CVB0(Method):
     """At most `passes` (200) over the corpus, for topic models, mixtures, hidden Markov models and discrete graphs.
 
-    `passes` is the budget, a sampler's included. For topics all but the last ten passes (a quarter, if priors are
-    learned) are made by a collapsed Gibbs sampler, and the collapsed updates start from its last draws. Small corpora,
-    fractional counts and runs of fewer than 40 passes use updates alone, until a token's log probability given all the
-    others gains less than `tol` nats on average from one report (every `report` passes) to the next. For other models
-    the data take the role of tokens, and every pass is a report.
+    `passes` is the budget, including the sweeps of a sampler. For topics all but the last ten passes (a quarter, if
+    priors are learned) are made by a collapsed Gibbs sampler, and the collapsed updates start from its last draws.
+    Small corpora, fractional counts and runs of fewer than 40 passes use updates alone, until a token's log probability
+    given all the others gains less than `tol` nats on average from one report (every `report` passes) to the next. For
+    other models data take the role of tokens, and every pass makes a report.
 
     `batch_size` selects the stochastic form, which stores nothing for a document: `step_size`, `local_steps`,
     `held_out` and `patience` are those of `tp.SVI`, and the corpus may be a stream. `restarts` is the number of random
@@ -98,7 +98,7 @@ class CVB0(Method):
     name: ClassVar[str] = "CVB0"
 
     def __post_init__(self) -> None:
-        self._stochastic()  # checks what they share
+        self._stochastic()  # checks the arguments that both share
         if self.batch_size is None:
             for name in ("step_size", "local_steps", "held_out"):
                 if getattr(self, name) is not None:
@@ -172,7 +172,8 @@ class CVB0(Method):
         return [last, min(report, last), passes - last]
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Assignments:
-        """Documents are added just before the first pass, because passing large arrays in and out is slow."""
+        """The initial state. Documents are added only just before the first pass, because passing large arrays in and
+        out is slow."""
         assert isinstance(model, Collapsible) and isinstance(data, Entries) and data.counts is not None
         eta = jnp.broadcast_to(model.eta, (1, model.n_words)) if model.eta.ndim < 2 else model.eta
         phi = jnp.zeros((data.counts.shape[0], model.n_topics), dtype=data.counts.dtype)
@@ -187,14 +188,14 @@ class CVB0(Method):
         given = (*state[:4], state.seed, passes, data.plan[2], data.bounds, data.words, data.counts, weights)
         shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), (*state[:3], state.score))
         call = partial(_take_passes, model.learn)
-        # Restarts come together: taking them apart would copy every φ twice.
+        # All restarts in one call, because separating them would copy every φ twice.
         phi, alpha, eta, score = jax.pure_callback(call, shapes, *given, vmap_method="expand_dims")
         fresh = Assignments(phi, alpha, eta, state.passes + passes, score, state.seed)
         done = (score - state.score < data.tol) | ((data.plan[2] > 0) & (fresh.passes >= data.plan[0]))
         return fresh, {"passes": fresh.passes, "log_predictive": score, "done": done}
 
     def host_engine(self, model: Model, data: Any) -> RunEngine | None:
-        """All work is done on the host: compiled code would only pass φ in and out."""
+        """The engine on the host, where all work is done; compiled code would only pass φ in and out."""
         from ...kernels.topics_small import is_small
 
         if not isinstance(model, Collapsible) or not isinstance(data, Entries) or data.words is None:
@@ -224,7 +225,7 @@ def _take_passes(learn: tuple[str, ...], *given: Array) -> tuple[np.ndarray, ...
     arrays = [np.asarray(value) for value in given]
     if arrays[0].ndim == 2:
         return _passes_of_one(learn, *arrays)
-    # An axis of length one is shared by all.
+    # All restarts share an axis of length one.
     each = (tuple(array[min(r, len(array) - 1)] for array in arrays) for r in range(len(arrays[0])))
     found = [_passes_of_one(learn, *one) for one in each]
     return tuple(values[0][None] if len(found) == 1 else np.stack(values) for values in zip(*found, strict=True))
@@ -241,7 +242,7 @@ def _passes_of_one(
     sweeps: np.ndarray,
     *corpus: np.ndarray,
 ) -> tuple[np.ndarray, ...]:
-    """The last pass is scored, and followed by an update of the priors that are learned."""
+    """The passes of one restart; the last one is scored, and followed by an update of the learned priors."""
     from ...kernels import topics_small as small
     from ...kernels.topics_entries import Entries
 
@@ -267,7 +268,7 @@ def _passes_by_kernel(
     sweeps: int | None,
     generator: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """The first call adds the documents one by one and makes the sweeps of the sampler."""
+    """The passes by the kernels; the first call also adds the documents one by one and makes the sampler's sweeps."""
     from ...kernels import topics_collapsed as kernel
     from ...kernels.topics_start import add_documents, sample_topics
 

@@ -1,7 +1,7 @@
 """A variational method with a thermostat: hot steps first, then the method at T = 1 as usual.
 
-At temperature T the local step and the statistics that reach the globals are divided by T; the prior is not
-(Mandt et al., 2016, eq. 4 and 8). `tp.Annealed`, `tp.VT` and `tp.LVT` are this wrapper with a thermostat each.
+At temperature T the local step and the statistics that reach the globals are divided by T; the prior is not (Mandt et
+al., 2016, eq. 4 and 8). `tp.Annealed`, `tp.VT` and `tp.LVT` are this wrapper with different thermostats.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .minibatches import Batches
 from .stochastic import SVI, Walk
 
 SWEEPS = 200  # default number of hot sweeps of VB
-SHARE = 0.5  # default share of SVI's passes that are hot
-_SETTLE = 3  # steps at T = 1 before a bound can say that a run has converged
+SHARE = 0.5  # default share of hot passes in SVI
+_SETTLE = 3  # steps at T = 1 before the bound is used to judge convergence
 
 
 class Stage(NamedTuple):
@@ -67,7 +67,7 @@ class Hot(Method):
 
     @abstractmethod
     def told(self, result: Result, best: int, run: Run, data: Data) -> Result:
-        """The result with the learned temperatures added; `best` is the restart they are taken from."""
+        """The result with the learned temperatures of the restart `best` added."""
 
     @property
     def restarts(self) -> int:
@@ -122,7 +122,7 @@ class Hot(Method):
     def step(self, key: Key[Array, ""], model: Model, state: Any, data: Any) -> tuple[Any, Info]:
         if isinstance(self.inner, VB):
             return self._sweep(model, state, data)
-        # Take the minibatches up to the next report; held-out data decide nothing before T = 1.
+        # Take the minibatches up to the next report; held-out data have no influence before T = 1.
         fresh, info = self.inner.step(key, model, _without_choice(state, data.thermostat.steps), data)
         temperature = data.thermostat.temperature(fresh.heat, fresh.steps - 1, data)
         annealed = {"annealed_elbo": info["batch_elbo"]} if isinstance(data.thermostat, Schedule) else {}
@@ -158,7 +158,7 @@ class Hot(Method):
 
 @dataclasses.dataclass(frozen=True)
 class Gridded(Hot):
-    """The temperatures of a grid for so many steps, and then T = 1."""
+    """A learned temperature on a grid for the hot steps, and then T = 1."""
 
     temperatures: Any = None
     method: VB | SVI = dataclasses.field(default_factory=VB)

@@ -1,9 +1,9 @@
-"""A leap along the path of the sweeps, for models on whose bound they creep.
+"""A leap along the path of the sweeps, for models whose sweeps creep.
 
 Near an optimum a sweep moves the natural parameters η by a nearly constant matrix, η₂ − η₁ ≈ M (η₁ − η₀), so three
-points tell where the path leads. With r = η₁ − η₀, v = (η₂ − η₁) − r and a = −max(1, |r|/|v|) that is η₀ − 2ar + a²v
-(Varadhan and Roland 2008, scheme S3). Lengths are relative to the size of each row of η, so that units do not matter.
-A third sweep begins there, and is kept unless the bound has fallen.
+points determine where the path leads. With r = η₁ − η₀, v = (η₂ − η₁) − r and a = −max(1, |r|/|v|) that is η₀ − 2ar +
+a²v (Varadhan and Roland 2008, scheme S3). Lengths are relative to the size of each row of η, so that units do not
+matter. A third sweep begins there, and is kept unless the bound has fallen.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SWEEPS = 3  # of a leap
 
 
 def leap(model: Model, q: Posterior, data: Data, way: Way) -> tuple[Posterior, Float[Array, ""]]:
-    """Two sweeps and a third from beyond; returns the bound at the start, as a sweep does."""
+    """Two sweeps, and a third from the extrapolated point; returns the bound at the start, as a sweep does."""
 
     def sweep(number: Array, carry: tuple[Any, ...]) -> tuple[Any, ...]:
         before, here, bounds = carry  # η of the last two starts, the posterior to go on from, the bounds of all starts
@@ -40,7 +40,7 @@ def leap(model: Model, q: Posterior, data: Data, way: Way) -> tuple[Posterior, F
 
 
 def _beyond(first: Any, second: Any, third: Blocks) -> Blocks:
-    """Where three points in a row lead; the third where that is not in the domain."""
+    """The point to which three successive points lead, or the third one if that point is outside the domain."""
     step = jax.tree.map(jnp.subtract, second, first)
     turn = jax.tree.map(lambda a, b, c: c - 2.0 * b + a, first, second, naturals(third))
     sizes = jax.tree.map(lambda a, c: _largest(a) + _largest(c) + jnp.finfo(float).tiny, first, naturals(third))

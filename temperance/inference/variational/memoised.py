@@ -1,7 +1,7 @@
-"""Coordinate ascent one part of the data at a time, with the exact bound of all of them.
+"""Coordinate ascent over one part of the data at a time, with the exact bound for all data.
 
-Each part p stores what its latents' latest posterior says about the globals: its messages S_p, and the rest of its
-value, c_p (Neal & Hinton, 1998; Hughes & Sudderth, 2013). Then
+Each part p stores the contribution of its latents' latest posterior: its messages S_p to the globals, and the rest of
+its value, c_p (Neal & Hinton, 1998; Hughes & Sudderth, 2013). Then
 
     bound = log_prior(m) + Σ_p [⟨S_p, m⟩ + c_p] + Σ_i entropy(q_i)
 
@@ -101,7 +101,7 @@ def pass_over_parts(model: Model, state: Parts, data: Data, local_steps: int = 1
 def refresh(
     model: Model, m: Means, data: Data, index: Int[Array, " n"], local: Locals, local_steps: int = 1
 ) -> tuple[Means, Float[Array, ""], Locals]:
-    """The messages of some rows (or sequences) at m, the rest of their value, and their local blocks if any are
+    """The messages of some rows (or sequences) at m, the rest of their value, and their local blocks, if these are
     kept."""
     if not model.rows.independent:
         walked = model.walk(m, _sequences(model, data, index), Way(local_steps=local_steps))
@@ -120,7 +120,7 @@ def refresh(
 
 
 def _sequences(model: Model, data: Data, index: Int[Array, " n"]) -> Data:
-    """Whole sequences with their weights; those past the end have weight zero."""
+    """Whole sequences with their weights; numbers past the end get weight zero."""
     units, count = model.rows.parts(data), index.shape[0]
     inside = index < units
     part = model.rows.minibatch(data, jnp.where(inside, index, 0), jnp.asarray(data.size * count / units), index)
@@ -129,8 +129,8 @@ def _sequences(model: Model, data: Data, index: Int[Array, " n"]) -> Data:
 
 
 def split(model: Model, data: Data, parts: int | None) -> Int[Array, "p n"]:
-    """The rows (or sequences) of each part, every so many apart, so that data in order still give parts that are
-    alike."""
+    """The rows (or sequences) of each part, at equal distances, so that parts are alike even if the data are
+    ordered."""
     n = data.weights.shape[0] if model.rows.independent else model.rows.parts(data)
     count = n if parts is None else min(parts, n)
     size = -(-n // count)

@@ -35,8 +35,8 @@ class Batches(Data):
 def rows_of_step(key: Key[Array, ""], step: Int[Array, ""], size: int, n: int, replacement: bool) -> Int[Array, " b"]:
     """The rows of one minibatch out of n.
 
-    Without replacement every pass is a new permutation cut into minibatches. Rows that do not fill one are left out of
-    that pass, so all rows are equally likely.
+    Without replacement every pass is a new permutation, cut into minibatches. Rows that do not fill the last minibatch
+    are left out of that pass, so that all rows are equally likely.
     """
     if replacement:
         return jax.random.randint(jax.random.fold_in(key, step), (size,), 0, n)
@@ -45,7 +45,7 @@ def rows_of_step(key: Key[Array, ""], step: Int[Array, ""], size: int, n: int, r
 
 
 def minibatch(data: Data, rows: Int[Array, " b"], stands_for: Float[Array, ""]) -> Data:
-    """These rows, weighted to stand for all, in blocks no larger than those of the data."""
+    """These rows, weighted so that they represent `stands_for` data, in blocks no larger than those of the data."""
     size = rows.shape[0]
     block = max(1, data.weights.shape[0] // data.blocks)
     blocks, devices = -(-size // block), data.cuts.devices

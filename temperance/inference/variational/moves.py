@@ -51,8 +51,8 @@ class Study(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Which moves are tried, the share of the bound that one must gain, the number of sweeps, and how many run side by
-    side."""
+    """The kinds of moves to try, the share of the bound that a move must gain, the number of sweeps, and the number of
+    proposals side by side."""
 
     kinds: tuple[str, ...]
     threshold: float
@@ -68,7 +68,7 @@ def improve(
     again: Again,
     search: Search,
 ) -> Result:
-    """Moves from the best restart until none raises the bound; `again(states, sweeps)` runs the method on."""
+    """Make moves from the best restart until none raises the bound; `again(states, sweeps)` continues the method."""
     best, bound, converged = result.state, result.log_evidence, result.converged
     assert bound is not None
     accepted: list[str] = []
@@ -102,7 +102,7 @@ def _first_better(
     again: Again,
     search: Search,
 ) -> tuple[str, Posterior] | None:
-    """The first proposal whose bound reaches the goal; as many are tried side by side as there are restarts."""
+    """The first proposal whose bound reaches the goal; one proposal per restart is tried side by side."""
     proposals = list(_proposals(model, study, search.kinds))
     for first in range(0, len(proposals), search.restarts):
         names, changes = zip(*proposals[first : first + search.restarts], strict=True)
@@ -120,8 +120,8 @@ def _first_better(
 def merge_alike(
     model: Model, data: Data, result: Result, again: Again, gain: float, budget: int, restarts: int
 ) -> Result:
-    """Merge parts that are alike: all pairs, half of them, a quarter, …, whichever raises the bound most and by at
-    least a share `gain`; and again."""
+    """Merge parts that are alike: all pairs, half of them, a quarter, …, whichever raises the bound most; repeat while
+    the bound gains at least the share `gain`."""
     merged = False
     while proposals := _mergers(model, result.state, data):
         tried: list[tuple[float, Posterior]] = []
@@ -244,7 +244,7 @@ def _study(key: Key[Array, ""], model: Movable, q: Posterior, data: Data) -> Stu
         size = jnp.linalg.norm(longer, axis=1, keepdims=True)
         return jnp.where(size > 0, longer / jnp.where(size > 0, size, 1.0), axis)
 
-    # One iteration from a random direction, so that another round may try another cut.
+    # Only one iteration, from a random direction, so that another round may try another cut.
     axis = jax.lax.fori_loop(0, 4, stretch, jax.random.normal(key, centre.shape)) / unit
     norm = jnp.sqrt(jnp.maximum(jnp.diagonal(products), 1e-300))
     return Study(held, products / (norm[:, None] * norm[None, :]), axis, jnp.sum(centre * axis, axis=1))
@@ -275,7 +275,7 @@ def _apply(model: Movable, q: Posterior, data: Data, study: Study, moves: Move) 
 
         messages = over_blocks(block, (data.values, data.weights), *data.cuts)[0]
         natural = add(prior, messages)
-        # Blocks that the data do not reach (a concentration) stay unchanged.
+        # Blocks on which data do not depend directly (a concentration) stay unchanged.
         fresh = {name: block.with_natural(natural[name]) for name, block in q.blocks.items() if name in direct}
         return Posterior(q.blocks | fresh, q.locals)
 

@@ -1,4 +1,5 @@
-"""The choice of temperatures: from the critical one, or without one the schedule that does best on a sample."""
+"""The choice of temperatures: from the critical temperature down or, if there is none, the schedule that does best on a
+sample."""
 
 from __future__ import annotations
 
@@ -18,16 +19,16 @@ from .coordinate import VB
 from .critical import critical_temperature
 from .stochastic import SVI
 
-_ABOVE = 1.1  # times the critical temperature: where a schedule begins
-_ROWS = 2000  # rows of the sample: a quarter of a small corpus shows none of the gain that the whole would
+_ABOVE = 1.1  # first temperature of a schedule, relative to the critical one
+_ROWS = 2000  # rows of the sample; a quarter of a small corpus would show none of the gain
 _FEW = 20  # steps of SVI: over 7 to 14 of them heat cost topics 0.02 to 0.07 nats per token, from 35 it gained
 _RESTARTS = 3  # at most
 _CLEAR = {2: 4.0, 3: 2.0}  # standard errors that this many starts gain by chance in one pilot of twelve (Student's t)
 _BEATEN = 0.25  # share of the best schedule's gain below which another is dropped
 _ROUNDING = 1e-6  # relative gain of a score that counts as none
-_SWEEPS = 60  # of VB
+_SWEEPS = 60  # sweeps of VB
 _PASSES, _BATCHES = 10, 5  # the most of SVI, and the least batches of a pass: half the passes would show half the gain
-_WATCHED = 0.2  # share of the sample's rows by which SVI is judged
+_WATCHED = 0.2  # share of the sample's rows that is held out to judge SVI
 
 
 Score = Callable[[str, int], float]  # (schedule, start) → score
@@ -58,7 +59,7 @@ class Found(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """Until T = 1."""
+        """The number of steps until T = 1."""
         return hot_steps(self.temperatures)
 
     @property
@@ -71,7 +72,7 @@ def choose(model: Model, data: Data | Streamed, method: VB | SVI, steps: int, un
     """`steps` temperatures, each for `unit` steps of the method."""
     rows = data.sample if isinstance(data, Streamed) else data
     here, rows = model.rows.at_hand(rows)
-    if here is not model and isinstance(method, SVI):  # elsewhere a minibatch may be a partition, here it is rows
+    if here is not model and isinstance(method, SVI):  # its minibatches are rows, not partitions as on a cluster
         method = dataclasses.replace(method, batch_size=here.rows.stochastic.batch_size)
     model = here
     critical = critical_temperature(model, rows)
@@ -125,7 +126,7 @@ def _leader(scores: dict[str, np.ndarray]) -> tuple[str, np.ndarray]:
 
 
 def _worth_it(gains: np.ndarray) -> bool | None:
-    """Whether these gains are more than chance, or None if another start may decide."""
+    """Whether these gains are more than chance; None if another start is needed to decide."""
     if len(gains) < 2:
         return None
     mean, error = gains.mean(), np.std(gains, ddof=1) / np.sqrt(len(gains))

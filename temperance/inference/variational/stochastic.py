@@ -1,7 +1,7 @@
 """Stochastic variational inference: natural-gradient steps on minibatches.
 
-In natural parameters the natural gradient of the bound is (target − η), where the target is what coordinate
-ascent would set η to. A minibatch weighted to stand for all the data gives an unbiased target, and a step is
+In natural parameters the natural gradient of the bound is (target − η), where the target is the η that coordinate
+ascent would choose. A minibatch weighted so that it represents all data gives an unbiased target, and a step is
 
     η ← (1 − ρ_t) η + ρ_t (prior + (N/B) Σ_batch messages),        ρ_t = (τ + t)^(−κ).
 """
@@ -33,7 +33,7 @@ from ..streamed import Streamed
 from ..thermostats import Step, always_cold
 from .minibatches import Batches, Plan, minibatch, rows_of_step
 
-_TOGETHER = 64  # minibatches that an engine takes at once
+_TOGETHER = 64  # minibatches that an engine takes in one call
 _FINAL_LOCAL_STEPS = 20  # passes over local blocks for the bound of all the data
 
 Blocks = dict[str, Family]
@@ -118,7 +118,7 @@ class SVI(Method):
             batch = min(n, self.batch_size or usual.batch_size)
             a_pass = max(1, n // batch)
             if batch == n and self._takes_all(model, data):
-                batch = data.weights.shape[0]  # with padding, so that programs do not depend on the number
+                batch = data.weights.shape[0]  # padding included, so that programs do not depend on the number of rows
             watched = self.elbo or self.held_out is not None
             every = self.report or (a_pass if watched else min(a_pass, 100))
         steps = self.steps or max(1, round((self.passes or usual.passes) * a_pass))
@@ -135,7 +135,7 @@ class SVI(Method):
         )
 
     def _fit_to_pieces(self, model: Model, data: Streamed, usual: int) -> tuple[int, int, int]:
-        """The size of a minibatch, the steps of a pass and those of a piece, after each of which comes a report."""
+        """The size of a minibatch, the steps of a pass, and the steps of a piece; a report follows each piece."""
         piece = data.stream.piece_rows if model.rows.independent else model.rows.parts(data.piece_shapes())
         batch = self.batch_size or min(piece, usual)
         if batch > piece:
@@ -166,7 +166,7 @@ class SVI(Method):
         return count
 
     def arrange(self, key: Key[Array, ""], model: Model, data: Any) -> Any:
-        """The rows to fit, the rows to watch, and the plan."""
+        """The rows to fit, the held-out rows, and the plan."""
         if isinstance(data, Streamed):
             held_out = self._rows_to_watch(model, data.sample)
             total = data.size
@@ -204,7 +204,7 @@ class SVI(Method):
     # ---- the run --------------------------------------------------------------------------------------------
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Walk:
-        """Where VB would start with the same seed."""
+        """The initial state, from which VB too would start with this seed."""
         blocks = model.initial(key, data).blocks
         seed = jax.random.key_data(jax.random.fold_in(key, 1))
         zero, worst = jnp.zeros((), dtype=jnp.int64), jnp.full((), -jnp.inf, dtype=jnp.float64)
@@ -220,7 +220,7 @@ class SVI(Method):
         adaptive = plan.step_size if isinstance(plan.step_size, Adaptive) else None
         many = None if adaptive else steps_engine(model, data)
         if many is not None and not self._whole(model, data):
-            # All but the last step of this report, whose bound is the one reported.
+            # All steps but the last one of this report, whose bound is reported.
             last = jnp.minimum(state.steps + plan.round, plan.steps) - 1
             blocks, heat = self._many(many, model, state, last, data)
             state = state._replace(blocks=blocks, heat=heat, steps=last)
@@ -270,7 +270,7 @@ class SVI(Method):
     def _many(
         self, take: TakeSteps, model: Model, state: Walk, last: Int[Array, ""], data: Batches
     ) -> tuple[Blocks, Any]:
-        """The steps before the `last`, by an engine that takes many at once."""
+        """Take the steps before the `last` one by an engine that takes many steps in one call."""
         assert self.batch_size is not None and data.plan is not None and data.stands_for is not None
         plan, key, size = data.plan, jax.random.wrap_key_data(state.seed), min(self.batch_size, data.size)
         scale = data.stands_for / size
@@ -307,7 +307,7 @@ class SVI(Method):
         return rows_of_step(jax.random.wrap_key_data(seed), step, min(self.batch_size, n), n, self.replacement)
 
     def finished(self, history: Float[Array, "3"], tol: Float[Array, ""]) -> Bool[Array, ""]:
-        """A noisy bound says little about convergence, so only the budget and held-out data end a run."""
+        """Never, because a noisy bound says little about convergence: only the budget and held-out data end a run."""
         return jnp.asarray(False)
 
     # ---- after it ---------------------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ def global_terms(model: Model, blocks: Blocks) -> Float[Array, ""]:
 
 
 def local_terms(model: Model, blocks: Blocks, data: Data) -> Float[Array, ""]:
-    """What the data add to the bound; their local blocks are inferred anew and not kept."""
+    """The contribution of the data to the bound; their local blocks are inferred anew and not kept."""
     return model.walk(means(blocks), data, Way(local_steps=_FINAL_LOCAL_STEPS)).value
 
 

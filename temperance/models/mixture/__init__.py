@@ -377,7 +377,7 @@ class Mixture(Profiling, Tabular, Predicting, Restarting, Enumerable):
         return table | {name: [value[k] for k in order] for name, value in columns.items()}
 
     def profiles(self, q: Posterior, data: Data, level: float, names: Sequence[str] = ()) -> Profiles | None:
-        """What distinguishes the components that hold data, with intervals; None where the posterior has none."""
+        """The profiles of the components that hold data, with intervals; None if the posterior gives no intervals."""
         components = self.units.to_user(jax.tree.map(np.asarray, q.blocks))["components"]
         items, order = profile_of(self.pair, components, level, names), self.order(q, data)
         weights = self._mean_weights(q), q.blocks.get("weights")
