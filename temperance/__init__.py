@@ -134,7 +134,7 @@ def _submodule(name: str) -> _ModuleType:
 
 
 def _is_command_line() -> bool:
-    """Whether this process was started as `temperance …` or `python -m temperance.cli …`."""
+    """Whether this process was started as `temperance …` or `python -m temperance …`."""
     started = _sys.argv[0] if _sys.argv else ""
     return started == "-m" or _Path(started).stem.removesuffix("-script") == "temperance"
 

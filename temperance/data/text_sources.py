@@ -60,12 +60,13 @@ def open_texts(source: Any, column: str | None = None) -> Texts:
 
 def values_beside(path: Path, column: str | None = None) -> dict[str, list[Any]]:
     """The cells of all columns of a file except the column of texts, in the order of the texts; as numbers if all cells
-    of a column are."""
+    of a column are. Columns with lists or records for cells are left out."""
     if path.is_dir() or _kind(path) not in TABLES:
         return {}
     columns = _columns(path, _kind(path))
     chosen = _text_column(columns) if column is None else column
-    return {str(name): _as_numbers(list(columns.texts(name))) for name in columns.sample if name != chosen}
+    beside = {str(name): _as_numbers(list(columns.texts(name))) for name in columns.sample if name != chosen}
+    return {name: cells for name, cells in beside.items() if not any(isinstance(cell, list | dict) for cell in cells)}
 
 
 def _as_numbers(cells: list[Any]) -> list[Any]:

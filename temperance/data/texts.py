@@ -146,6 +146,9 @@ def _finished(
         total += np.bincount(piece.words, piece.counts, minlength=len(words))
     met = inside > 0  # leaves out words that occur only in phrases
     rare, frequent = met & (inside < least), met & (inside > most * n)
+    apart = limits == (None, None) and bool(met.any()) and not (met & ~rare & ~frequent).any()
+    if apart:  # short texts with no word in common: rather all words than none
+        rare, frequent = np.zeros_like(met), np.zeros_like(met)
     kept = np.flatnonzero(met & ~rare & ~frequent)
     if not len(kept):
         raise InvalidData(_why_nothing(n, removed, int(rare.sum()), int(frequent.sum()), least, most))
@@ -160,6 +163,7 @@ def _finished(
             [f"phrases: {len(pairs):,} pairs of words, such as {_some(words, total, list(pairs.values()))}"]
             * bool(pairs)
         ),
+        *(["no word is in several documents but not in most: all are kept, but show little of any topic"] * apart),
         *_limited(words, total, rare, f"rare words (in fewer than {least} documents)"),
         *_limited(words, total, frequent, f"frequent words (in more than {most:.0%} of the documents)"),
     )

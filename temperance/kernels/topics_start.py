@@ -17,11 +17,30 @@ import numpy as np
 from numba import njit
 
 from ._host import OPTIONS
-from .topics_collapsed import as_prior, over_pairs, refresh_entry, totals_of
-from .topics_entries import GROUPS, STAGES, Counts, Entries
+from .topics_collapsed import as_prior, collapsed_pass, count, over_pairs, padded_width, refresh_entry, totals_of
+from .topics_entries import GROUPS, STAGES, Counts, Entries, Rows, deal
 
 _AVERAGED = 10  # the last sweeps, whose draws are averaged
+_SWEEPS, _PASSES = 60, 20  # of a start, by drawing topics or by refreshing expectations
+_TOKENS = 8  # mean tokens of an entry up to which topics are drawn
 BLOCK = 8  # topics in a block; `padded_width` is a multiple of it
+
+
+def first_topics(rows: Rows, alpha: np.ndarray, eta: np.ndarray, seed: np.ndarray) -> np.ndarray:
+    """η plus the expected tokens of each word, (topics, words), where a sampler leaves them; η is (1 or topics, words).
+    Fractional counts, and long runs of one word, are not sampled but refreshed."""
+    place, bounds = deal(rows.starts, rows.ends, rows.words)
+    kind: Any = np.float32
+    x = Entries(bounds, rows.words[place], rows.counts[place].astype(kind), rows.weights.astype(kind))
+    width, generator = padded_width(len(alpha)), np.random.default_rng(seed)
+    prior = as_prior(eta, width, kind)
+    phi = add_documents(x, width, alpha, prior, generator.random(len(x.words)))
+    sampled = not (x.counts % 1).any() and x.counts.sum() <= _TOKENS * len(x.counts)
+    phi = sample_topics(x, phi, alpha, eta, _SWEEPS if sampled else 0, generator)
+    sums = count(x, phi, alpha, eta)
+    for _ in range(0 if sampled else _PASSES):
+        collapsed_pass(x, phi, sums, prior)
+    return sums.words[:, : len(alpha)].T.astype(np.float64) + eta
 
 
 def add_documents(x: Entries, width: int, alpha: np.ndarray, prior: np.ndarray, draws: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 import temperance as tp
 from temperance.data import as_corpus
 from temperance.data.stop_words import stop_words_of
+from temperance.data.text_sources import values_beside
 from temperance.data.tokenise import split_words
 from temperance.errors import InvalidData, InvalidParameter, TemperanceError
 
@@ -337,3 +338,19 @@ def test_a_folder_without_txt_is_read_for_its_pages(tmp_path: Path) -> None:
     assert corpus.n_tokens == 4 and ".html and .md files" in corpus.report[0]
     (tmp_path / "c.txt").write_text("cats sleep")
     assert len(tp.read_texts(tmp_path)) == 1
+
+
+def test_texts_without_a_word_in_common_are_read_all_the_same() -> None:
+    words = ["river", "flood", "voters", "polls", "bakery", "street", "final", "penalty", "ice", "lake"]
+    texts = [f"{word}{n} and the {word[::-1]}{n}" for n in range(3) for word in words]
+    corpus = tp.read_texts(texts)
+    assert corpus.n_words == 60 and any("no word is in several documents" in note for note in corpus.report)
+    with pytest.raises(InvalidData, match="no word is left of 30 documents: 60 words are in fewer than 2"):
+        tp.read_texts(texts, min_documents=2)
+
+
+def test_columns_of_lists_beside_texts_are_no_columns_of_values(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    rows = [{"text": f"four words are here {n}", "tags": ["a", "b"], "year": 1990 + n} for n in range(4)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    assert values_beside(path) == {"year": [1990, 1991, 1992, 1993]}

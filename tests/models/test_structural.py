@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 
 import temperance as tp
 from temperance.errors import InvalidData, InvalidParameter, UnsupportedMethod
+from temperance.inference.monte_carlo.effects import _half_width
 from temperance.models import Way
 from temperance.models._model import means
 from temperance.numerics.autocorrelation import effective_size
@@ -44,7 +45,7 @@ def test_engines_walk_as_autodiff_does(engine):
     found = []
     for name in ("autodiff", engine):
         model, data = tp.StructuralTopics(3, "~ party * x", engine=name, local_tol=0.0).prepare((counts, columns))
-        q = model.initial(jax.random.key(0), data)
+        q = model.initial(jax.random.key(0), data)  # of so few documents: from the same noise
         found.append(model.walk(means(q.blocks), data, Way(local_steps=3), q.locals))
     expected, given = found
     assert given.value == pytest.approx(float(expected.value), rel=1e-9)
@@ -53,6 +54,31 @@ def test_engines_walk_as_autodiff_does(engine):
     )
     for a, b in zip(jax.tree.leaves(given.messages), jax.tree.leaves(expected.messages), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
+
+
+def test_topics_start_where_a_sampler_leaves_them(monkeypatch):
+    """From padded documents and from rows of a corpus alike; of fractional counts too, which have no tokens to draw."""
+    monkeypatch.setattr("temperance.models.topics.variants._FEW", 1)
+    rng = np.random.default_rng(2)
+    beta = rng.dirichlet(np.full(40, 0.1), 3)
+    counts = np.array([rng.multinomial(60, row @ beta) for row in rng.dirichlet(np.full(3, 0.2), 200)])
+    columns, found = {"party": ["D", "R"] * 100}, []
+    for engine, scale in (("host", 1.0), ("device", 1.0), ("host", 0.75)):
+        options = {"engine": engine, "fractional": scale < 1.0, "topic_prior": 0.1}
+        model, data = tp.StructuralTopics(3, "~ party", **options).prepare((scale * counts, columns))
+        found.append(np.asarray(model.initial(jax.random.key(1), data).blocks["topics"].concentration))
+        assert found[-1].sum() == pytest.approx(scale * counts.sum() + 3 * 40 * 0.1, rel=1e-5)
+        alike = np.sqrt(found[-1] / found[-1].sum(axis=1, keepdims=True)) @ np.sqrt(beta).T
+        assert sorted(alike.argmax(axis=1)) == [0, 1, 2] and alike.max(axis=1).min() > 0.9
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_few_independent_draws_make_intervals_longer():
+    """Coverage of a next value by the mean and spread of four, drawn many times."""
+    draws = np.random.default_rng(0).normal(size=(20_000, 5))
+    half = _half_width(np.array(4.0), 0.9) * draws[:, :4].std(axis=1, ddof=1)
+    assert np.mean(np.abs(draws[:, 4] - draws[:, :4].mean(axis=1)) < half) == pytest.approx(0.9, abs=0.01)
+    assert _half_width(np.array(1e9), 0.95) == pytest.approx(1.95996, abs=1e-4)
 
 
 @pytest.mark.slow

@@ -125,12 +125,18 @@ def topic_effects(
     found, accepted = _sample(model, q, data, rows, (warmup, draws), generator)
     user = found @ coding.to_user.T
     mean, sd = user.mean(axis=0), user.std(axis=0, ddof=1)
-    from scipy.special import ndtri
+    size = np.apply_along_axis(effective_size, 0, user)
+    half = _half_width(size, level) * sd
+    return Effects(coding.names, mean, sd, mean - half, mean + half, level, names(model, q, 4), found,
+                   float(size.min()), accepted, coding, len(rows), model.order(q, data))  # fmt: skip
 
-    half = ndtri(0.5 + level / 2) * sd
-    effective = min(effective_size(series) for series in found.reshape(len(found), -1).T)
-    return Effects(coding.names, mean, sd, mean - half, mean + half, level, names(model, q, 4), found, effective,
-                   accepted, coding, len(rows), model.order(q, data))  # fmt: skip
+
+def _half_width(size: np.ndarray, level: float) -> np.ndarray:
+    """Of an interval, in standard deviations, from so many independent draws: Student's t for a further value, since
+    neither mean nor spread is known exactly."""
+    from scipy.special import stdtrit
+
+    return np.asarray(stdtrit(np.maximum(size - 1.0, 1.0), 0.5 + level / 2) * np.sqrt(1.0 + 1.0 / size))
 
 
 def _sample(

@@ -36,7 +36,7 @@ from jaxtyping import Array, Float, Key
 
 from ..._arguments import check_count, number
 from ...data import Corpus
-from ...data.documents import Documents, corpus_of
+from ...data.documents import Documents, corpus_of, find_rows
 from ...data.formula import Design, Formula, complete_design, parse_formula
 from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
 from ...families._family import Family
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
 _INTERCEPT = 2.0  # prior standard deviation of the intercepts
 _START = 1e-2  # variance of coefficients at the start of a search
+_FEW, _MOST = 2**18, 20_000  # documents × words below which noise is as good a start; documents that a sampler sees
 
 
 class StructuralTopics(LDA, Explaining):
@@ -127,6 +128,20 @@ class StructuralTopics(LDA, Explaining):
         (_, terms), message = jax.value_and_grad(total, has_aux=True)(m["coefficients"])
         entropy = Dirichlet.from_natural(DirichletVector(gamma - 1.0)).entropy()
         return found.evidence + terms + entropy, {"coefficients": message}
+
+    def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
+        """Topics where a sampler of LDA leaves them, on the CPU; from noise if there are few words, or elsewhere."""
+        start, x, n = super().initial(key, data), data.values, data.size
+        many = n * x.width >= _FEW and self._engine() != "autodiff"
+        if not many or jax.default_backend() != "cpu":
+            return start
+        eta = self.eta if self.eta.ndim == 2 else jnp.broadcast_to(self.eta, (1, self.n_words or 1))
+        documents = (x.words[:n], x.counts[:n]) if x.rows is None else (x.rows[:n],)
+        shape = jax.ShapeDtypeStruct((self.n_topics, self.n_words or 1), jnp.float64)
+        given = (jax.random.key_data(key), self.alpha, eta, data.weights[:n], documents)
+        topics = jax.pure_callback(_first_topics, shape, *given, vmap_method="sequential")
+        blocks = start.blocks | {"topics": Dirichlet.from_natural(DirichletVector(topics - 1.0))}
+        return Posterior(blocks, start.locals)
 
     def starting_priors(self) -> dict[str, Any]:
         """The start of the coefficients: close to the mean of their prior."""
@@ -215,6 +230,17 @@ class StructuralTopics(LDA, Explaining):
         """The row of a document with every number at its mean and every category at its most frequent level."""
         coding = self._coding()
         return coding.matrix({covariate.name: [covariate.usual] for covariate in coding.covariates} or [()])[0]
+
+
+def _first_topics(seed: Array, alpha: Array, eta: Array, weights: Array, documents: tuple[Array, ...]) -> np.ndarray:
+    """From documents at equal distances, if there are many."""
+    from ...kernels.topics_entries import padded_rows, rows_of_corpus
+    from ...kernels.topics_start import first_topics
+
+    some = np.linspace(0, len(weights) - 1, min(len(weights), _MOST)).astype(np.int64)
+    own, (words, *counts) = np.asarray(weights)[some], [np.asarray(part)[some] for part in documents]
+    find = (padded_rows, (words, *counts)) if counts else (rows_of_corpus, find_rows(words))
+    return first_topics(find[0](*find[1], own, own, own), np.asarray(alpha), np.asarray(eta), np.asarray(seed))
 
 
 def _are_columns(value: Any) -> bool:
