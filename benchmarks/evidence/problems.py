@@ -53,6 +53,11 @@ def problems() -> dict[str, Problem]:
     return dict(made for path in sorted(FOLDER.glob("*.json")) for made in _read(path))
 
 
+def how_many() -> int:
+    """All problems, those of data that are not on this machine too."""
+    return sum(len(json.loads(path.read_text())["problems"]) for path in FOLDER.glob("*.json"))
+
+
 def _read(path: Path) -> Iterator[tuple[str, Problem]]:
     for one in json.loads(path.read_text())["problems"]:
         try:

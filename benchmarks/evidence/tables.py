@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .measure import OURS, PEERS, Measured
-from .problems import problems
+from .problems import how_many, problems
 
 NOMINAL = 1.96
 ENOUGH = 0.75  # of the claims on each problem: 15 of 20 seeds
@@ -155,7 +155,7 @@ def printed(rows: Sequence[Row]) -> str:
 
 def _extent(methods: dict[str, list[Row]]) -> str:
     """How many problems and seeds each method has had, and which methods have had none."""
-    words = [f"{name} on {len(rows)} of {len(problems())} problems, {_seeds(rows)}" for name, rows in methods.items()]
+    words = [f"{name} on {len(rows)} of {how_many()} problems, {_seeds(rows)}" for name, rows in methods.items()]
     absent = [name for name in (*OURS, *PEERS) if name not in methods]
     return f"Run: {'; '.join(words)}." + (f" Not run: {', '.join(absent)}." if absent else "") + "\n"
 

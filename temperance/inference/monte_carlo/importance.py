@@ -26,7 +26,7 @@ from ..run import run as run_loop
 from ._support import require_distributions
 from .draws import Draws
 from .local_weights import log_joint
-from .proposal import Proposal, propose
+from .proposal import Proposal, affordable, propose
 from .reference import widened
 from .uncovered import uncovered
 from .visited import visited
@@ -47,17 +47,18 @@ MANY = 1000  # draws of which too few are worth something because of the proposa
 class ImportanceSampling(Method):
     """`draws` of a fitted posterior, weighted to the true one.
 
-    `draws` is the number of draws. The proposal is a mixture of every optimum that restarts of `tp.VB` find, each as it
-    is and widened towards the prior, because a variational posterior is too narrow, and of `proposal`, where one is
-    given: a fit by a method with families as its posterior (`tp.VB`, `tp.EP`, …), or such a method, to be run first. A
-    part `defensive` of the draws comes from the prior instead, so that weights are bounded. Where parts of the model
-    can change places the proposal covers all their orders (up to ten components of a mixture, six states of a hidden
-    Markov model). Latents that cannot be summed out, such as the shares of topics in a document, are drawn from their
-    variational posterior given the parameters; with many data the weights then vary much.
+    `draws` is the number of draws. The proposal is a mixture of the conditionals that Gibbs chains from random starts
+    have drawn from, of every optimum that restarts of `tp.VB` find, each as it is and widened towards the prior,
+    because a variational posterior is too narrow, and of `proposal`, where one is given: a fit by a method with
+    families as its posterior (`tp.VB`, `tp.EP`, …), or such a method, to be run first. A part `defensive` of the draws
+    comes from the prior instead, so that weights are bounded. Where parts of the model can change places the proposal
+    covers all their orders (up to ten components of a mixture, six states of a hidden Markov model). Latents that
+    cannot be summed out, such as the shares of topics in a document, are drawn from their variational posterior given
+    the parameters; with many data the weights then vary much.
 
-    The densities of the proposal's parts are control variates of the estimate. Gibbs chains from random starts look
-    for what the proposal misses. Where they or the weights speak against it, bridge sampling and parallel tempering
-    take its place; with `fallback=False`, or a `proposal`, they do not.
+    The densities of the proposal's parts are control variates of the estimate. Other Gibbs chains look for what the
+    proposal misses. Where they or the weights speak against it, bridge sampling and parallel tempering take its place;
+    with `fallback=False`, or a `proposal`, they do not.
     """
 
     draws: int = 4096
@@ -91,7 +92,7 @@ class ImportanceSampling(Method):
     def complete(self, model: Model, data: Data) -> Self:
         posteriors, bounds, lower = self._fitted(model, data)
         wide = [widened(model, blocks, times) for times in WIDER for blocks in posteriors]
-        seen = visited(model, data, SEEN)
+        seen = visited(model, data, affordable(model, SEEN))
         density, notes = propose(model, [*posteriors, *wide], np.tile(bounds, 1 + len(WIDER)), seen, self.defensive)
         fallback = self.fallback and self.proposal is None
         return dataclasses.replace(

@@ -29,6 +29,7 @@ from .visited import Seen
 
 LARGEST = 10  # largest number of independent parts whose orders are summed by the permanent
 SHARE = 0.75  # of the draws that are from conditionals of chains
+FEWEST, CHEAP = 8, 64  # conditionals at least, and the work of summing orders from which there are fewer
 ORDERS = 720  # most orders that are enumerated
 
 
@@ -113,6 +114,16 @@ def independent(blocks: dict[str, Family], symmetry: Symmetry) -> bool:
             if name in axes
         )
     )
+
+
+def affordable(model: Model, wanted: int) -> int:
+    """How many parts of a proposal are worth the time that the orders of a model take: for each part all are summed."""
+    symmetry = model.symmetry and model.symmetry.alike
+    if symmetry is None:
+        return wanted
+    sizes = [parts.size for parts in symmetry.parts]
+    work = min(prod(map(factorial, sizes)), max(sizes) * 2 ** max(sizes))
+    return max(FEWEST, min(wanted, wanted * CHEAP // work))
 
 
 def propose(
