@@ -61,7 +61,7 @@ def test_conditionals_cover_what_random_starts_of_vb_miss() -> None:
 
 def test_conditionals_that_differ_only_in_their_order_are_one() -> None:
     model, data = tp.GaussianMixture(2, prior=tp.NormalWishart(**WIDE)).prepare(TEN[::3])
-    seen = visited(model.summed(), data, 128)
+    seen = visited(model, data, 128)
     assert seen is not None
     counts = np.asarray(seen.blocks["weights"].concentration) - 1.0  # of four rows, in either order
     groups = {tuple(sorted(row)) for row in counts.round(6)}
