@@ -9,6 +9,7 @@ share of the datum. Every variable is an array over the components; matrices are
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -63,25 +64,21 @@ def short_pass(
     x, name = factors.each.statistics.first, weights_name(natural)
     known = factors.terms.log if isinstance(factors.terms, KnownWeights) else None
     rows, messages = (jnp.swapaxes(_pack(part, name), -1, -2) for part in (natural, sites))
-    parts = (messages, scales, x, factors.live)
-    parts = jax.tree.map(lambda leaf: leaf[order], parts)
-    rows, messages, scales, skipped = refreshed(damping, rows, parts, known)
+    parts = jax.tree.map(lambda leaf: leaf[order], (messages, scales, x, factors.live))
+    rows, (messages, scales, skipped) = jax.lax.scan(refresh(damping, known), rows, parts)
     back = jnp.argsort(order)
     natural, sites = (_unpack(jnp.swapaxes(part, -1, -2), x.shape[1], name) for part in (rows, messages[back]))
-    return natural, sites, scales[back], skipped
+    return natural, sites, scales[back], jnp.sum(skipped)
 
 
-def refreshed(
-    damping: float, rows: Float[Array, "w k"], parts: tuple[Array, ...], known: Float[Array, " k"] | None
-) -> tuple[Float[Array, "w k"], Float[Array, "n w k"], Float[Array, " n"], Int[Array, ""]]:
-    """(rows of q, messages of the sites, their log scales, factors skipped) after the factors were refreshed one after
-    the other; `parts` are the messages, the log scales, the data, and which of them are no padding."""
-    log_base = -0.5 * parts[2].shape[-1] * LOG_2PI
+def refresh(damping: float, known: Float[Array, " k"] | None) -> Callable[[Float[Array, "w k"], Any], Any]:
+    """q after a factor is refreshed, its message, its log scale, and whether it was skipped; from q, and of the factor
+    the message, the log scale, the datum, and whether that is no padding."""
 
     def update(q: Float[Array, "w k"], part: Any) -> Any:
         old, old_scale, datum, live = part
         cavity = q - old
-        fresh, log_site = _projected(cavity, datum, log_base, known)
+        fresh, log_site = _projected(cavity, datum, -0.5 * len(datum) * LOG_2PI, known)
         # Log normalisers are finite only inside the domain, so this also catches an improper cavity.
         kept = live & jnp.isfinite(log_site)
         # f̃ ← f̃_old^ε f̃_new^(1−ε), scales included.
@@ -90,8 +87,7 @@ def refreshed(
         scale = jnp.where(kept, log_site + damping * (old_scale - log_site), old_scale)
         return cavity + site, (site, scale, live & ~kept)
 
-    rows, (messages, scales, skipped) = jax.lax.scan(one_call(update), rows, parts)
-    return rows, messages, scales, jnp.sum(skipped)
+    return one_call(update)
 
 
 def _projected(

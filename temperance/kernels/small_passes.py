@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from ..families import Gaussian
 from ..families.dirichlet import DirichletVector
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ..models import Data
     from ..models.mixture import Mixture
 
+_FEWEST = 64  # rows that a program has room for
 _STARTS = ("mixed", "kmeans++", "random", "uneven", "annealed", "means")
 
 
@@ -47,15 +49,28 @@ def when(method: Any, model: Any, data: Any) -> bool:
 def _refreshed(
     damping: float,
     q: Float[Array, "r w k"],
-    sites: Float[Array, "r n w k"],
-    scales: Float[Array, "r n"],
-    x: Float[Array, "r n d"],
-    live: Bool[Array, "r n"],
+    sites: Float[Array, "r m w k"],
+    scales: Float[Array, "r m"],
+    x: Float[Array, "r m d"],
+    count: Int[Array, ""],
     known: Float[Array, " k"] | None,
-) -> tuple[Float[Array, "r n w k"], Float[Array, "r n"], Int[Array, " r"]]:
-    """(sites, their log scales, factors skipped) after one pass in the order of the rows, for each restart."""
+) -> tuple[Float[Array, "r m w k"], Float[Array, "r m"], Int[Array, " r"]]:
+    """(sites, their log scales, factors skipped) after one pass over the first `count` rows, for each restart."""
+    refresh = small_messages.refresh(damping, known)
 
-    return jax.vmap(lambda q, *parts: small_messages.refreshed(damping, q, parts, known)[1:])(q, sites, scales, x, live)
+    def one_pass(*start: Array) -> tuple[Array, ...]:
+        *first, x = start
+
+        def body(row: Array, loop: tuple[Array, ...]) -> tuple[Array, ...]:
+            q, *before, skipped = loop
+            part = (*(jax.lax.dynamic_index_in_dim(leaf, row, keepdims=False) for leaf in (*before, x)), True)
+            q, (*after, passed) = refresh(q, part)
+            pairs = zip(before, after, strict=True)
+            return q, *(jax.lax.dynamic_update_index_in_dim(a, b, row, 0) for a, b in pairs), skipped + passed
+
+        return jax.lax.fori_loop(0, count, body, (*first, jnp.zeros((), dtype=int)))[1:]
+
+    return jax.vmap(one_pass)(q, sites, scales, x)
 
 
 class _State(NamedTuple):
@@ -141,14 +156,19 @@ def _pass(
     """`MessagePassing._pass`."""
     restarts, n = state.scales.shape
     order = shuffles(keys, n) if method.schedule == "random" else np.tile(np.arange(n), (restarts, 1))
-    row, known = np.arange(restarts)[:, None], problem.model.known
-    given = (_rows(state.eta, known), _rows(state.sites[row, order], known), state.scales[row, order])
+    order = order[live[order]].reshape((restarts, -1))  # without the padding
+    count, row, known = order.shape[1], np.arange(restarts)[:, None], problem.model.known
+    # Rows for the next power of two, so that few numbers of rows need a program of their own.
+    parts = (_rows(state.sites, known), state.scales, np.broadcast_to(x, (restarts, *x.shape)))
+    given = [np.zeros((restarts, max(_FEWEST, 1 << (count - 1).bit_length()), *part.shape[2:])) for part in parts]
+    for room, part in zip(given, parts, strict=True):
+        room[:, :count] = part[row, order]
     log_weights = None if known is None else np.asarray(known)
-    found = _refreshed(method.damping or 0.0, *given, x[order], live[order], log_weights)
-    sites, scales, skipped = (np.asarray(part) for part in found)
-    back = np.argsort(order, axis=1)
-    width = state.eta.shape[-1]
-    fresh = _together(problem, state, np.swapaxes(sites[row, back, :width], -1, -2), scales[row, back])
+    found = _refreshed(method.damping or 0.0, _rows(state.eta, known), *given, np.asarray(count), log_weights)
+    sites, scales = state.sites.copy(), state.scales.copy()
+    sites[row, order] = np.swapaxes(np.asarray(found[0])[:, :count, : state.eta.shape[-1]], -1, -2)
+    scales[row, order], skipped = np.asarray(found[1])[:, :count], np.asarray(found[2])
+    fresh = _together(problem, state, sites, scales)
     with np.errstate(all="ignore"):
         moved = np.sqrt(np.maximum(((fresh.eta - state.eta) * (fresh.mean - state.mean)).sum(axis=(1, 2)), 0.0))
         change = np.maximum(moved, np.abs(fresh.log_evidence - state.log_evidence))

@@ -1,7 +1,7 @@
 """Random numbers in NumPy for all restarts of a run at once, each from a stream of its own.
 
 SplitMix64 (Steele, Lea & Flood, 2014): the i-th number of a stream is a hash of its seed and i, so that the numbers of
-a restart do not depend on which restarts run beside it, and one array serves many streams.
+a restart do not depend on which others run beside it, and many streams are one array.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import numpy as np
 from .keys import hashes
 
 _STEP, _FIRST, _SECOND = (np.uint64(word) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
-_REJECTION = 2**24  # numbers of a stream that are reserved for one call with rejection
+_REJECTION = 2**24  # places in a stream kept for one call that rejects
 
 
 def seeds(keys: np.ndarray, first: int, last: int) -> np.ndarray:
-    """Seeds (t, r) of each restart's stream at each of the steps from `first` to `last`, made from keys (r, 2)."""
+    """Seeds (t, r): from keys (r, 2), of each restart's stream at each of the steps from `first` to `last`."""
     words = hashes(keys, np.arange(first, last)).astype(np.uint64)
     return ((words[..., 0] << np.uint64(32)) | words[..., 1]).T
 
 
 class Streams:
-    """Streams of random numbers with these seeds (r,), and how many numbers have been used."""
+    """What has been drawn from streams with these seeds (r,)."""
 
     def __init__(self, seeds: np.ndarray):
         self.seeds, self.used = seeds, 0
 
     def uniform(self, *shape: int) -> np.ndarray:
-        """Uniform numbers on (0, 1), without its ends; (r, *shape)."""
+        """On (0, 1), without its ends; (r, *shape)."""
         count = math.prod(shape)
         places = np.arange(self.used + 1, self.used + 1 + count, dtype=np.uint64) * _STEP
         self.used += count
@@ -45,25 +45,28 @@ class Streams:
         return found.reshape((-1, *shape))
 
     def normal(self, *shape: int) -> np.ndarray:
-        """Standard normal numbers (r, *shape), by the method of Box and Muller."""
-        both = self.uniform(2, *shape)
-        return np.sqrt(-2.0 * np.log(both[:, 0])) * np.cos(2.0 * math.pi * both[:, 1])
+        """By the method of Box and Muller."""
+        return _normal(self.uniform(2, *shape))
 
     def log_gamma(self, shape: np.ndarray) -> np.ndarray:
-        """The logarithm of Gamma(shape, 1) variables, one stream per row, as `log_gamma_variate` of
-        `numerics/random.py` draws them."""
+        """The logarithm of Gamma(shape, 1) variables, one stream a row: `log_gamma_variate` of `numerics/random.py`."""
         began = self.used
         d = shape + 2.0 / 3.0  # of Gamma(shape + 1): G(a) = G(a + 1) U^(1/a)
         c = 1.0 / np.sqrt(9.0 * d)
         value = np.full(shape.shape, np.nan)
         left = (shape > 0.0) & (shape < np.inf)
         while left.any():
-            x = self.normal(*shape.shape[1:])
-            logs = np.log(self.uniform(2, *shape.shape[1:]))
+            drawn = self.uniform(4, *shape.shape[1:])
+            x, logs = _normal(drawn), np.log(drawn[:, 2:])
             root = 1.0 + c * x
             log_v = 3.0 * np.log(np.maximum(root, np.finfo(np.float64).tiny))
             accept = left & (root > 0) & (logs[:, 0] < 0.5 * x * x + d * (1.0 - np.exp(log_v) + log_v))
             value = np.where(accept, np.log(d) + log_v + logs[:, 1] / shape, value)
             left &= ~accept
-        self.used = began + _REJECTION  # however many draws were rejected
+        self.used = began + _REJECTION  # however often others were rejected
         return value
+
+
+def _normal(uniform: np.ndarray) -> np.ndarray:
+    """Of the first two of each row."""
+    return np.sqrt(-2.0 * np.log(uniform[:, 0])) * np.cos(2.0 * math.pi * uniform[:, 1])

@@ -266,26 +266,35 @@ def start(method: Bridge, model: Mixture, data: Data, keys: Any, kinds: Any = ()
     with np.errstate(all="ignore"):
         drawn = here.started(Streams(own[0]), blocks)
         drawn = swept(here, drawn, own[2 : 2 + SETTLING])[0].at(-1)
-        groups = [_resampled(model, here, drawn.at(part), own[:, part]) for part in _groups(size)]
-    drawn = Drawn(*(np.concatenate(parts) for parts in zip(*(moved for moved, _ in groups), strict=True)))
-    ancestors = np.concatenate([number + len(groups) * chosen for number, (_, chosen) in enumerate(groups)])
+        drawn, ancestors = _resampled(model, here, drawn, own)
     lower = float(np.max(found.bounds[np.isfinite(found.bounds)], initial=-np.inf))
     return Chain(here.to_draws(drawn), {}, ancestors, own[1], np.full(size, lower))
 
 
 def _resampled(model: Model, here: Problem, drawn: Drawn, own: np.ndarray) -> tuple[Drawn, np.ndarray]:
-    """The chains of one group after resampling by weights, repeated until enough draws differ, and the draw that each
-    takes over."""
-    common, size = Streams(own[1, :1]), own.shape[1]
+    """The chains after the resampling of each group by weights, repeated until enough draws of a group differ, and the
+    draw that each takes over."""
+    groups = _groups(own.shape[1])
+    common = [Streams(own[1, group[:1]]) for group in groups]
+    chosen, left = np.empty(own.shape[1], dtype=np.int64), list(range(len(groups)))
     for number in range(ROUNDS):
         first = 2 + SETTLING + number * VISITED * APART
-        visited, _ = swept(here, drawn, own[first : first + VISITED * APART : APART], APART)
-        weigh = _Weigh(model, here, common, Drawn(*(leaf.reshape((-1, *leaf.shape[2:])) for leaf in visited)))
-        proposed = weigh.propose(WEIGHED)
-        log_weights = weigh.weights(proposed)
-        places = (np.arange(size) + common.uniform(1)[0, 0]) / size
-        chosen = np.minimum(np.searchsorted(np.cumsum(softmax(log_weights, 0)), places), len(log_weights) - 1)
-        drawn = proposed.at(chosen)
-        if effective_draws(log_weights) >= WORTH:
+        going = np.concatenate([groups[group] for group in left])
+        steps = own[first : first + VISITED * APART : APART, going]
+        visited, _ = swept(here, drawn.at(going), steps, APART)
+        for group in list(left):
+            some = np.flatnonzero(np.isin(going, groups[group]))
+            seen = Drawn(*(leaf[:, some].reshape((-1, *leaf.shape[2:])) for leaf in visited))
+            weigh = _Weigh(model, here, common[group], seen)
+            proposed = weigh.propose(WEIGHED)
+            log_weights = weigh.weights(proposed)
+            places = (np.arange(len(some)) + common[group].uniform(1)[0, 0]) / len(some)
+            taken = np.minimum(np.searchsorted(np.cumsum(softmax(log_weights, 0)), places), len(log_weights) - 1)
+            for leaf, fresh in zip(drawn, proposed, strict=True):
+                leaf[groups[group]] = fresh[taken]
+            chosen[groups[group]] = group + len(groups) * taken
+            if effective_draws(log_weights) >= WORTH:
+                left.remove(group)
+        if not left:
             break
     return drawn, chosen

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .gibbs import Gibbs
     from .parallel_tempering import ParallelTempering
 
-_CACHED = 2**17  # largest table (numbers) for one block of particles
+_CACHED = 2**18  # largest table (numbers) of one block: of less, a thread spends more time in Python than in NumPy
 _START, _UP, _DOWN = 0, 1, 2  # purposes of a run's random streams
 
 
