@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from .._heap import keep
 from ..errors import BoundDecreased, NumericalFailure
 from ..families import Family
 from ..models import Data, Model, Way
@@ -70,6 +71,7 @@ def run(
     from ..kernels import run_engine, walk_engine
 
     began = time.perf_counter()
+    keep()
     engine = run_engine(method, model, data)
     engine = engine if engine is None or start is None or engine.goes_on else None
     steps = _chunk if engine is None else engine.chunk

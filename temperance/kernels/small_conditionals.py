@@ -18,7 +18,7 @@ from ..numerics.host import log_gamma, logsumexp
 from ..numerics.streams import Streams
 from ..numerics.threads import in_threads
 from .small_mixture import _normal_wishart
-from .small_tempered import Drawn, Levels, Problem, _components, _least, _weights
+from .small_tempered import Drawn, Levels, Problem, _least, draw_given
 
 MOST = 7  # most components: the permanent takes K 2ᴷ steps
 _DRAWS = 64  # draws whose density is worked out at a time
@@ -34,11 +34,8 @@ class Conditionals(NamedTuple):
 
     def draw(self, streams: Streams, index: np.ndarray) -> Drawn:
         """One draw from each conditional in `index`, which lists equally many conditionals for each stream."""
-        parts = _components(streams, *(leaf[index] for leaf in self.natural))
-        if self.delta is not None:
-            return Drawn(*parts, _weights(streams, self.delta[index]))
-        assert self.known is not None
-        return Drawn(*parts, np.broadcast_to(np.exp(self.known), parts[-1].shape))
+        delta = None if self.delta is None else self.delta[index]
+        return draw_given(streams, tuple(leaf[index] for leaf in self.natural), self.known, delta)
 
     def log_prob(self, drawn: Drawn) -> np.ndarray:
         """log q(θ) of each draw."""

@@ -58,7 +58,7 @@ def _refreshed(
     """(sites, their log scales, factors skipped) after one pass over the first `count` rows, for each restart."""
     refresh = small_messages.refresh(damping, known)
 
-    def one_pass(*start: Array) -> tuple[Array, ...]:
+    def one_pass(*start: Array) -> Any:
         *first, x = start
 
         def body(row: Array, loop: tuple[Array, ...]) -> tuple[Array, ...]:

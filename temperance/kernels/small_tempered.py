@@ -91,31 +91,34 @@ class Problem(NamedTuple):
 
     def potential(self, drawn: Drawn, levels: Levels, betas: np.ndarray) -> np.ndarray:
         """U(β) of each draw."""
-        return self._potential(drawn, levels, betas)[0]
+        return self.potential_and_powers(drawn, levels, betas)[0]
 
     def potential_and_slope(self, drawn: Drawn, levels: Levels, betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """U(β) and U′(β)."""
-        value, terms, total = self._potential(drawn, levels, betas)
+        value, terms, total = self.potential_and_powers(drawn, levels, betas)
         terms *= levels.below
         inside = (_least(drawn.weights)[:, None] @ terms)[:, 0] / total
         return value, (levels.highest + inside).sum(axis=1)
 
-    def _potential(self, drawn: Drawn, levels: Levels, betas: np.ndarray) -> tuple[np.ndarray, ...]:
-        terms = levels.below * betas[:, None, None]
-        np.exp(terms, out=terms)
+    def potential_and_powers(self, drawn: Drawn, levels: Levels, betas: np.ndarray) -> tuple[np.ndarray, ...]:
+        """U(β), exp β(ℓ_nk − ℓ_n), and their weighted sum over the components."""
+        terms = _powers(levels, betas)
         total = (_least(drawn.weights)[:, None] @ terms)[:, 0]
         return betas * levels.highest.sum(axis=1) + np.log(total).sum(axis=1), terms, total
 
-    def sweep(self, streams: Streams, drawn: Drawn, levels: Levels, betas: np.ndarray) -> Drawn:
+    def sweep(
+        self, streams: Streams, drawn: Drawn, levels: Levels, betas: np.ndarray, terms: np.ndarray | None = None
+    ) -> Drawn:
         """Draw the labels at these temperatures, then the parameters; at β = 0 this is an independent draw from the
         prior."""
-        return self._draw(streams, betas, self.tallies(streams, drawn, levels, betas))
+        return self._draw(streams, betas, self.tallies(streams, drawn, levels, betas, terms))
 
-    def tallies(self, streams: Streams, drawn: Drawn, levels: Levels, betas: np.ndarray) -> np.ndarray:
-        """Σ_n z_nk (1, x_n, x_n x_nᵀ) of labels drawn at these temperatures."""
+    def tallies(
+        self, streams: Streams, drawn: Drawn, levels: Levels, betas: np.ndarray, terms: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Σ_n z_nk (1, x_n, x_n x_nᵀ) of labels drawn at these temperatures; overwrites the powers in `terms`."""
         b, k, n = levels.below.shape
-        terms = levels.below * betas[:, None, None]
-        np.exp(terms, out=terms)
+        terms = _powers(levels, betas) if terms is None else terms
         terms *= drawn.weights[:, :, None]
         for number in range(1, k):
             terms[:, number] += terms[:, number - 1]
@@ -123,9 +126,9 @@ class Problem(NamedTuple):
         level *= terms[:, -1]
         passed = terms > level[:, None]
         passed[:, -1] = True
-        labels = passed.astype(np.float64)
-        labels[:, 1:] -= passed[:, :-1]
-        return (labels.reshape((b * k, n)) @ self.features.T).reshape((b, k, -1))
+        labels = passed.copy()
+        np.logical_xor(passed[:, 1:], passed[:, :-1], out=labels[:, 1:])
+        return (labels.astype(np.float64).reshape((b * k, n)) @ self.features.T).reshape((b, k, -1))
 
     def posterior(self, tallies: np.ndarray) -> tuple[np.ndarray, ...]:
         """The natural parameters of the components given their tallies."""
@@ -136,10 +139,9 @@ class Problem(NamedTuple):
 
     def _draw(self, streams: Streams, betas: np.ndarray, tallies: np.ndarray) -> Drawn:
         """The parameters given the tallies, as `NormalWishart.sample` draws them."""
-        parts = _components(streams, *self.posterior(tallies * betas[:, None, None]))
-        if self.known is not None:
-            return Drawn(*parts, np.broadcast_to(np.exp(self.known), parts[-1].shape))
-        return Drawn(*parts, _weights(streams, self.delta + tallies[..., 0] * (betas > 0)[:, None]))
+        natural = self.posterior(tallies * betas[:, None, None])
+        delta = None if self.known is not None else self.delta + tallies[..., 0] * (betas > 0)[:, None]
+        return draw_given(streams, natural, self.known, delta)
 
     def log_prior(self, drawn: Drawn) -> np.ndarray:
         """log p(θ) of each draw, as the density of an exponential family."""
@@ -156,10 +158,8 @@ class Problem(NamedTuple):
         """One draw from each of these posteriors (the leading axis of every leaf)."""
         natural = blocks["components"].natural
         parts = (natural.first, natural.count, natural.second, natural.dof)
-        components = _components(streams, *map(np.asarray, parts))
-        if self.known is not None:
-            return Drawn(*components, np.broadcast_to(np.exp(self.known), components[-1].shape))
-        return Drawn(*components, _weights(streams, np.asarray(blocks["weights"].natural.log) + 1.0))
+        delta = None if self.known is not None else np.asarray(blocks["weights"].natural.log) + 1.0
+        return draw_given(streams, tuple(map(np.asarray, parts)), self.known, delta)
 
     def to_draws(self, drawn: Drawn) -> dict[str, Any]:
         """The draws in the form that `Model.sample_prior` returns."""
@@ -188,24 +188,31 @@ def _least(weights: np.ndarray) -> np.ndarray:
     return np.maximum(weights, _LEAST)
 
 
-def _weights(streams: Streams, delta: np.ndarray) -> np.ndarray:
-    logs = streams.log_gamma(delta.reshape((len(streams.seeds), -1))).reshape(delta.shape)
-    found = np.exp(logs - logs.max(axis=1, keepdims=True))
-    return found / found.sum(axis=1, keepdims=True)
+def _powers(levels: Levels, betas: np.ndarray) -> np.ndarray:
+    """exp β(ℓ_nk − ℓ_n)."""
+    if (betas == 1.0).all():
+        return np.exp(levels.below)
+    terms = levels.below * betas[:, None, None]
+    return np.exp(terms, out=terms)
 
 
-def _components(
-    streams: Streams, first: np.ndarray, count: np.ndarray, second: np.ndarray, dof: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """`NormalWishart.sample`: Λ = R Rᵀ with R = L⁻ᵀB, and μ = m + L B⁻ᵀε/√v."""
+def draw_given(
+    streams: Streams, natural: tuple[np.ndarray, ...], known: np.ndarray | None, delta: np.ndarray | None
+) -> Drawn:
+    """A draw of each posterior, with these natural parameters of the components (b, k, …), known weights or their δ, as
+    `NormalWishart.sample` draws them: Λ = R Rᵀ with R = L⁻ᵀB, and μ = m + L B⁻ᵀε/√v."""
+    first, count, second, dof = natural
     (b, k, d), rows = first.shape, len(streams.seeds)
     dof = dof + d
     location = first / count[..., None]
     lower = _cholesky(second - first[..., :, None] * location[..., None, :])
     halves = 0.5 * (dof[..., None] - np.arange(d))
-    log_chi2 = math.log(2.0) + streams.log_gamma(halves.reshape((rows, -1))).reshape(halves.shape)
+    shapes = [halves] if delta is None else [halves, delta]
+    logs, normals = streams.gammas_and_normals([shape.reshape((rows, -1)) for shape in shapes], b // rows * k, d + 1, d)
+    normals = normals.reshape((b, k, d + 1, d))
+    weights = _shares(logs[1].reshape((b, k))) if known is None else np.broadcast_to(np.exp(known), (b, k))
+    log_chi2 = math.log(2.0) + logs[0].reshape(halves.shape)
     log_chi2 = np.maximum(log_chi2, np.log(TINY * dof)[..., None])
-    normals = streams.normal(b // rows * k, d + 1, d).reshape((b, k, d + 1, d))
     bartlett = np.tril(normals[..., :d, :], -1)
     bartlett[..., range(d), range(d)] = np.exp(0.5 * log_chi2)
     noise = normals[..., d, :] / np.sqrt(count)[..., None]
@@ -220,4 +227,9 @@ def _components(
     mean = location + (lower * turned[..., None, :]).sum(axis=-1)
     linear = (root * white[..., None, :]).sum(axis=-1)
     precision = root @ np.swapaxes(root, -1, -2)
-    return mean, precision, linear, np.square(white).sum(axis=-1), log_det
+    return Drawn(mean, precision, linear, np.square(white).sum(axis=-1), log_det, weights)
+
+
+def _shares(logs: np.ndarray) -> np.ndarray:
+    found = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return found / found.sum(axis=1, keepdims=True)

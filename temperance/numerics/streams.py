@@ -7,6 +7,7 @@ a restart do not depend on which others run beside it, and many streams are one 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -31,9 +32,12 @@ class Streams:
     def uniform(self, *shape: int) -> np.ndarray:
         """On (0, 1), without its ends; (r, *shape)."""
         count = math.prod(shape)
-        places = np.arange(self.used + 1, self.used + 1 + count, dtype=np.uint64) * _STEP
         self.used += count
-        x = self.seeds[:, None] + places
+        return self._at(np.arange(self.used - count, self.used)).reshape((-1, *shape))
+
+    def _at(self, places: np.ndarray) -> np.ndarray:
+        """The numbers at these places of each stream; (r, *shape of the places)."""
+        x = self.seeds.reshape((-1,) + (1,) * places.ndim) + (places.astype(np.uint64) + np.uint64(1)) * _STEP
         for shift, factor in ((30, _FIRST), (27, _SECOND)):
             x ^= x >> np.uint64(shift)
             x *= factor
@@ -42,29 +46,47 @@ class Streams:
         found = x.astype(np.float64)
         found += 0.5
         found *= 2.0**-52
-        return found.reshape((-1, *shape))
+        return found
 
     def normal(self, *shape: int) -> np.ndarray:
-        """By the method of Box and Muller."""
+        """Standard normal numbers (r, *shape), by the method of Box and Muller."""
         return _normal(self.uniform(2, *shape))
 
     def log_gamma(self, shape: np.ndarray) -> np.ndarray:
-        """The logarithm of Gamma(shape, 1) variables, one stream a row: `log_gamma_variate` of `numerics/random.py`."""
-        began = self.used
+        """The logarithm of Gamma(shape, 1) variables, one stream per row, as `log_gamma_variate` of
+        `numerics/random.py` draws them."""
+        began, self.used = self.used, self.used + _REJECTION  # however many draws were rejected
+        return self._log_gammas([shape.reshape((len(shape), -1))], [began])[0].reshape(shape.shape)
+
+    def gammas_and_normals(self, shapes: Sequence[np.ndarray], *normals: int) -> tuple[list[np.ndarray], np.ndarray]:
+        """`log_gamma` of the first of the shapes (r, m), `normal`, and `log_gamma` of the other shapes."""
+        began = [self.used]
+        self.used += _REJECTION
+        drawn = self.normal(*normals)
+        for _ in shapes[1:]:
+            began.append(self.used)
+            self.used += _REJECTION
+        return self._log_gammas(shapes, began), drawn
+
+    def _log_gammas(self, shapes: Sequence[np.ndarray], began: Sequence[int]) -> list[np.ndarray]:
+        """All at once: most of the time goes to calls of NumPy. Their numbers begin at these places in the stream."""
+        widths = [shape.shape[1] for shape in shapes]
+        shape, every = np.concatenate(shapes, axis=1), np.repeat(widths, widths)
+        start = np.concatenate([first + np.arange(width) for first, width in zip(began, widths, strict=True)])
         d = shape + 2.0 / 3.0  # of Gamma(shape + 1): G(a) = G(a + 1) U^(1/a)
         c = 1.0 / np.sqrt(9.0 * d)
         value = np.full(shape.shape, np.nan)
         left = (shape > 0.0) & (shape < np.inf)
         while left.any():
-            drawn = self.uniform(4, *shape.shape[1:])
+            drawn = self._at(start + np.arange(4)[:, None] * every)
+            start = start + 4 * every
             x, logs = _normal(drawn), np.log(drawn[:, 2:])
             root = 1.0 + c * x
             log_v = 3.0 * np.log(np.maximum(root, np.finfo(np.float64).tiny))
             accept = left & (root > 0) & (logs[:, 0] < 0.5 * x * x + d * (1.0 - np.exp(log_v) + log_v))
             value = np.where(accept, np.log(d) + log_v + logs[:, 1] / shape, value)
             left &= ~accept
-        self.used = began + _REJECTION  # however often others were rejected
-        return value
+        return np.split(value, np.cumsum(widths)[:-1], axis=1)
 
 
 def _normal(uniform: np.ndarray) -> np.ndarray:

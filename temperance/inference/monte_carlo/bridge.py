@@ -34,7 +34,7 @@ from ...numerics.threads import one_blas_thread
 from .._method import Result, Run
 from .draws import Draws
 from .gibbs import Gibbs
-from .small_runs import step_chains, swept
+from .small_runs import log_likelihood, step_chains, swept
 from .witness import search
 
 STARTS = 24  # restarts of VB from whose optima chains begin
@@ -252,7 +252,7 @@ class _Weigh:
 
     def densities(self, drawn: Drawn) -> Densities:
         log_prior = self.here.log_prior(drawn)
-        target = self.here.potential(drawn, self.here.levels(drawn), np.ones(len(drawn.mean))) + log_prior
+        target = log_likelihood(self.here, drawn) + log_prior
         return Densities(target, log_prior, self.density.log_probs(drawn, self.groups))
 
 

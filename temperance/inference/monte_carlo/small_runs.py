@@ -62,21 +62,39 @@ def swept(here: Problem, drawn: Drawn, own: np.ndarray, thin: int = 1) -> tuple[
     log_joint = np.empty(own.shape)
 
     def block(begin: int, end: int) -> None:
-        now, ones = drawn.at(slice(begin, end)), np.ones(end - begin)
+        now, ones, powers = drawn.at(slice(begin, end)), np.ones(end - begin), None
         with np.errstate(all="ignore"):
             levels = here.levels(now)
             for number, row in enumerate(own[:, begin:end]):
                 streams = Streams(row)
                 for _ in range(thin):
-                    now = here.sweep(streams, now, levels, ones)
+                    now, powers = here.sweep(streams, now, levels, ones, powers), None
                     levels = here.levels(now)
-                log_joint[number, begin:end] = here.potential(now, levels, ones) + here.log_prior(now)
+                potential, powers, _ = here.potential_and_powers(now, levels, ones)
+                log_joint[number, begin:end] = potential + here.log_prior(now)
                 for leaf, fresh in zip(kept, now, strict=True):
                     leaf[number, begin:end] = fresh
 
-    table = len(here.natural.count) * here.features.shape[1]
-    in_threads(block, own.shape[1], max(1, _CACHED // table))
+    in_threads(block, own.shape[1], _grain(here))
     return kept, log_joint
+
+
+def log_likelihood(here: Problem, drawn: Drawn) -> np.ndarray:
+    """log p(x | θ) of each draw."""
+    found = np.empty(len(drawn.mean))
+
+    def block(begin: int, end: int) -> None:
+        some = drawn.at(slice(begin, end))
+        with np.errstate(all="ignore"):
+            found[begin:end] = here.potential(some, here.levels(some), np.ones(end - begin))
+
+    in_threads(block, len(found), _grain(here))
+    return found
+
+
+def _grain(here: Problem) -> int:
+    """How many draws a block takes at a time."""
+    return max(1, _CACHED // (len(here.natural.count) * here.features.shape[1]))
 
 
 CHAINS = RunEngine(NAME, start_chains, step_chains, goes_on=True)
@@ -196,14 +214,13 @@ def step_particles(
     own = _streams(keys, _UP if state.move[0] > 0 else _DOWN, first, last)
     history = np.empty((last - first, size))
     written = Drawn(*(np.array(leaf) for leaf in drawn))
-    table = len(here.natural.count) * here.features.shape[1]
 
     def block(begin: int, end: int) -> None:
         some = slice(begin, end)
         with np.errstate(all="ignore"):
             _walk(method, here, state, some, written, own[:, some], history[:, some])
 
-    in_threads(block, size, max(1, _CACHED // table))
+    in_threads(block, size, _grain(here))
     state = state._replace(state=State(here.to_draws(written), {}))
     return carry._replace(states=state, steps=np.asarray(last)), {"log_weight": history}
 
