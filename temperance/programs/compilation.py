@@ -21,15 +21,14 @@ import numpy as np
 
 from .._heap import give_back
 from .._uncollected import uncollected
-from .one_call import NAME, VERSION
+from .jax_versions import OLDER_EMITTERS, PRESET, stop_listening, unwritten
+from .one_call import NAME
 
-# JAX versions after 0.10 have only code emitters that take four times as long for a small program.
-_OLDER_EMITTERS: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False} if VERSION < (0, 11) else {}
 # Fewer passes of the compiler: several times faster to compile, up to six times slower to run.
 CHEAP: Mapping[str, Any] = {
-    **_OLDER_EMITTERS,
+    **OLDER_EMITTERS,
+    **PRESET,
     "xla_backend_optimization_level": 0,
-    "xla_cpu_opt_preset": "CPU_OPT_PRESET_FAST_COMPILE",
     "xla_cpu_parallel_codegen_split_count": 1,  # 32 unless told, and each part costs as much as a small program
 }
 # A little slower to compile than with these options, and with small arrays as fast as fully optimised code.
@@ -149,7 +148,7 @@ def build(
         return [array for array, place in pairs if isinstance(place, Traced)]
 
     flat.__name__, flat.__qualname__ = fun.__name__, fun.__qualname__
-    with uncollected(), _Watch() as watch, _unwritten() if to_keep else contextlib.nullcontext():
+    with uncollected(), _Watch() as watch, unwritten() if to_keep else contextlib.nullcontext():
         traced = jax.jit(flat).trace(*(array.aval if isinstance(array, Promised) else array for array in arrays))
         options = options_for(traced.jaxpr, cheap)
         lowered = traced.lower()
@@ -223,23 +222,11 @@ class _Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        stop = getattr(jax.monitoring, "unregister_event_listener", None)  # JAX 0.7 has none: the listener stays
-        if stop is not None:
-            stop(self._listen)
+        stop_listening(self._listen)
 
     def _listen(self, event: str, **_: Any) -> None:
         if event == "/jax/compilation_cache/cache_hits" and threading.get_ident() == self.thread:
             self.hit = True
-
-
-def _unwritten() -> Any:
-    """Keep programs that this thread compiles inside out of JAX's cache, if this version of JAX has the setting."""
-    try:
-        from jax._src.config import persistent_cache_min_compile_time_secs as threshold
-
-        return threshold(float("inf"))
-    except (ImportError, TypeError):
-        return contextlib.nullcontext()
 
 
 def _compile(lowered: Any, options: Mapping[str, Any]) -> Any:

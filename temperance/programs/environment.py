@@ -19,21 +19,12 @@ import jaxlib
 import numpy as np
 
 from .identity import NoIdentity
+from .jax_versions import context
 
 _IMPORTED = time.time()
 _PACKAGE = Path(__file__).resolve().parents[1]
 _SETTINGS = ("jax_default_prng_impl", "jax_disable_most_optimizations", "jax_optimization_level")
 _VARIABLES = re.compile(r"XLA_|LIBTPU_|NUMBA_|PJRT_|TEMPERANCE_(?!CACHE|DATA)")
-
-
-def context() -> tuple[Hashable, ...]:
-    """JAX's settings that a trace depends on, those of this thread included."""
-    try:
-        from jax._src.config import trace_context
-
-        return tuple(trace_context())
-    except ImportError:  # another version of JAX
-        return tuple(sorted((name, repr(value)) for name, value in jax.config.values.items()))
 
 
 _USUAL = context()

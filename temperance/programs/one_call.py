@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-from jaxlib import version
 
-VERSION = tuple(int(part) for part in version.__version__.split(".")[:2])
+from .jax_versions import MARKS_CALLS
+
 NAME = "one_call"  # of the function in a jaxpr; `compilation.work` counts every number inside
-_TRIED = {(0, 10), (0, 11)}  # versions with which the mark below was tried; 0.12 is as fast without it
 
 
 def one_call(fun: Callable[..., Any], wanted: bool = True) -> Callable[..., Any]:
@@ -31,7 +30,7 @@ def one_call(fun: Callable[..., Any], wanted: bool = True) -> Callable[..., Any]
 
     @functools.wraps(fun)
     def call(*args: Any) -> Any:
-        if not wanted or jax.default_backend() != "cpu" or VERSION not in _TRIED:
+        if not wanted or jax.default_backend() != "cpu" or not MARKS_CALLS:
             return fun(*args)
         from jax.experimental.xla_metadata import set_xla_metadata
 

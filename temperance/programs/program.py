@@ -18,9 +18,10 @@ import jax
 
 from . import store
 from .compilation import Executable, Promised, Traced, awaiting, build, pack, unpack, unwrap
-from .environment import context, describe_context, describe_process
+from .environment import describe_context, describe_process
 from .fork import refuse_after_fork
 from .identity import NoIdentity, describe, name_of
+from .jax_versions import context
 from .room import another, make_room
 
 SMALL = 2**16  # numbers in all array arguments together: below it compilation takes longer than the run

@@ -4,10 +4,10 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import jaxprs_in_params
 
 from temperance.graph import Graph
 from temperance.models import Model
+from temperance.programs.compilation import _functions
 from tests.graph import models
 
 
@@ -19,8 +19,8 @@ def operations(model: Model, values: Any) -> int:
 
 
 def _count(jaxpr: Any) -> int:
-    inner = [sub for equation in jaxpr.eqns for sub in jaxprs_in_params(equation.params)]
-    return len(jaxpr.eqns) + sum(_count(sub) for sub in inner)
+    inner = [part for equation in jaxpr.eqns for value in equation.params.values() for part in _functions(value)]
+    return len(jaxpr.eqns) + sum(_count(getattr(part, "jaxpr", part)) for part in inner)
 
 
 def several(nodes: int) -> Graph:
