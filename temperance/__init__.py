@@ -2,8 +2,8 @@
 
 One model, every method, an honest log evidence.
 
-Names are imported when they are first used (PEP 562), from where `temperance.registry` says that they are. What every
-fit needs is imported at once, except by the command line, whose help and complaints need no JAX.
+Names are imported when they are first used (PEP 562), from the modules that `temperance.registry` lists. The modules
+that every fit needs are imported at once, except by the command line, whose help and error messages need no JAX.
 """
 
 import importlib as _importlib

@@ -1,4 +1,4 @@
-"""What the arguments of a method may be, declared: a table from names to checks, which `Method` runs."""
+"""Declared checks of arguments: a table from the names of a method's arguments to checks, which `Method` runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .errors import InvalidParameter
 
 
 class Check(NamedTuple):
-    """What an argument may be, in words, and whether a value is that."""
+    """The accepted values of an argument in words, and a test of a value."""
 
     accepted: str
     holds: Callable[[Any], bool]
@@ -25,7 +25,7 @@ class Check(NamedTuple):
 
 
 def given(value: Any) -> str:
-    """What was given in place of a model or a method, in one line."""
+    """A description, in one line, of an object that was given in place of a model or a method."""
     if isinstance(value, type):
         return f"the class itself: write {value.__name__}(…)"
     if hasattr(value, "shape"):
@@ -65,7 +65,7 @@ def choice(*words: str) -> Check:
 
 
 def optional(check: Check) -> Check:
-    """None, or what the other check accepts."""
+    """None, or a value that `check` accepts."""
     return Check(check.accepted, lambda value: value is None or check.holds(value))
 
 
@@ -76,7 +76,7 @@ TEXT = optional(Check("text", lambda value: isinstance(value, str)))
 
 
 def check_path(name: str, value: Any) -> Path:
-    """A path from what a user gave as one."""
+    """The path that a user gave, or an error if it is not a path."""
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(path, str) or not path or "\0" in path:
         raise InvalidParameter(f"{name} must be the path of a file, got {value!r}")

@@ -1,4 +1,5 @@
-"""What the package sets in JAX, once: at once if JAX has been imported, otherwise as soon as it is."""
+"""The settings of JAX that the package needs, made once: immediately if JAX has been imported, otherwise on its
+import."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ def configure_jax() -> None:
 
 
 class _AfterImport:
-    """A finder that leaves the search for JAX to the others, and configures it when it has been imported."""
+    """An import finder that leaves the search for JAX to the other finders, and configures JAX after its import."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def give_back() -> None:
-    """What has been freed goes back to the system (glibc keeps it)."""
+    """Return freed memory to the system; glibc would keep it."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -11,7 +11,7 @@ from .programs.fork import refuse_after_fork
 
 
 class Module(eqx.Module):
-    """An Equinox module whose copies, read from a pickle, go when nobody needs them any more.
+    """An Equinox module whose unpickled copies are freed when nothing refers to them any more.
 
     Equinox keeps every module that was made but not initialised in a table of its own, and a pickle makes modules
     without initialising them: a worker that is sent one for each partition would hold all of them to its end.

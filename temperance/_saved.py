@@ -1,4 +1,4 @@
-"""What a saved file may name, and what its values may be: the gate that `storage.load` puts everything through.
+"""The classes that a saved file may name, and the values that its fields may have: checks for `storage.load`.
 
 A file names a class by its bare name; its module ("models.linear.regression_data.Rows") only decides between classes of
 one name, so that modules can move. Only data classes, modules and named tuples of the folders in `FOLDERS` can be
@@ -27,7 +27,7 @@ from .errors import DamagedFile, InvalidParameter
 _ROOT = __name__.partition(".")[0]
 # The modules and folders of this package whose classes can be saved. None of them does anything when it is imported.
 FOLDERS = ("fit", "families", "data", "models", "graph", "evidence", "inference", "comparison", "diagnostics")
-# Those whose annotations hold for shapes, too; elsewhere arrays may have been stacked.
+# Folders whose annotations hold for shapes too; elsewhere arrays may have been stacked.
 _SHAPED = tuple(f"{_ROOT}.{folder}." for folder in ("families", "models", "data.documents"))
 
 
@@ -114,7 +114,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def fits(value: Any, hint: Any, shapes: bool = True) -> bool:
-    """Whether a value is what an annotation says; of arrays the number type and, with `shapes`, the shape."""
+    """Whether a value agrees with an annotation; for arrays in the number type and, with `shapes`, in the shape."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any or isinstance(hint, str | typing.TypeVar):
         return True
@@ -129,7 +129,7 @@ def fits(value: Any, hint: Any, shapes: bool = True) -> bool:
     if origin is not None and isinstance(origin, type):
         return isinstance(value, origin) and _items_fit(value, inner, shapes)
     if isinstance(hint, type) and issubclass(hint, jaxtyping.AbstractArray):
-        # A host array where a device's is expected is as good.
+        # A host array is accepted where a device array is expected.
         return isinstance(value, np.ndarray | jax.Array) and isinstance(value, _of_any_device(hint, shapes))
     return isinstance(value, hint) if isinstance(hint, type) else True
 
@@ -138,7 +138,7 @@ _SCALARS: dict[Any, str] = {bool: "b", int: "iu", float: "iuf", complex: "iufc"}
 
 
 def _is_scalar(value: Any, kinds: str) -> bool:
-    """A number, or an array without axes that holds one (NumPy's scalars are saved as these)."""
+    """Whether a value is a number, or an array without axes (as which NumPy's scalars are saved)."""
     if not isinstance(value, bool | int | float | complex | np.ndarray | jax.Array):
         return False
     array = np.asarray(value) if not isinstance(value, jax.Array) else value
@@ -148,7 +148,7 @@ def _is_scalar(value: Any, kinds: str) -> bool:
 
 
 def _items_fit(value: Any, inner: tuple[Any, ...], shapes: bool) -> bool:
-    """Whether what a collection holds is what the annotation says within its brackets."""
+    """Whether the items of a collection agree with the brackets of its annotation."""
     if isinstance(value, collections.abc.Mapping) and len(inner) == 2:
         return all(fits(key, inner[0], shapes) and fits(item, inner[1], shapes) for key, item in value.items())
     if isinstance(value, tuple) and len(inner) != 1 and inner[1:] != (Ellipsis,):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """No collection inside, for what makes many objects that stay: imports and tracing."""
+    """Pause garbage collection inside, for work that makes many lasting objects: imports and tracing."""
     enabled = gc.isenabled()
     gc.disable()
     try:

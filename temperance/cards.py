@@ -1,4 +1,4 @@
-"""What notebooks show: a compact card with the answer, a small picture, and what to do next.
+"""Cards for notebooks: the answer, a small picture, and the next steps.
 
 A card sets no colours: the notebook's theme, light or dark, applies.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 _WIDE, _HIGH = 180.0, 42.0  # of a picture, in pixels
-_TRACE = ("elbo", "log_evidence", "log_joint", "log_likelihood")  # what a run climbs, the first of these that it has
+_TRACE = ("elbo", "log_evidence", "log_joint", "log_likelihood")  # a run's objective: the first of these that it has
 
 
 # A terminal obeys control characters, files in UTF-8 cannot hold halves of characters, and marks of direction turn the
@@ -22,12 +22,12 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud
 
 
 def printable(text: object) -> str:
-    """Words of a user as they can be shown anywhere."""
+    """A user's text in a form that can be shown anywhere."""
     return _CONTROL.sub("�", str(text))
 
 
 class Card:
-    """Base of what notebooks show as a card; consoles show the `repr`."""
+    """Base of objects that notebooks show as a card; consoles show the `repr`."""
 
     def _card(self) -> str:
         raise NotImplementedError
@@ -40,7 +40,7 @@ class Card:
 
 
 def shown(text: object) -> str:
-    """Words of a user in a page."""
+    """A user's text, escaped for HTML."""
     return html.escape(printable(text))
 
 
@@ -77,7 +77,7 @@ def card(
 
 
 def trace(history: dict[str, np.ndarray]) -> str:
-    """What a run climbed, step by step; its first steps are cut where they lie far below the others."""
+    """The objective of a run, step by step; first steps far below the others are cut off."""
     name = next((name for name in _TRACE if np.size(history.get(name, ())) > 2), None)
     if name is None:
         return ""
@@ -99,7 +99,7 @@ def trace(history: dict[str, np.ndarray]) -> str:
 
 
 def bars(labels: Sequence[str], values: Sequence[float], what: str) -> str:
-    """A bar for each value, those more than ten below the highest alike."""
+    """A bar for each value; all values more than ten below the highest have equal bars."""
     found = np.asarray(values, dtype=float)
     if not np.isfinite(found).any() or len(found) < 2:
         return ""

@@ -88,7 +88,7 @@ Finished = Generator[tuple[Task, Cell], None, None]
 
 
 def _collect(finished: Finished) -> dict[tuple[str, Label], Cell]:
-    """Every cell; after an interruption those that were done, unless there are none."""
+    """All cells; after an interruption the finished cells, if there are any."""
     done: dict[tuple[str, Label], Cell] = {}
     try:
         for task, cell in finished:
@@ -163,7 +163,7 @@ def _workers(workers: Any, tasks: list[Task]) -> int:
 
 
 def _share_data(cells: dict[tuple[str, Label], Cell]) -> dict[tuple[str, Label], Cell]:
-    """Fits to the same arrays hold one copy of them."""
+    """Let fits to equal arrays share one copy of them."""
     shared: Any = None
     for place, cell in cells.items():
         if cell.fit is None or cell.fit.data is shared:
@@ -176,7 +176,7 @@ def _share_data(cells: dict[tuple[str, Label], Cell]) -> dict[tuple[str, Label],
 
 
 def _resumed(before: Comparison | None, task: Task, data: Any, weights: Any, seed: Any) -> Cell | None:
-    """The cell of an earlier comparison, if it answers the same question."""
+    """The cell of an earlier comparison for this model, method, data and seed, if there is one."""
     if before is None or task.name not in before.methods or task.label not in before.models:
         return None
     cell = before.cells[before.methods.index(task.name)][before.models.index(task.label)]
@@ -187,7 +187,7 @@ def _resumed(before: Comparison | None, task: Task, data: Any, weights: Any, see
 
 
 def _arranged(task: Task, data: Any, weights: Any, seed: Any) -> tuple[Model, Data]:
-    """The model and the data as the fit of a task has them."""
+    """The model and the data in the form that the fit of a task has."""
     model, arrays = task.model.prepare(data, weights)
     if task.method.row_by_row:
         arrays = gathered(arrays)

@@ -64,9 +64,9 @@ _ENGINES = ("auto", "plain")
 class Fit(Members, Card):
     """The result of a method on a model: posterior, evidence, history, and what follows from them.
 
-    `x_new` is new data in the form of those that were fitted, and `inputs` are new rows X of a regression. Where
-    `documents` are not given they are those that were fitted. `n` says how many are wanted, `level` is the probability
-    that an interval holds. The same `seed` (a whole number) or `key` (of JAX) gives the same draws.
+    `x_new` is new data in the form of the fitted data, and `inputs` are new rows X of a regression. `documents` are by
+    default the fitted ones. `n` is the number of results wanted, `level` the probability that an interval holds. The
+    same `seed` (a whole number) or `key` (of JAX) gives the same draws.
     """
 
     model: Model  # with the prior that was used
@@ -76,9 +76,9 @@ class Fit(Members, Card):
     converged: bool  # whether the best run reached its tolerance
     seconds: float  # that the runs took
     seed: Any  # as given
-    state: Any = dataclasses.field(repr=False)  # the best run's, in the model's own coordinates
+    state: Any = dataclasses.field(repr=False)  # of the best run, in the model's coordinates
     data: Data = dataclasses.field(repr=False)  # as the model prepared them
-    bracket: tuple[float, float] | None = None  # with the log evidence between its ends; None where it was withheld
+    bracket: tuple[float, float] | None = None  # two ends that enclose the log evidence; None if it was withheld
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)  # what only this method reports
     notes: tuple[str, ...] = ()  # sentences to read before the numbers
     interrupted: bool = False  # by Ctrl-C: a result, but of a run cut short
@@ -173,9 +173,9 @@ class Fit(Members, Card):
         return model.shares_by(self._families(), corpus, group_values(values, len(corpus)), level)
 
     def effects(self, **options: Any) -> Effects:
-        """What covariates do to the shares of topics, for tp.StructuralTopics. `options` are the `level` (0.95) of the
-        intervals, and `draws` (400) of a sampler that starts at the fit, after `warmup` (200), on at most `documents`
-        (20,000)."""
+        """The effects of covariates on the shares of topics, for tp.StructuralTopics. `options` are the `level` (0.95)
+        of the intervals, and `draws` (400) of a sampler that starts at the fit, after `warmup` (200), on at most
+        `documents` (20,000)."""
         return require(self.model, Explaining).effects(self._families(), self.data, **options)
 
     def transform(self, x_new: Any) -> np.ndarray:
@@ -213,7 +213,7 @@ class Fit(Members, Card):
         return model.forecast(self.state, as_key(seed), self._steps(x_new), int(n), int(draws), **options)
 
     def _steps(self, x_new: Any) -> Any:
-        """New sequences as arrays; without any, those that were fitted."""
+        """New sequences as arrays; by default the fitted ones."""
         return self.data.values if x_new is None else require(self.model, Smoothing).new_rows(self._named(x_new))
 
     def predict(self, inputs: Any) -> Any:
@@ -272,7 +272,7 @@ class Fit(Members, Card):
         return to_arviz(self, log_likelihood, predictive, draws)
 
     def summary(self) -> Summary:
-        """What was fitted, how well, and the table: print it, or let a notebook show it."""
+        """The summary in sentences, and the table of the parts: print it, or let a notebook show it."""
         return summarise(self)
 
     def __repr__(self) -> str:
@@ -286,18 +286,18 @@ class Fit(Members, Card):
         storage.save(self, path)
 
     def _families(self) -> Posterior:
-        """The posterior as families; draws are summed up by those with their moments."""
+        """The posterior as families; draws are replaced by the families with their moments."""
         ready()
         return self.state if isinstance(self.state, Posterior) else self.state.matched(self.model, self.data)
 
     def _with_labels(self) -> Any:
-        """The posterior as it is, or draws whose components keep their places."""
+        """The posterior itself, or draws with aligned components."""
         if isinstance(self.state, Posterior):
             return self.state
         return self._families() if self.model.local_groups else self.state.aligned(self.model, self.data)
 
     def _named(self, x_new: Any, without: tuple[str, ...] = ()) -> Any:
-        """New data with the columns that were fitted, found by their names where they have names."""
+        """New data with the fitted columns, found by their names if they have names."""
         table = as_table(self.model, x_new)
         return in_order(x_new, self.schema, without) if table is None else table
 

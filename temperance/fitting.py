@@ -1,4 +1,4 @@
-"""How a fit is made: model and data as the method sees them, the run, its result, and another way where that failed."""
+"""The steps of a fit: prepare model and data for the method, run it, conclude, and try another method if it failed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def prepare(model: Model, data: Any, method: Method, weights: Any, seed: Any) -> tuple[Model, Any]:
-    """The model as the method sees it, and the data as arrays."""
+    """The model in the form that the method uses, and the data as arrays."""
     arrays: Any
     if isinstance(data, Stream):
         model, arrays = prepare_stream(model, data, method, weights, fold_in(as_key(seed), 2))
@@ -51,7 +51,7 @@ def _require_room(model: Model, method: Method) -> None:
 
 
 def arrange(model: Model, arrays: Any, method: Method, seed: Any) -> tuple[Method, Any]:
-    """The method with all that was left open, and the data as it uses them."""
+    """The method with all defaults filled in, and the data in the form that it uses."""
     complete = method.complete(model, arrays)
     return complete, complete.arrange(fold_in(as_key(seed), 0), model, arrays)
 
@@ -65,7 +65,7 @@ def fit_arrays(
     checkpoint: Callable[..., Checkpoint] | None = None,
     run: Callable[..., Run] = here,
 ) -> Fit:
-    """The model and the data as the method sees them; all that is left is to run it."""
+    """Run the method on a model and data that are prepared for it, and conclude."""
     from .fit import Fit
 
     started = time.perf_counter()
@@ -111,7 +111,8 @@ def fit_arrays(
 def _concluded(
     method: Method, model: Model, arrays: Any, seed: Any, done: Run, alone: bool
 ) -> tuple[Any, bool, NumericalFailure | None]:
-    """The method's result, improved where it can be, whether Ctrl-C cut it short, and why there is no result."""
+    """The method's result, improved if possible; whether Ctrl-C cut the run short; and the error if there is no
+    result."""
     interrupted = done.interrupted
 
     def again(states: Any, steps: int) -> Run:
@@ -156,7 +157,7 @@ def _has_nan(leaf: Any) -> bool:
 def _closer(
     others: tuple[Method, ...], model: Model, arrays: Any, seed: Any, progress: Any, needed: bool
 ) -> Fit | None:
-    """The first of these methods that converges; none, or the last if a fit is `needed`, where none does."""
+    """The fit of the first of these methods that converges; if none does, None, or the last fit if one is `needed`."""
     found = None
     for other in others:
         try:
@@ -169,12 +170,12 @@ def _closer(
 
 
 def _in_place(fit: Fit, method: Method, note: str, started: float) -> Fit:
-    """A fit by another method than the one that was asked for."""
+    """The fit by another method, presented as the answer to a call that asked for `method`."""
     return dataclasses.replace(fit, method=method, seconds=time.perf_counter() - started, notes=(*fit.notes, note))
 
 
 def refit(fit: Fit, method: Method, seed: Any, model: Model | None = None) -> Fit:
-    """A fit to the arrays of another one, by any method, of its model or of one of the same form."""
+    """A fit by any method to the arrays of another fit, with its model or a model of equal structure."""
     return fit_arrays(method.prepare(fit.model if model is None else model), fit.data, method, seed, False)
 
 

@@ -1,4 +1,5 @@
-"""What a fit of groups answers: which row belongs where, who the groups are, what they depend on and what follows."""
+"""The answers of a fit of groups: the membership of rows, profiles of the groups, and regressions on and of
+membership."""
 
 from __future__ import annotations
 
@@ -33,15 +34,15 @@ class Members:
         return membership(self, x_new)
 
     def co_membership(self: Any, most: int = 300) -> CoMembership:
-        """How probably two of the rows that were fitted belong together, however the components are numbered:
-        `probability` for each two of at most `most` of the rows (`rows`, in the order of their components), and
-        `between`, the mean over a row of one component and another row of another (or the same) one."""
+        """The probability that two fitted rows belong together, however the components are numbered: `probability` for
+        each pair of at most `most` of the rows (`rows`, in the order of their components), and `between`, the mean over
+        a row of one component and another row of another (or the same) one."""
         from .report.co_membership import co_membership
 
         return co_membership(self, most)
 
     def profiles(self: Any, level: float = 0.95) -> Profiles:
-        """What distinguishes the components (or groups): the share of each, and for every column its mean, rate or
+        """The profiles of the components (or groups): the share of each, and for every column its mean, rate or
         probabilities within each, with intervals of this `level`; `.to_frame()` is a pandas frame."""
         names = tuple(column.name for column in self.schema.used) if self.schema is not None else ()
         found = require(self.model, Profiling).profiles(self._families(), self.data, level, names)
@@ -50,8 +51,9 @@ class Members:
         return found
 
     def contributions(self: Any) -> dict[str, float]:
-        """By how many nats the classes describe each column of a table better than one class would, given who is in
-        which, the most telling column first. A column that is negative or near 0 does not tell them apart."""
+        """How many nats better the classes describe each column of a table than one class would, given the membership
+        of the rows, the most telling column first. A column with a value near 0 or below does not distinguish the
+        classes."""
         found = require(self.model, Profiling).contributions(self.state) if isinstance(self.state, Posterior) else None
         if found is None:
             raise UnsupportedMethod(f"{self.method.name} does not tell what the columns of {type(self.model).__name__} "

@@ -37,7 +37,7 @@ class ModelEntry:
     data: str  # "table", "counts", "sequences", "corpus" or "inputs and targets"
     part: str  # what one of its parts is called
     methods: tuple[str, ...] = ()  # the commands of the methods that the command line offers for it
-    size: int = 3  # how many parts `temperance fit` takes unless told
+    size: int = 3  # default number of parts of `temperance fit`
     made_of: str = ""  # the class of the model's first argument, if that is not the size itself
     arguments: Mapping[str, Any] = field(default_factory=dict)  # that make this entry of its class
     flags: Mapping[str, Flag] = field(default_factory=dict)  # flags of the command line that the model takes
@@ -71,7 +71,7 @@ class MethodEntry:
 
     @property
     def tempered(self) -> bool:
-        """Whether another method is heated; it then says itself which models it is not for."""
+        """Whether the entry heats another method; its class then knows which models it does not support."""
         return "length" in self.options
 
     def make(self, given: Mapping[str, Any] = _NONE, **options: Any) -> Any:
@@ -374,7 +374,7 @@ def entry_of(instance: Any) -> ModelEntry | None:
 
 
 def resolve(name: str) -> Any:
-    """Import what a public name stands for."""
+    """Import the object with this public name."""
     with uncollected():
         return getattr(importlib.import_module(f"{__package__}.{EXPORTS[name]}"), name)
 

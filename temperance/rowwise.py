@@ -35,7 +35,7 @@ def rowwise(name: str, model: Model, state: Any, x_new: Any) -> np.ndarray:
 
 
 def responsibilities_of(model: Any, q: Any, x: Any) -> Any:
-    """The responsibilities of rows as the model has them, by one program unless they are few."""
+    """The responsibilities of rows in the model's form, by one compiled program unless the rows are few."""
     found = model.responsibilities_of_few(q, x) if isinstance(q, Posterior) else None
     return _asked("responsibilities", model, q, x) if found is None else found
 

@@ -54,7 +54,7 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str]) -> Any:
     """Read what `save` wrote; a damaged or foreign file is an error and is left as it is."""
     found = check_path("path", path)
-    if found.exists() and not (found.is_file() or found.is_dir()):  # it may never end, or never begin
+    if found.exists() and not (found.is_file() or found.is_dir()):  # a device or a pipe might block for ever
         raise DamagedFile(f"{path} is a device, a pipe or a socket, not a file of Temperance")
     with found.open("rb") as file:
         return _read(file, path)
@@ -110,8 +110,8 @@ def _write(path: Path, entries: dict[str, bytes]) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file beside `path` that takes its place when it is complete, and its permissions."""
-    if path.exists() and not (path.is_file() or path.is_dir()):  # which would be replaced by a file
+    """Yield a file beside `path`, which replaces it once complete, with its permissions."""
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a device or a pipe must not be replaced
         raise InvalidParameter(f"path must be that of a file, got {str(path)!r}, which is a device, a pipe or a socket")
     beside = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.part")
     try:
@@ -131,7 +131,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 class _Arrays:
-    """The arrays of a file; equal ones (the data that many fits share) are stored once."""
+    """The arrays of a file; equal arrays (data that many fits share) are stored once."""
 
     def __init__(self) -> None:
         self.stored: list[np.ndarray] = []
@@ -223,7 +223,7 @@ def _build(tree: dict[str, Any], arrays: list[np.ndarray]) -> Any:
 
 
 def _absent(cls: type, stored: dict[str, Any]) -> dict[str, Callable[[], Any]]:
-    """The defaults of fields that have come since the file was written; other differences are of another version."""
+    """The defaults of fields that were added since the file was written; other differences mean an unknown version."""
     defaults: dict[str, Callable[[], Any]] = {}
     odd = set(stored)
     for field in dataclasses.fields(cls):

@@ -27,7 +27,7 @@ class Summary(str):
         return str(self)
 
     def _repr_html_(self) -> str:
-        """It sets no colours: the notebook's theme, light or dark, applies."""
+        """The card as HTML. It sets no colours, so the notebook's theme, light or dark, applies."""
         title, _, rest = html.escape(self).partition("\n")
         return (
             f'<div style="max-width:60em;overflow-x:auto"><strong>{title}</strong>'
@@ -51,7 +51,7 @@ def summarise(fit: Fit) -> Summary:
 
 
 def in_one_line(fit: Fit) -> str:
-    """What consoles show of a fit."""
+    """The one line that consoles show for a fit."""
     ended = "converged" if fit.converged else "not converged"
     return f"<{type(fit.model).__name__} by {fit.method.name}: log evidence {_evidence(fit)}, {ended}; see .summary()>"
 
@@ -96,7 +96,7 @@ def _bracket(fit: Fit) -> str:
 
 
 def _heat(fit: Fit) -> list[str]:
-    """What there is to tell of a run that was not at T = 1 throughout."""
+    """Sentences about a run that was not at T = 1 throughout."""
     first = np.asarray(fit.history.get("temperature", 1.0)).flat[0]
     critical, last, own = (fit.details.get(name) for name in ("critical", "temperature", "inverse_temperature"))
     if first == 1.0:
@@ -126,7 +126,7 @@ def _verdict(fit: Fit) -> str:
 
 
 def _narrowed(table: dict[str, list[Any]]) -> list[str]:
-    """The table's lines; in a terminal without the last columns where they are too many for its width."""
+    """The lines of the table; in a terminal, without the last columns if it is too narrow for all."""
     lines = layout(table)
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else len(lines[0])
     left = dict(table)
@@ -148,7 +148,7 @@ def layout(table: dict[str, list[Any]], most: int = _ROWS) -> list[str]:
 
 
 def heading(name: object, most: int = _LETTERS) -> str:
-    """A name in one line of a table or a plot, of at most so many letters."""
+    """A name shortened to one line of at most `most` letters, for a table or a plot."""
     line = " ".join(printable(name).split())
     return line if len(line) <= most else line[: most - 1] + "…"
 

@@ -1,4 +1,4 @@
-"""The command line. Arguments only: everything it does, Python does in one call."""
+"""The command line. It only reads arguments: every command is one call in Python."""
 
 from __future__ import annotations
 

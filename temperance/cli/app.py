@@ -1,4 +1,4 @@
-"""The commands. What they need of the library is imported when they run: help and bad flags are answered without it."""
+"""The commands. They import the library when they run, so that help and errors about flags do not wait for it."""
 
 from __future__ import annotations
 

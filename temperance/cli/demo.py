@@ -47,10 +47,11 @@ _LONG = {"vb": "VB", "hellinger": "Hellinger", "ep": "EP", "pt": "parallel tempe
 
 @contextlib.contextmanager
 def _two_processes() -> Iterator[Executor]:
-    """Tracing and compiling hold the interpreter's lock: two threads would share one core for half of the time."""
+    """A pool of two processes: tracing and compiling hold the interpreter's lock, so two threads would often share one
+    core."""
     others = active_children()
     pool = ProcessPoolExecutor(2, mp_context=get_context("spawn"), initializer=_compile_quickly)
-    # Ctrl-C is for us alone: who is started while it is ignored goes on ignoring it.
+    # Only this process handles Ctrl-C: processes that are started while it is ignored keep ignoring it.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         for _ in range(2):
@@ -61,14 +62,14 @@ def _two_processes() -> Iterator[Executor]:
         yield pool
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-        time.sleep(0.3)  # what waits is dropped first, so that only what runs is lost
+        time.sleep(0.3)  # waiting tasks are dropped first, so that only running ones are lost
         for process in active_children():
             if process not in others:
                 process.terminate()
 
 
 def _compile_quickly() -> None:
-    """Nearly all of the time goes to the compiler: for 82 data, code that is made sooner is done sooner."""
+    """Compile with few optimisations, because for 82 data nearly all time goes to the compiler."""
     jax.config.update("jax_disable_most_optimizations", True)
 
 

@@ -21,7 +21,7 @@ _ABOUT_INPUT = (TemperanceError, ValueError, csv.Error, zipfile.BadZipFile, zlib
 
 
 def explain(error: BaseException, shown: bool = False) -> tuple[str, int]:
-    """What to say of an error, and the exit code; with `shown` its traceback is printed first."""
+    """The sentence for an error, and the exit code; with `shown` the traceback is printed first."""
     if shown:
         traceback.print_exception(error)
     if isinstance(error, KeyboardInterrupt | typer.Abort):

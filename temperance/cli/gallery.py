@@ -36,7 +36,7 @@ def load_script(name: str) -> ModuleType:
 
 
 def claims() -> dict[str, list[Any]]:
-    """By script: every figure of a paper that it draws, the claim made there, and how ours compares."""
+    """For each script, the figures of papers that it draws, the claim of the paper, and how our figure compares."""
     listed = _module(next(iter(figures().values())).with_name("_claims.py")).CLAIMS
     return {name: [claim for claim in listed if claim.script == name] for name in figures()}
 
@@ -78,7 +78,8 @@ PAGE, DONE = "the-papers-and-us.md", "reproduce.json"
 
 
 def make_all(folder: Path, quick: bool = False) -> Path:
-    """Every figure, and a page with ours beside each claim. What an earlier call has drawn is not drawn again."""
+    """Draw every figure, and write a page with our figure beside each claim. Figures of an earlier call are not drawn
+    again."""
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / DONE
     done = json.loads(kept.read_text("utf-8")) if kept.exists() else {}

@@ -1,4 +1,4 @@
-"""What `temperance groups` says of the groups: how many, who they are, and how certain that is."""
+"""The sentences of `temperance groups`: how many groups there are, their profiles, and how certain both are."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..report.words import join, near_border, percent
 
 _WORDS = 5  # columns that describe a group
 _TELLING = 0.5  # standard deviations (or a difference of probabilities of half as much) that are worth a word
-_SURE = 0.95  # above this the second best number of groups is not worth a word
-_TOGETHER, _ROWS = 0.5, 30  # a correlation within groups that is worth a word, and the rows that it takes
+_SURE = 0.95  # probability of the best number of groups above which the second best is not mentioned
+_TOGETHER, _ROWS = 0.5, 30  # least correlation within groups that is mentioned, and least rows for it
 
 
 def describe(hill: tp.Comparison, table: tp.Table, shares: np.ndarray, full: bool = False) -> list[str]:
@@ -62,13 +62,13 @@ class Word(NamedTuple):
     """How a group differs from the other rows in one column."""
 
     apart: float  # in standard deviations
-    enough: float  # from which on it is worth a word
+    enough: float  # least difference that is mentioned
     text: str
     plain: str  # without "high" or "low"
 
 
 def _said(words: list[Word | None]) -> str:
-    """The words that tell a group from the others, those that tell most."""
+    """The words that best distinguish a group from the others."""
     known = [word for word in words if word is not None]
     told = [word for word in known if word.apart >= word.enough]
     if not told:
@@ -109,7 +109,7 @@ def _word(column: Column, values: np.ndarray, share: np.ndarray, weights: np.nda
 
 
 def _most_frequent(column: Column, values: np.ndarray, share: np.ndarray, others: np.ndarray) -> str:
-    """The level that is most more frequent in the group than in the others, and how frequent it is."""
+    """The level whose frequency in the group exceeds that in the other groups most, and this frequency."""
     places = values[:, None] == np.arange(len(column.levels))
     here, there = share @ places / share.sum(), others @ places / others.sum()
     most = int(np.argmax(here - there))
@@ -125,7 +125,7 @@ def _is_numeric(column: Column) -> bool:
 
 
 def _level_numbers(column: Column) -> np.ndarray | None:
-    """The levels of an ordered column as numbers: what they say, or else their places."""
+    """The levels of an ordered column as numbers: those in their names, or else their places."""
     if column.kind != "ordered":
         return None
     return np.array([float(each) for each in column.levels] if _is_numeric(column) else range(len(column.levels)))
@@ -149,8 +149,7 @@ def _number(value: float) -> str:
 
 
 def _together(table: tp.Table, shares: np.ndarray) -> list[str]:
-    """What the groups leave unexplained: numbers that are correlated within them, though they are taken for
-    independent."""
+    """Sentences on numbers that are correlated within groups, although the model treats them as independent."""
     columns = [column for column in table.schema.used if column.kind in ("real", "positive", "count")]
     if len(columns) < 2 or len(table) < _ROWS:
         return []
@@ -172,7 +171,7 @@ def _together(table: tp.Table, shares: np.ndarray) -> list[str]:
 
 
 def _residuals(column: Column, values: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """What the groups leave unexplained in a column, in units of its standard deviation; 0 where it is missing."""
+    """The residuals of a column given the groups, in units of its standard deviation; 0 where the value is missing."""
     seen = ~np.isnan(values)
     turned = np.log(np.where(seen, values, 1.0)) if column.kind == "positive" else np.where(seen, values, 0.0)
     part = np.where(seen[:, None], shares, 0.0)

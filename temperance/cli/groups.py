@@ -84,7 +84,7 @@ def compare_sizes(table: tp.Table, largest: int | None, covariance: str, seed: i
 
 
 def _again(name: str, reading: Columns, most: int, covariance: str, seed: int) -> str:
-    """A program that does the same."""
+    """A Python program with this command's result."""
     kinds = f", kinds={reading.kinds!r}" if reading.kinds else ""
     kinds += "" if reading.gaps is None else f", missing={list(reading.gaps)!r}"
     given = "k" if covariance == "diag" else f"k, covariance={covariance!r}"

@@ -28,7 +28,7 @@ _FOR_COUNTS = {"GaussianMixture": "--model poisson-mixture", "HMM": "--set emiss
 
 @dataclass(frozen=True)
 class Input:
-    """Data ready to fit, and what is worth saying about them."""
+    """Data ready to fit, and notes about them."""
 
     values: Any
     name: str
@@ -38,7 +38,7 @@ class Input:
 
 
 def read(problem: Problem, reading: Reading) -> Input:
-    """The data of a model, from whatever the user named."""
+    """The data of a model, from the source that the user named."""
     kind = problem.entry.data
     if kind == "corpus":
         return corpus(problem.source, reading, problem.vocabulary)
@@ -50,7 +50,7 @@ def read(problem: Problem, reading: Reading) -> Input:
 
 
 def _counts(problem: Problem, values: Any) -> list[str]:
-    """How to model small counts as such, where they would be taken for real numbers without a word."""
+    """A note on how to model small counts as counts, if they would silently be treated as real numbers."""
     better = _FOR_COUNTS.get(problem.entry.name)
     if better is None or "emission" in problem.settings.values or not isinstance(values, Table):
         return []

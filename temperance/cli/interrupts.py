@@ -15,7 +15,7 @@ import threading
 from types import FrameType
 from typing import NoReturn
 
-_PATIENCE = 1.0  # seconds that the main thread has to come to the handler
+_PATIENCE = 1.0  # seconds within which the main thread must reach the handler
 _STOPPED = "interrupted before there was a result"
 _WAITING = "interrupted: the step that is running has to end first; press Ctrl-C again to stop at once"
 _seen = threading.Event()  # the handler below has run
@@ -69,7 +69,7 @@ def _watch(ours: socket.socket, wakes: socket.socket) -> None:
 
 
 def _came(handler: object) -> bool:
-    """Whether a run has taken note: its handler then goes."""
+    """Whether a run has seen Ctrl-C: it then removes its handler."""
     threading.Event().wait(_PATIENCE)
     return signal.getsignal(signal.SIGINT) is not handler
 

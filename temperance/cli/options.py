@@ -28,7 +28,7 @@ _FORMS = ("full", "diag", "spherical")
 
 
 def _datasets(incomplete: str) -> list[str]:
-    """What the shell offers beside the files that it finds itself."""
+    """The data sets that the shell offers besides files."""
     from ..datasets import names
 
     return [name for name in names() if name.startswith(incomplete)]
@@ -42,7 +42,7 @@ Saved = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A resu
 
 
 def starting(names: Iterable[str]) -> Callable[[str], list[str]]:
-    """What the shell offers for a list with commas whose last name is not complete."""
+    """Completions of a list with commas whose last name is incomplete."""
 
     def offered(incomplete: str) -> list[str]:
         head, comma, last = incomplete.rpartition(",")
@@ -75,7 +75,7 @@ MethodNames = Annotated[
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns a table has, and what they are."""
+    """The flags about the columns of a table: which to read, and their kinds."""
 
     columns: Annotated[str | None, typer.Option(help="Columns to use: names, numbers from 1, or 2:4; with commas.")] = (
         None
@@ -93,7 +93,7 @@ class Columns:
 
     @property
     def kinds(self) -> dict[str, str]:
-        """What `--as` says: column → kind."""
+        """The kinds given by `--as`: column → kind."""
         pairs = [part.partition("=") for part in (self.as_ or "").split(",") if part.strip()]
         if not all(equals for _, equals, _ in pairs):
             raise InvalidParameter(f"--as must be like income=positive,region=category, got {self.as_!r}")
@@ -101,7 +101,7 @@ class Columns:
 
     @property
     def gaps(self) -> tuple[str, ...] | None:
-        """What `--na` says, if it is given."""
+        """The words given by `--na`, or None."""
         if self.na is None:
             return None
         return tuple(word.strip() for word in (self.na or "").split(",") if word.strip())
@@ -158,11 +158,11 @@ class Problem:
 
     @property
     def settings(self) -> Settings:
-        """What the file says, and then the command line."""
+        """The settings of the file, overridden by those of the command line."""
         return Settings([*(self.config or "").splitlines(), *(self.set_ or [])])
 
     def prior_values(self) -> dict[str, Any]:
-        """What the flags say of the prior, over what a TOML file says."""
+        """The values of the prior from the flags, which override those of a TOML file."""
         values = {} if self.prior is None else toml(self.prior, "prior")
         values |= self.settings.prior()
         unknown = [key for key in values if key not in PRIOR_KEYS]
@@ -194,7 +194,7 @@ class Budget:
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0
 
     def method(self, entry: MethodEntry, model: ModelEntry, settings: Settings = Settings(())) -> Any:
-        """The method with this budget; what is tempered is variational Bayes, for topics by minibatches."""
+        """The method with this budget; a tempered method is variational Bayes, for topics by minibatches."""
         # Sweeps are counted by whole numbers; passes over minibatches may have a part of one.
         whole = self.length is not None and self.length.is_integer()
         given = {
@@ -213,7 +213,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Output:
-    """Where the result goes."""
+    """The flags for the destination of the result."""
 
     out: Annotated[Path | None, typer.Option(help="Save the result here, for predict and report.")] = None
     report: Annotated[Path | None, typer.Option("--report", help="Also write a report (HTML) here.")] = None

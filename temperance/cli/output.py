@@ -37,7 +37,7 @@ def _plain(value: Any) -> Any:
 
 
 def wrapped(lines: Sequence[str], indent: int) -> str:
-    """Lines as wide as the terminal, what goes on indented; as they are where there is no terminal."""
+    """The lines wrapped to the width of the terminal, with continuations indented; unchanged without a terminal."""
     width = shutil.get_terminal_size((100_000, 24)).columns
     fill = functools.partial(textwrap.fill, break_long_words=False, break_on_hyphens=False)
     return "\n".join(fill(line, width, subsequent_indent=" " * indent) for line in lines)

@@ -1,4 +1,5 @@
-"""`--set KEY=VALUE`, `--config FILE` and `--model FILE.py:NAME`: whatever Python takes, without a flag of its own."""
+"""`--set KEY=VALUE`, `--config FILE` and `--model FILE.py:NAME`: any argument of the Python calls, without a flag for
+each."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ class Settings:
         return {key: value for key, value in named.items() if key in takes}
 
     def require_use(self, model: type, methods: Mapping[str, type]) -> None:
-        """Every key is an argument of the model or of one of the methods."""
+        """Refuse keys that are arguments neither of the model nor of one of the methods."""
         for key in self.values:
             whose, _, name = key.rpartition(".")
             able = {"model": [model], "method": [*methods.values()], "": [model, *methods.values()], "prior": []}
@@ -85,7 +86,8 @@ class Settings:
 
 
 def model_in_file(text: str, size: int) -> Any:
-    """The model that FILE.py:NAME stands for: a model, a graph, or a function that makes one (of this size, if any)."""
+    """The model named by FILE.py:NAME, which is a model, a graph, or a function that makes one (of this size, if
+    any)."""
     import runpy
 
     from ..graph.language import Graph

@@ -1,4 +1,4 @@
-"""`temperance topics`: which topics are there in texts, what each is about, and which document has which."""
+"""`temperance topics`: find the topics of texts, describe each, and give the topics of each document."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _YEAR = re.compile("year|date|month|time")
 
 
 class Asked(NamedTuple):
-    """What a user wants to know of topics."""
+    """The requests of a user about topics."""
 
     sizes: list[int] | None = None
     by: str | None = None
@@ -48,7 +48,7 @@ def find_topics(source: str, reading: Reading, asked: Asked, seed: int, out: Pat
     """Topics of texts, on the screen and in a folder."""
     seeds, sizes = read_seeds(asked.seeds), asked.sizes
     if asked.formula is not None:
-        parse_formula(asked.formula)  # before anything takes long
+        parse_formula(asked.formula)  # an error in it must come early
     data = inputs.corpus(source, reading, tables=False)
     if data.values.n_words < 2:
         raise InvalidData(f"topics need at least two different words, but {source} has one")
@@ -94,7 +94,8 @@ def find_topics(source: str, reading: Reading, asked: Asked, seed: int, out: Pat
 
 
 def _fit(corpus: tp.Corpus, topics: int, seeds: list[list[str]], seed: int) -> tp.Fit:
-    """LDA by CVB0, with α learned; in minibatches, which learn no priors, where responsibilities would not fit."""
+    """LDA by CVB0, with α learned; in minibatches (without learned priors) if responsibilities would not fit in
+    memory."""
     large = len(corpus.words) * topics * 8 > _ROOM
     learn = () if large else ("document_prior",)
     model = tp.LDA(topics, document_prior=0.1, topic_prior=0.01, learn=learn, seeds=seeds or None)
@@ -102,7 +103,7 @@ def _fit(corpus: tp.Corpus, topics: int, seeds: list[list[str]], seed: int) -> t
 
 
 def read_seeds(path: Path | None) -> list[list[str]]:
-    """Words of each topic, a line each, with spaces or commas between them."""
+    """The words of each topic: one line per topic, with spaces or commas between words."""
     if path is None:
         return []
     if not path.is_file():
@@ -142,7 +143,7 @@ class _Named(list[Any]):
 
 
 def _groups(name: str, cells: Sequence[Any]) -> bool:
-    """Whether a column is worth a look by itself: dates, years, or up to twelve categories."""
+    """Whether a column is shown without being asked for: dates, years, or up to twelve categories."""
     column = tp.read_table({name: cells}).schema[name]
     if column.levels:
         return 2 <= len(column.levels) <= _LEVELS
@@ -178,7 +179,7 @@ def passage(text: str, words: Sequence[str]) -> str:
 
 
 def _shortened(text: str) -> str:
-    """At most so many letters, up to the end of a word where there are spaces."""
+    """The text cut after at most `_LETTERS` letters, at the end of a word if there are spaces."""
     found = textwrap.shorten(text, _LETTERS, placeholder=" …")
     return found if found.strip(" …") or not text.strip() else text.strip()[:_LETTERS] + " …"
 
@@ -202,7 +203,7 @@ def of_documents(shares: np.ndarray, fit: tp.Fit) -> dict[str, list[Any]]:
 
 
 def shares_of_new(fit: Any, source: str, reading: Reading) -> np.ndarray:
-    """The shares of topics in new documents; how many have no known word is said on standard error."""
+    """The shares of topics in new documents; standard error says how many documents have no known word."""
     vocabulary = getattr(fit.model, "vocabulary", None)
     texts = vocabulary is not None and vocabulary.tokeniser is not None
     corpus = fit.model.new_corpus(inputs.new_documents(source, reading, texts))

@@ -1,4 +1,4 @@
-"""What the commands do, once their flags make sense: read, fit, save, print."""
+"""The work of the commands after their flags are checked: read, fit, save, print."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def compare_sizes(
 
 
 def say_first(data: inputs.Input, output: Output) -> None:
-    """Which columns and rows were left out, before anything is fitted; programs find it in the notes."""
+    """Say before the fit which columns and rows were left out; programs find this in the notes."""
     if data.notes and person(output.format):
         typer.echo("\n".join(data.notes) + "\n")
 
 
 def predict_rows(saved: Path, source: str, reading: Reading, out: Path | None, format: str) -> None:
-    """What a saved result says of new rows."""
+    """Show or write the predictions of a saved result for new rows."""
     rows = _predictions(tp.load(saved), source, reading)
     size = len(next(iter(rows.values())))
     if out is not None:
@@ -110,7 +110,7 @@ def show_comparison(result: tp.Comparison, notes: list[str]) -> None:
 def write_result(
     result: Any, output: Output, what: str, title: str, data: inputs.Input, also: Sequence[Any] = ()
 ) -> list[str]:
-    """Save the result and its report where they are wanted, and say so."""
+    """Save the result and its report to the requested paths, and say so."""
     notes = []
     if output.out is not None:
         result.save(output.out)
@@ -177,7 +177,7 @@ def _predictions(result: Any, source: str, reading: Reading) -> dict[str, list[A
 
 
 def _answers(result: Any, fitted: tp.Fit, table: tp.Table, kind: str) -> dict[str, list[Any]]:
-    """What a result says of rows without gaps, or of all that its model takes."""
+    """The predictions of a result for all rows that its model takes: rows without gaps, or all rows."""
     from ..models._answers import Clustering
 
     if kind == "inputs and targets":
@@ -194,7 +194,7 @@ def _command() -> str:
 
 
 def _answer() -> None:
-    """A word at once: tables of what was done may have to be compiled first."""
+    """Answer Ctrl-C at once, because the tables of finished work may have to be compiled first."""
     typer.echo("temperance: interrupted; what was done follows (Ctrl-C again stops at once)", err=True)
 
 

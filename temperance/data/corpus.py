@@ -92,7 +92,7 @@ class Corpus:
         return dataclasses.replace(self, starts=starts, words=words, counts=counts, covariates=beside)
 
     def with_covariates(self, columns: Any) -> Corpus:
-        """This corpus with covariates: the `columns` of a table (a frame, or a dictionary of lists)."""
+        """The corpus with covariates: the `columns` of a table (a frame, or a dictionary of lists)."""
         from .tables import Table
 
         table = columns.words() if isinstance(columns, Table) else columns
@@ -112,7 +112,8 @@ class Corpus:
         return sparse.csr_matrix((self.counts, self.words, self.starts), shape=(len(self), self.n_words))
 
     def keep_words(self, keep: Any) -> Corpus:
-        """All documents, but only with the words that `keep` names (numbers, or one truth value per word)."""
+        """The corpus with only the words that `keep` names (numbers, or one truth value per word); all documents
+        stay."""
         keep = np.asarray(keep)
         chosen = np.flatnonzero(keep) if keep.dtype == bool else keep
         number = np.full(self.n_words, -1, dtype=np.int32)
@@ -125,7 +126,7 @@ class Corpus:
         return dataclasses.replace(self, starts=kept[self.starts], vocabulary=vocabulary, **fewer)
 
     def prune(self, min_documents: int = 1, max_share: float = 1.0, most_common: int | None = None) -> Corpus:
-        """All documents without the words that are in fewer than `min_documents` or in more than a share `max_share` of
+        """The corpus without the words that are in fewer than `min_documents` or in more than a share `max_share` of
         the documents, and then with only the `most_common` words; documents that become empty stay."""
         in_documents = np.bincount(self.words, minlength=self.n_words)
         keep = (in_documents >= min_documents) & (in_documents <= max_share * len(self))

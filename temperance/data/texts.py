@@ -44,7 +44,7 @@ def read_texts(
     stem: Callable[[str], str] | None = None,
     numbers: bool = False,
 ) -> Corpus:
-    """Read texts into a corpus.
+    """A corpus made from texts.
 
     `source` is a list, generator or Series of strings; a folder of .txt files; a csv, JSON-lines or parquet file or a
     frame, of which `column` names the column (by default the one that holds text); or a pair of a matrix of counts

@@ -1,4 +1,4 @@
-"""What a data set is and where it comes from."""
+"""The meaning and the source of each data set."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

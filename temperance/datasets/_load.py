@@ -1,4 +1,4 @@
-"""From the name of a data set to its values."""
+"""Load a data set by its name."""
 
 import os
 from pathlib import Path

@@ -33,8 +33,8 @@ _LEAST = 1e-300
 def left_to_right(fit: Fit, documents: Any, *, particles: int = 200, seed: int = 0) -> Float[np.ndarray, " n"]:
     """log p of each document under the `fit` of a topic model, given the mean topics and concentrations.
 
-    The estimate is from `particles` particles, without the bias of a bound: its exponential is right on average. Time
-    grows with tokens × particles × topics.
+    `documents` are whatever `tp.LDA` takes, and `seed` is a whole number. The estimate is from `particles` particles,
+    without the bias of a bound: its exponential is right on average. Time grows with tokens × particles × topics.
     """
     check_count("particles", particles)
     model, q = fitted_topics(fit)

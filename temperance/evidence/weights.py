@@ -74,8 +74,8 @@ def controlled(log_weights: np.ndarray, log_ratios: np.ndarray) -> Estimate:
 
 
 def one_draw(log_weights: np.ndarray) -> float:
-    """What one more draw would add: no n draws can tell an error below that. A part of the posterior that holds 1/n of
-    it is as likely as not to have had none, so that their spread does not show it."""
+    """The contribution of one more draw: no n draws can show an error below it. A part of the posterior that holds 1/n
+    of it is as likely as not to have had none, so that their spread does not show it."""
     return 1.0 / effective_draws(log_weights)
 
 

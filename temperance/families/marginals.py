@@ -1,4 +1,4 @@
-"""What a posterior says of each parameter by itself: a mean, quantiles, and the spread of the data."""
+"""The marginal posterior of each parameter: its mean, quantiles, and the spread of the data."""
 
 from __future__ import annotations
 

@@ -42,14 +42,14 @@ class StepSize(NamedTuple):
 
 
 class Adaptive(StepSize):
-    """Adaptive after the first steps, for which it is the schedule."""
+    """Step sizes that follow this schedule for the first steps, and then adapt."""
 
     def start(self, blocks: Blocks) -> Pace:
         nothing = jax.tree.map(jnp.zeros_like, naturals(blocks))
         return Pace(nothing, jnp.zeros(()), jnp.ones(()), self(jnp.asarray(1)))
 
     def after(self, pace: Pace, t: Int[Array, ""], before: Blocks, blocks: Blocks) -> Pace:
-        """What is known after step t, which led from `before` to `blocks`."""
+        """The pace after step t, which led from `before` to `blocks`."""
         g = jax.tree.map(lambda new, old: (new - old) / pace.rate, naturals(blocks), naturals(before))
         mean, square = jax.tree.map(
             lambda old, new: old + (new - old) / pace.memory, (pace.mean, pace.square), (g, _squared(g, blocks))
@@ -81,7 +81,7 @@ def _squared(vector: Any, blocks: Blocks) -> Float[Array, ""]:
 
 
 def as_step_size(value: Any, adaptive: bool = False) -> StepSize:
-    """From a constant in (0, 1], or from (delay, decay): τ ≥ 0 and 0 < κ ≤ 1 in (τ + t)^(−κ)."""
+    """The step sizes from a constant in (0, 1], or from (delay, decay): τ ≥ 0 and 0 < κ ≤ 1 in (τ + t)^(−κ)."""
     if isinstance(value, StepSize):
         return value
     if adaptive and isinstance(value, str) and value == ADAPTIVE:

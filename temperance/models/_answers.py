@@ -87,7 +87,7 @@ class Labelled(Answer):
         """The probability of each value of its latent (or of each of its latents) for each datum."""
 
     def responsibilities_of_few(self, q: Posterior, x: Any) -> np.ndarray | None:
-        """The same without a compilation, where that is known and the rows are few."""
+        """`responsibilities` without a compilation, if the rows are few and there is such a way; else None."""
         return None
 
 

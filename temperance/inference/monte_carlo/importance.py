@@ -189,7 +189,7 @@ class ImportanceSampling(Method):
         )
 
     def improve(self, key: Key[Array, ""], model: Model, data: Data, result: Result, again: Again) -> Result:
-        """A bracket, if chains that know nothing of the proposal find nothing that it misses."""
+        """The result with a bracket, if chains that are independent of the proposal find nothing that it misses."""
         if not result.converged or self.notes or model.local_groups or self.draws < MANY:
             return result
         assert self.density is not None and result.log_evidence is not None
@@ -208,8 +208,8 @@ class ImportanceSampling(Method):
         return () if fair or not self.fallback or self.draws < MANY else without_proposal()
 
     def _doubts(self, log_weights: np.ndarray, estimate: Estimate, khat: float, draws: float) -> list[str]:
-        """What speaks against the estimate. The shape of the tail alone does not: a missed mode leaves no trace in it,
-        and of weights that are nearly alike it says nothing."""
+        """The doubts about the estimate. The shape of the tail alone is not a test: a missed mode leaves no trace in
+        it, and for nearly equal weights it has no meaning."""
         heavy = khat > TRUSTED and draws < ALIKE * len(log_weights)
         if draws < FEWEST or heavy:
             return [
