@@ -67,9 +67,9 @@ def conditionals(key: Key[Array, ""], model: Model, data: Data, run: Run, size: 
     if not len(kept):
         return None
     numbers = np.concatenate([leaf.reshape((len(leaf), -1)) for leaf in jax.tree.leaves(found)], axis=1)[kept]
-    _, first, times = np.unique(
-        np.sort(numbers, axis=1).astype(np.float32), axis=0, return_index=True, return_counts=True
-    )
+    mantissa, exponent = np.frexp(np.sort(numbers, axis=1))
+    alike = np.ldexp(np.round(mantissa, 7), exponent)
+    _, first, times = np.unique(alike, axis=0, return_index=True, return_counts=True)
     order = np.argsort(first)[:size]
     chosen = kept[first[order]]
     return Seen(jax.tree.map(lambda leaf: leaf[chosen], found), times[order])
