@@ -156,3 +156,12 @@ def test_shares_of_known_classes_are_within_their_intervals():
     np.testing.assert_allclose([found.low[0], found.high[0]], beta.ppf([0.05, 0.95], 46, 16), rtol=1e-6)
     assert [row["group"] for row in found.rows()[:2]] == ["A", "B"]
     assert found.to_frame().loc[2, "estimate"] == pytest.approx(1000.0, abs=1.0)
+
+
+def test_shares_add_up_where_some_classes_stay_empty():
+    """Seven rows of two kinds, and a model with four more classes: 46% and 36% would be what is left beside those."""
+    fit = tp.fit(tp.ClassMixture(6), {"x": [1.0, 2.0, 1.5, 1.2, 9.0, 9.5, 10.0]}, tp.VB(restarts=10))
+    found, delta = fit.profiles(), np.asarray(fit.posterior["weights"].concentration)[fit.order]
+    assert len(found.share) == 2 and found.share.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(found.share, delta / delta.sum(), rtol=1e-12)
+    np.testing.assert_allclose(found.low[0], beta.ppf(0.025, *delta), rtol=1e-9)

@@ -383,17 +383,19 @@ class Profiles:
 def profiles(
     words: Words, order: np.ndarray, shares: np.ndarray, weights: Any, items: list[Item], level: float
 ) -> Profiles:
-    """The profiles of the components in this `order`, with intervals of their shares from the posterior of the
-    weights."""
-    low = high = np.full(len(shares), np.nan)
-    if isinstance(weights, Dirichlet) and len(shares) > 1:
-        known = marginal(weights)
+    """The profiles of the components in this `order`, with intervals of their shares from the posterior of the weights.
+
+    Shares are those among the components that hold data, so that they sum to one; of a Dirichlet posterior they are
+    Dirichlet with the same concentrations.
+    """
+    share = shares[order] / shares[order].sum()
+    low = high = np.full(len(order), np.nan)
+    if isinstance(weights, Dirichlet) and len(order) > 1:
+        known = marginal(weights.with_natural(jax.tree.map(lambda leaf: np.asarray(leaf)[order], weights.natural)))
         assert known is not None
         low, high = (known.quantile((1.0 + side * level) / 2.0) for side in (-1.0, 1.0))
     labels = tuple(words.label(place) for place in range(len(order)))
-    return Profiles(
-        words.part, labels, shares[order], low[order], high[order], tuple(item.at(order) for item in items), level
-    )
+    return Profiles(words.part, labels, share, low, high, tuple(item.at(order) for item in items), level)
 
 
 def profile(
