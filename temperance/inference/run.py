@@ -112,8 +112,7 @@ def run(
     bounds = np.asarray(carry.recent)[:, -1]
     converged = np.asarray(carry.done) & ~np.isnan(bounds)
     name = walk_engine(model, first, Way()).name if engine is None else engine.name
-    seconds = time.perf_counter() - began
-    return Run(carry.states, bounds, join(history), converged, seconds, interruption.asked, name)
+    return Run(carry.states, bounds, join(history), converged, time.perf_counter() - began, interruption.asked, name)
 
 
 def _chunks(
