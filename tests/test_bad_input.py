@@ -31,6 +31,19 @@ def sparse_with(column: int) -> sparse.csr_matrix:
     return matrix
 
 
+def endless():
+    found: list = []
+    found.append(found)
+    return found
+
+
+class Vast:
+    """An array of more columns than a covariance of them fits in memory."""
+
+    def __array__(self, *_, **__):
+        raise MemoryError("728 TiB")
+
+
 REFUSED = {
     "missing without asking": (
         lambda: tp.fit(tp.GaussianMixture(2), with_value(np.nan)),
@@ -81,6 +94,9 @@ REFUSED = {
     "more words than memory": (lambda: tp.fit(tp.LDA(10**6), [[2**30, 1]]), "would take .* GB"),
     "words that are not numbered": (lambda: tp.fit(tp.LDA(2), [[2**31, 1]]), "has 2147483649 words"),
     "words beyond 64 bits": (lambda: tp.fit(tp.LDA(2), [[2**80, 1]]), "words, and a vocabulary"),
+    "a list that holds itself": (lambda: tp.fit(tp.GaussianMixture(2), endless()), "rows have different lengths"),
+    "texts that hold themselves": (lambda: tp.fit(tp.LDA(2), endless()), "must be all text"),
+    "more than memory": (lambda: tp.fit(tp.GaussianMixture(2), Vast()), "do not fit in memory: 728 TiB"),
     "a column that is not there": (lambda: tp.fit(tp.LDA(2), sparse_with(99_999_999)), "in column 99999999, and"),
     "a column before the first": (lambda: tp.fit(tp.LDA(2), sparse_with(-5)), "in column -5, and"),
     "not a flag": (lambda: tp.fit(tp.Mixture(2, "bernoulli"), [[2.0]]), "0 to 1, found 2"),

@@ -15,10 +15,10 @@ from .tables import Table
 _PIECE = 2**16  # rows
 
 
-def is_lazy(data: Any) -> bool:
-    """Whether `data` is a Dask collection (tested without importing Dask)."""
+def is_lazy(data: Any, deep: int = 3) -> bool:
+    """Whether `data` is a Dask collection, or lists of some (tested without importing Dask)."""
     if isinstance(data, list | tuple):
-        return len(data) > 0 and all(is_lazy(part) for part in data)
+        return deep > 0 and len(data) > 0 and all(is_lazy(part, deep - 1) for part in data)
     return hasattr(data, "__dask_graph__") or type(data).__module__.split(".")[0] == "distributed"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import InvalidData
@@ -28,6 +29,17 @@ def require_memory(size: int, what: str) -> None:
     """Refuse `what` if its `size` in bytes exceeds the memory."""
     if size > memory():
         raise InvalidData(f"{what} would take {_bytes(size)}, and this machine has {_bytes(memory())} of memory")
+
+
+@contextlib.contextmanager
+def within_memory() -> Iterator[None]:
+    """Inside, data that need more memory than can be had, or lists that hold themselves, are a sentence."""
+    try:
+        yield
+    except MemoryError as error:
+        raise InvalidData(f"the data and the model's prior do not fit in memory: {error}") from error
+    except RecursionError as error:
+        raise InvalidData("the data are nested too deeply, or a list holds itself") from error
 
 
 def _bytes(size: int) -> str:

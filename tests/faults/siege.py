@@ -68,7 +68,8 @@ def in_processes(
     At the time `until` (of `time.monotonic`) the process is ended, and the cases that are left stay unasked.
     """
     command = [sys.executable, "-m", "tests.faults.siege", "--model", model, *(["--gate"] if only_gate else [])]
-    environment = {**os.environ, "TEMPERANCE_CACHE": ""}
+    # LAPACK's own threads wait by working: beside others they make a second of wide matrices a minute of work.
+    environment = {**os.environ, "TEMPERANCE_CACHE": "", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     while cases and time.monotonic() < until:
         with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes) as process:

@@ -84,7 +84,7 @@ def test_nothing_is_dropped_inside_a_trace(maps):
 @pytest.mark.skipif(not Path("/proc/sys/vm/max_map_count").exists(), reason="memory maps are counted on Linux")
 @pytest.mark.slow
 def test_many_shapes_in_a_crowded_process():
-    """A segmentation fault in libgcc ended a soak after eight minutes, and this after six of its fits."""
+    """A segmentation fault in libgcc ended a soak after eight minutes, and fits like these within ten."""
     command = [sys.executable, "-m", "tests.faults.crowded", "3000"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr[-2000:]
