@@ -18,7 +18,7 @@ from ._saved import check_fit
 from .cards import Card
 from .data.arrays import is_lazy
 from .data.grouping import group_values
-from .data.memory import require_memory, within_memory
+from .data.memory import require_memory
 from .data.schema import Schema
 from .data.tables import in_order, schema_of
 from .errors import DamagedFile, InvalidParameter, UnsupportedMethod
@@ -361,10 +361,9 @@ def fit(
         with attended(remote, shown):
             kept = None if checkpoint is None else functools.partial(ClusterCheckpoint, checkpoint, every)
             return brought_home(remote, fit_arrays(remote, parts, method, seed, shown, kept))
-    with within_memory():
-        table = as_table(model, data)
-        schema = schema_of(data) if table is None else table.schema
-        prepared, arrays = prepare(model, data if table is None else table, method, weights, seed)
+    table = as_table(model, data)
+    schema = schema_of(data) if table is None else table.schema
+    prepared, arrays = prepare(model, data if table is None else table, method, weights, seed)
     if isinstance(engine, str) and isinstance(arrays, Data):
         arrays = dataclasses.replace(arrays, engine=engine)
     keep = None if checkpoint is None else functools.partial(checkpoint_of, checkpoint, every)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from .data.memory import require_memory
+from .data.memory import require_memory, within_memory
 from .data.stream import Stream
 from .errors import InvalidParameter, NumericalFailure, UnsupportedMethod
 from .inference._method import Method, Run
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .fit import Fit
 
 
+@within_memory()
 def prepare(model: Model, data: Any, method: Method, weights: Any, seed: Any) -> tuple[Model, Any]:
     """The model in the form that the method uses, and the data as arrays."""
     arrays: Any
