@@ -240,34 +240,25 @@ def leap(sweep: Sweep, q: Blocks) -> tuple[Blocks, float]:
 
 
 def _beyond(first: Blocks, second: Blocks, third: Blocks) -> Blocks:
-    step = {name: [b - a for a, b in zip(first[name], second[name], strict=True)] for name in first}
-    turn = {
-        name: [c - 2.0 * b + a for a, b, c in zip(first[name], second[name], third[name], strict=True)]
-        for name in first
-    }
-    sizes = {
-        name: [_largest(a) + _largest(c) + _TINY for a, c in zip(first[name], third[name], strict=True)]
-        for name in first
-    }
-    rate = max(1.0, _length(step, sizes) / _length(turn, sizes))
-    ahead: Any = {
-        name: tuple(
-            eta + 2.0 * rate * r + rate**2 * v for eta, r, v in zip(first[name], step[name], turn[name], strict=True)
-        )
-        for name in first
-    }
+    """All parts behind one another as one vector: most of the time would go to calls of NumPy."""
+    like = [leaf for eta in first.values() for leaf in eta]
+    start, *rest = (
+        np.concatenate([leaf.ravel() for eta in q.values() for leaf in eta]) for q in (first, second, third)
+    )
+    step, turn = rest[0] - start, rest[1] - 2.0 * rest[0] + start
+    rows = np.concatenate([np.full(len(leaf), leaf.size // len(leaf)) for leaf in like])  # numbers of each row
+    places = np.concatenate([[0], np.cumsum(rows)[:-1]])
+    largest = np.maximum.reduceat(np.abs([start, rest[1]]), places, axis=1).sum(axis=0) + _TINY
+    sizes = np.repeat(largest, rows)
+    rate = max(1.0, _length(step / sizes) / _length(turn / sizes))
+    moved = start + 2.0 * rate * step + rate**2 * turn
+    parts = iter(np.split(moved, np.cumsum([leaf.size for leaf in like])[:-1]))
+    ahead: Any = {name: tuple(next(parts).reshape(leaf.shape) for leaf in eta) for name, eta in first.items()}
     return ahead if is_proper(ahead) else third
 
 
-def _largest(leaf: np.ndarray) -> np.ndarray:
-    return np.max(np.abs(leaf), axis=tuple(range(1, leaf.ndim)), keepdims=True)
-
-
-def _length(vector: dict[str, list[np.ndarray]], sizes: dict[str, list[np.ndarray]]) -> float:
-    parts = [
-        np.sum(np.square(leaf / size)) for name in vector for leaf, size in zip(vector[name], sizes[name], strict=True)
-    ]
-    return math.sqrt(sum(parts)) + _TINY
+def _length(vector: np.ndarray) -> float:
+    return math.sqrt(float(vector @ vector)) + _TINY
 
 
 # ---- starts --------------------------------------------------------------------------------------------------------

@@ -161,7 +161,7 @@ def build(
 
 
 def _forget_sources(lowered: Any) -> None:
-    """Remove the source location of every operation: a quarter of a kept file and of the time to read it. Some versions
+    """Remove the source location of every operation: a sixth of a kept file and of the time to read it. Some versions
     of JAX cannot remove it."""
     with contextlib.suppress(Exception):
         from jaxlib.mlir.passmanager import PassManager
