@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import temperance as tp
+from temperance.models.linear.state_space import _known
 from tests.graph import models
 
 
@@ -66,9 +67,24 @@ def topics() -> tp.Graph:
 INPUTS = np.linspace(-2.0, 2.0, 12)
 ANSWERS = (INPUTS + RNG.normal(size=12) > 0.3).astype(float)
 COUNTED = RNG.poisson(np.exp(0.4 * INPUTS)).astype(float)
+GRADES = np.sum((INPUTS + RNG.normal(size=12))[:, None] > [-1.0, 0.5], axis=1).astype(float)
+WALKS = RNG.normal(size=(2, 6)).cumsum(axis=1)
 
 
-def line(kind: str, **known: float) -> Callable[[], tp.Graph]:
+def level() -> tp.Graph:
+    g = tp.Graph()
+    walk, noise = g.gamma("state_noise", 2.0, 0.5), g.gamma("noise", 2.0, 1.0)
+    z = g.gaussian_chain("z", 0.0, 0.2, 1.0, walk, time="t", plates="n")
+    g.normal("x", z, noise, observed=True)
+    return g
+
+
+def local_level() -> tp.StateSpace:
+    gammas = {"state_noise": tp.Gamma(2.0, 0.5), "noise": tp.Gamma(2.0, 1.0)}
+    return tp.StateSpace(1, known=_known([[1.0]], [[1.0]], [1.0], [1.0]), start=5.0, centre=0.0, scale=1.0, **gammas)
+
+
+def line(kind: str, **known: Any) -> Callable[[], tp.Graph]:
     """A line behind targets that are not Normal."""
 
     def build() -> tp.Graph:
@@ -80,7 +96,7 @@ def line(kind: str, **known: float) -> Callable[[], tp.Graph]:
     return build
 
 
-def responses(ready: Callable[[], Any], y: np.ndarray, kind: str, **known: float) -> Pair:
+def responses(ready: Callable[[], Any], y: np.ndarray, kind: str, **known: Any) -> Pair:
     phi = np.column_stack([np.ones(12), INPUTS])
     return Pair(ready, (INPUTS[:, None], y), line(kind, **known), {"phi": phi, "y": y})
 
@@ -96,6 +112,8 @@ PAIRS = {
         precision=2.0,
         lower=0.0,
     ),
+    "ordered": responses(lambda: tp.OrderedRegression([-1.0, 0.5], prior=0.5), GRADES, "ordered", cuts=[-1.0, 0.5]),
+    "local level": Pair(local_level, list(WALKS[:, :, None]), level, WALKS),
     "mixture": Pair(
         lambda: tp.GaussianMixture(2, prior=tp.NormalWishart(*WISHART), concentration=1.0),
         APART,

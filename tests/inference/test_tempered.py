@@ -119,6 +119,19 @@ def test_many_data_in_many_components_stay_exact() -> None:
                 assert value == pytest.approx(np.log(np.mean(np.exp(logs - logs.max()))) + logs.max(), abs=1e-5)
 
 
+def test_the_analytic_normaliser_of_the_paper_is_that_of_a_prior_without_variance() -> None:
+    """(15), its sign corrected: N (a(β*/T) − a(β*)/T) at the mode, here N log Σ_k π_k^(1/T) with π = ½."""
+    pair, n = tp.KnownCovarianceGaussian([[1.0 / (2 * np.pi)]]), 100
+    apart = []
+    for concentration in (2.0, 20.0, 200.0, 2000.0):
+        model = tp.Mixture(2, pair, prior=tp.Normal([0.0], [[1.0]]), concentration=concentration)
+        found = model.tempering.log_normaliser(T, data(n, 1)).log - 0.5 * n * np.log(T)
+        apart.append(n * np.log(2 * 0.5 ** (1 / T)) - found)
+    assert (np.abs(np.array(apart)[:, 0]) < 1e-6).all()
+    assert (np.diff(np.array(apart)[:, 1:], axis=0) < 0).all() and (np.array(apart)[:, 1:] > 0).all()
+    assert np.array(apart)[0, 1:].min() > 0.5 > 0.01 > np.array(apart)[-1, 1:].max()
+
+
 @pytest.mark.slow
 def test_bernoulli_mixtures_by_monte_carlo_with_an_honest_error() -> None:
     model = tp.Mixture(2, "bernoulli", prior=tp.Beta([2.0, 1.0], [1.0, 3.0]), columns=2)
