@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import numpy as np
 
 from ...errors import InvalidData, InvalidParameter, NumericalFailure, UnsupportedMethod
 from ...families import Point
+from ...families._family import Family
 from ...models import Data, Model
 from ..schedules import as_ladder
 
@@ -27,6 +29,13 @@ def require_distributions(model: Model, method: str) -> Model:
             "use tp.VB()"
         )
     return model
+
+
+def require_statistics(model: Model) -> None:
+    """Refuse a model whose draws have no statistics (the sticks of tp.HDP), before anything is fitted."""
+    for prior in model.prior.values():
+        if isinstance(prior, Family):
+            jax.eval_shape(lambda key, prior=prior: prior.statistics(prior.sample(key)), jax.random.key(0))
 
 
 def require_unweighted(data: Data, method: str) -> None:

@@ -23,7 +23,7 @@ from ...models._answers import summed
 from .._method import Again, Info, Method, Result, Run, state_of
 from ..progress import Progress
 from ..run import run as run_loop
-from ._support import require_distributions
+from ._support import require_distributions, require_statistics
 from .draws import Draws
 from .local_weights import log_joint
 from .proposal import Proposal, affordable, propose
@@ -90,6 +90,7 @@ class ImportanceSampling(Method):
         return summed(require_distributions(model, self.name))
 
     def complete(self, model: Model, data: Data) -> Self:
+        require_statistics(model)
         posteriors, bounds, lower = self._fitted(model, data)
         wide = [widened(model, blocks, times) for times in WIDER for blocks in posteriors]
         seen = visited(model, data, affordable(model, SEEN))
