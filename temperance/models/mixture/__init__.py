@@ -426,13 +426,3 @@ def occupancy(model: Mixture, q: Posterior, data: Data) -> np.ndarray:
 
     shares = small_mixture.shares(model, q, data)
     return np.asarray(compiled_occupancy(model, q, data)) if shares is None else shares.sum(axis=0)
-
-
-def log_unit(model: Mixture, x: Any, weights: Any, xp: Any = jnp) -> Any:
-    """`log_unit` of rows, whose unit is the mean absolute value of each centred column; by NumPy or by JAX."""
-    if model.shift is None:
-        return 0.0
-    x = x[:, : model._families()["components"].natural.width]
-    seen = weights @ ~xp.isnan(x)
-    size = weights @ xp.nan_to_num(xp.abs(x), posinf=0.0) / xp.maximum(seen, 1.0)
-    return xp.sum(xp.where(size > 0.0, seen * xp.log(xp.where(size > 0.0, size, 1.0)), 0.0))
