@@ -80,6 +80,7 @@ print("then:", sum("backend_compile" in event for event in heard))
 """
 
 
+@pytest.mark.usefixtures("engines")
 def test_the_report_on_a_small_table_compiles_nothing(tmp_path):
     """Nor does it import scipy.stats, which takes a second."""
     survey(tmp_path / "survey.csv")

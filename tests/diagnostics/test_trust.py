@@ -35,6 +35,7 @@ def test_a_wrong_evidence_is_not_trusted_and_a_right_one_is() -> None:
         assert str(wrong).startswith("do not trust it because ") and f" {word} the bracket" in str(wrong)
 
 
+@pytest.mark.usefixtures("engines")
 def test_a_missed_mode_is_not_trusted_away() -> None:
     """Ten points, two components: the verdict was "trust it" beside −32.98 ± 0.005, 0.3 below the truth."""
     exact = enumeration.log_evidence(TEN, lambda rows: marginals.gaussian(rows, **WIDE), np.ones(2))
@@ -53,6 +54,7 @@ def test_a_right_evidence_of_two_modes_is_trusted() -> None:
     assert found.bracket[0] < exact < found.bracket[1]
 
 
+@pytest.mark.usefixtures("engines")
 def test_bridge_sampling_sees_the_mode_that_importance_weights_have_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The weights of one optimum alone, as they were: sure, and wrong."""
     vb = tp.fit(model(), TEN, tp.VB(), seed=0)
