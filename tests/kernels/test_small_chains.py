@@ -13,6 +13,8 @@ from temperance.kernels import small_chains
 from temperance.numerics import keys
 from tests.tiers import with_slow
 
+pytestmark = pytest.mark.usefixtures("engines")  # also under `make test-plain`
+
 ENGINE = "small hidden Markov model (numpy)"
 RNG = np.random.default_rng(0)
 STATES = np.repeat([0, 1, 0, 2, 1], 15)

@@ -11,6 +11,8 @@ from temperance.models import Posterior
 from temperance.numerics import keys
 from tests.tiers import with_slow
 
+pytestmark = pytest.mark.usefixtures("engines")  # also under `make test-plain`
+
 ENGINE = "small factor analysis (numpy)"
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(70, 2)) @ RNG.normal(size=(2, 4)) + RNG.normal(size=(70, 4)) * [1.0, 0.5, 2.0, 0.3] + 3.0

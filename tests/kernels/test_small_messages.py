@@ -15,6 +15,8 @@ import pytest
 import temperance as tp
 from temperance.kernels import small_messages
 
+pytestmark = pytest.mark.usefixtures("engines")  # also under `make test-plain`
+
 RNG = np.random.default_rng(3)
 APART = np.concatenate([RNG.normal(-2, 1, (40, 2)), RNG.normal(2, 1, (30, 2))])
 

@@ -13,6 +13,8 @@ from temperance.models.linear.series import principal_start
 from temperance.numerics import keys
 from tests.tiers import with_slow
 
+pytestmark = pytest.mark.usefixtures("engines")  # also under `make test-plain`
+
 ENGINE = "small state space (numpy)"
 RNG = np.random.default_rng(0)
 LONG, SHORT = RNG.normal(size=(9, 2)) * [1.0, 3.0] + [2.0, -1.0], RNG.normal(size=(4, 2))

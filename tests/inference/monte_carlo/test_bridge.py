@@ -28,6 +28,8 @@ from temperance.numerics.streams import Streams
 from tests.exact import enumeration, marginals
 from tests.inference.monte_carlo.test_missed_modes import SIX, TEN, WIDE
 
+pytestmark = pytest.mark.usefixtures("engines")  # also under `make test-plain`
+
 LONG = "the path from the prior is long, so in place of "
 
 
