@@ -36,6 +36,7 @@ from tests.faults.outages import soak_cluster
 from tests.faults.worker import COMMANDS
 
 KEPT = 24  # pairs of a model and a method that take turns: more do not fit the programs that a process holds
+LONG = 0.25  # seconds that a fit of them counts at most, when they take turns
 
 
 def _memory() -> float:
@@ -43,30 +44,45 @@ def _memory() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def soak_fits(count: int, seed: int, pairs: int, until: float) -> dict[str, Any]:
+def soak_fits(
+    count: int, seed: int, pairs: int, until: float, tell: Callable[[dict[str, Any]], None]
+) -> dict[str, Any]:
     """Fits of pairs drawn anew after every tenth of all, each asked everything, and its answer held to its first.
 
-    Pairs of which the method is not for the model are left out.
+    Pairs that answer are drawn. The one that has had the least time goes next, where a long fit counts as `LONG`.
+    `tell` hears what was found before each draw.
     """
-    rng, first, found = np.random.default_rng(seed), {}, Counter[str]()
-    memory, chosen = [], []
+    rng, found, drawn = np.random.default_rng(seed), Counter[str](), Counter[tuple[str, str]]()
+    memory: list[int] = []
+    first: dict[tuple[str, str], Any] = {}
+    spent: dict[tuple[str, str], float] = {}
+
+    def told() -> dict[str, Any]:
+        fewest = min(drawn.values(), default=0)
+        return {"fits": found.total(), "outcomes": dict(found), "pairs": len(drawn), "fewest": fewest, "MB": memory}
+
     for number in range(count):
         if time.monotonic() > until:
             break
         if number % max(1, count // 10) == 0:
             jax.clear_caches()
-            drawn = ((model, by, _once(model, by)) for model, by in rng.permutation(np.asarray(PAIRS)).tolist())
-            chosen = list(itertools.islice((one for one in drawn if one[2] != "unsupported"), min(pairs, KEPT)))
+            tell(told())
+            at_random = map(tuple, rng.permutation(np.asarray(PAIRS)).tolist())
+            chosen = (pair for pair in at_random if _once(*pair) not in ("unsupported", "refused"))
+            spent = dict.fromkeys(itertools.islice(chosen, min(pairs, KEPT)), 0.0)
             first = {}  # with other programs in the process's memory, another engine may be at hand
             memory.append(round(_memory()))
-        model, by, _ = chosen[number % len(chosen)]
+        pair = min(spent, key=spent.__getitem__)
+        began = time.process_time()
         try:
-            outcome = attempt(CASES[model], method(by), fed(CASES[model]))
+            outcome = attempt(CASES[pair[0]], method(pair[1]), fed(CASES[pair[0]]))
         except Exception as error:
             outcome = f"{type(error).__name__}: {error}"
+        spent[pair] += min(time.process_time() - began, LONG)
+        drawn[pair] += 1
         kind = outcome if isinstance(outcome, str) else outcome.outcome
-        found["changed" if first.setdefault((model, by), outcome) != outcome else kind] += 1
-    return {"fits": found.total(), "outcomes": dict(found), "MB": memory}
+        found["changed" if first.setdefault(pair, outcome) != outcome else kind] += 1
+    return told()
 
 
 def _once(model: str, by: str) -> str:
@@ -160,7 +176,7 @@ def main() -> None:
             Path(given.out).write_text(json.dumps(all_found, indent=1))
 
     parts: dict[str, Callable[[], dict[str, Any]]] = {
-        "fits": lambda: soak_fits(given.fits, given.seed, given.pairs, until),
+        "fits": lambda: soak_fits(given.fits, given.seed, given.pairs, until, lambda found: write("fits", found)),
         "kills": lambda: soak_kills(given.kills, given.seed, given.jobs, until, lambda found: write("kills", found)),
         "faults": lambda: soak_cluster(given.faults, given.seed, until, Path(given.log)),
     }
