@@ -161,9 +161,8 @@ def grouped(spec: Spec, names: tuple[str, ...], alone: Iterable[str] = ()) -> tu
     turns: list[Group] = []
     for q in spec:
         if q.kind == "switches" and (z := q.parents[0][1]) in meets:
-            (plate,) = set(spec[z].plates) - set(q.plates)
             axes = sorted(spec.axis(p) for p in spec[z].plates)
-            turns.append(Each(z, axes.index(spec.axis(plate))))
+            turns.append(Each(z, axes.index(spec.axis(spec.plate_beyond(q, "of")))))
             meets = {name: others - {z} for name, others in meets.items() if name != z}
     single = set(alone)
     for group in colour(meets):

@@ -133,7 +133,7 @@ def moments(scope: Scope, q: Quantity) -> tuple[Table, Table]:
         centre, variance = _normal_moments(parents, q.size)
         if q.scalar:
             centre, variance = (Table(t.axes, t.array[..., 0]) for t in (centre, variance))
-        return centre, _plus(variance, Table(centre.axes, jnp.square(centre.array)), not q.scalar)
+        return centre, add(variance, Table(centre.axes, jnp.square(centre.array)))
     if q.kind == "poisson":
         rate = parents["rate"].table("value")
         return rate, Table(rate.axes, jnp.square(rate.array) + rate.array)
@@ -167,27 +167,14 @@ def _normal_moments(parents: dict[str, Value], d: int) -> tuple[Table, Table]:
     return Table(mean.axes, mean.fields["mean"]), Table(precision.axes, spread)
 
 
-def _plus(a: Table, b: Table, event: bool) -> Table:
-    if not event:
-        return add(a, b)
-    mark = 1_000_000  # the event axis, behind all other axes
-    total = add(Table((*a.axes, mark), a.array), Table((*b.axes, mark), b.array))
-    return Table(total.axes[:-1], total.array)
-
-
 def expect(model: GraphModel, scope: Scope, q: Quantity, table: Table) -> Array:
     """E[f | data] of a table of values that may depend on discrete latents: (rows, other plates, event)."""
     event = table.array.shape[len(table.axes) :]
     shape = scope.shape(q) + event
 
     def total(tilt: Array) -> Array:
-        axes = scope.axes(q)
-        if event:
-            mark = 1_000_000
-            each = multiply(Table((*axes, mark), tilt), Table((*table.axes, mark), table.array))
-            product = Table(each.axes[:-1], jnp.sum(each.array, axis=-1))
-        else:
-            product = multiply(Table(axes, tilt), table)
+        product = multiply(Table(scope.axes(q), tilt), table)
+        product = Table(product.axes, jnp.sum(product.array, axis=-1)) if event else product
         return jnp.sum(model.evaluate(scope, tilt={q.name: product}))
 
     return jax.grad(total)(jnp.zeros(shape))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any, Self
 
 import equinox as eqx
@@ -33,7 +34,7 @@ from .scope import Scope, broadcast, packable
 from .simulation import simulate
 from .spec import Quantity, Spec, told
 from .start import start
-from .tables import Table, add, scale, spread, union
+from .tables import Table, add, combine, scale
 
 
 class Factorised(Conditional):
@@ -207,7 +208,8 @@ class GraphModel(Drawable, Labelled, Holding, Smoothing, Imputing, Predicting, M
             if q.observed:
                 table = tables[q.name] if tables is not None and q.name in tables else scope.factor(q.name)
                 if self.masked:  # only then, because masking nearly doubles the cost of a large table
-                    table = _hidden(table, scope.missing(q))
+                    missing = scope.missing(q)
+                    table = _where(Table(missing.axes, ~missing.array), table, 0.0)
                 table = tempered(table, observation)
             elif q.name in self.spec.summed_out:
                 table = tempered(scope.factor(q.name), latent)
@@ -382,14 +384,8 @@ class ConditionalGraphModel(Regressing, GraphModel):
         )
 
 
-def _hidden(table: Table, missing: Table) -> Table:
-    return _where(Table(missing.axes, ~missing.array), table, 0.0)
-
-
 def _where(condition: Table, table: Table, otherwise: float) -> Table:
-    axes = union([condition.axes, table.axes])
-    value = spread(table.array, table.axes, axes)
-    return Table(axes, jnp.where(spread(condition.array, condition.axes, axes), value, otherwise))
+    return combine(lambda where, value: jnp.where(where, value, otherwise), condition, table)
 
 
 def reach(scope: Scope) -> dict[str, Table]:
@@ -412,7 +408,6 @@ def reach(scope: Scope) -> dict[str, Table]:
                 here = found.get(child.name, Table((), jnp.asarray(True)))
             gone = tuple(i for i, axis in enumerate(here.axes) if axis not in plates)
             here = Table(tuple(a for a in here.axes if a in plates), jnp.any(here.array, axis=gone))
-            axes = union([seen.axes, here.axes])
-            seen = Table(axes, spread(seen.array, seen.axes, axes) | spread(here.array, here.axes, axes))
+            seen = combine(operator.or_, seen, here)
         found[q.name] = seen
     return found

@@ -6,6 +6,8 @@ of the outer one: by the chain rule alone, variable elimination becomes backward
 
 from __future__ import annotations
 
+import math
+import operator
 from typing import NamedTuple
 
 import jax
@@ -14,8 +16,8 @@ from jaxtyping import Array, ArrayLike, Float, Key
 
 from ..numerics.latents import sum_out
 from .scope import Scope
-from .spec import Quantity, Spec
-from .tables import Axes, Table, add, arrange, reduce, scale, spread, union, weigh
+from .spec import Quantity
+from .tables import Axes, Table, add, arrange, combine, multiply, reduce, scale, spread, union, weigh
 
 LARGEST = 4096  # most joint values of latents that share a factor; beyond it they are treated as independent
 _BEFORE = 5000  # added to the axis of a chain's state, gives the axis of the previous state
@@ -49,7 +51,7 @@ def eliminate(
         tables = [reduce(f.table, f.plates, here, sizes) for f in group]
         if spec[names[0]].kind == "markov_chain":
             table = _forward(scope, [spec[name] for name in names], tables, latent, part, fixed, needed or {})
-            here = tuple(axis for axis in here if axis != _time(spec, spec[names[0]]))
+            here = tuple(axis for axis in here if axis != spec.axis(spec[names[0]].time))
         else:
             (axis,) = states
             total = add(*tables)
@@ -75,23 +77,13 @@ def _sum_out(total: Table, axis: int, key: Key[Array, ""] | None, plates: Axes, 
     return Table(rest, sum_out(jnp.moveaxis(total.array, place, -1), key))
 
 
-def _time(spec: Spec, chain: Quantity) -> int:
-    return spec.axis(chain.plates[-1])
-
-
 def chain_tables(scope: Scope, chain: Quantity) -> tuple[Table, Table]:
     """log p of the first state, and of each state (axis s) given the previous state (axis s + _BEFORE)."""
     state = scope.spec.state_axis(chain.name)
-    initial, transition = chain.parent("initial"), chain.parent("transition")
-    assert initial is not None and transition is not None
-    first, step = scope.value(initial), scope.value(transition)
-    (plate,) = set(scope.spec[transition].plates) - set(chain.plates)
-    before = scope.spec.axis(plate)
+    first, step = (scope.value(chain.parent(argument)) for argument in ("initial", "transition"))
+    before = scope.spec.axis(scope.spec.plate_beyond(chain, "transition"))
     axes = [state + _BEFORE if a == before else a for a in step.axes]
-    return (
-        Table(*arrange(first.fields["log"], (*first.axes, state))),
-        Table(*arrange(step.fields["log"], (*axes, state))),
-    )
+    return arrange(first.fields["log"], (*first.axes, state)), arrange(step.fields["log"], (*axes, state))
 
 
 def _forward(
@@ -105,26 +97,21 @@ def _forward(
 ) -> Table:
     """The forward recursion over the joint states of chains that meet in a factor."""
     spec, sizes = scope.spec, scope.sizes
-    time = _time(spec, chains[0])
-    states = tuple(sorted(spec.state_axis(chain.name) for chain in chains))
+    chains = sorted(chains, key=lambda chain: spec.state_axis(chain.name))
+    time = spec.axis(chains[0].time)
+    states = tuple(spec.state_axis(chain.name) for chain in chains)
     parts = [chain_tables(scope, chain) for chain in chains]
     first, step = add(*(p[0] for p in parts)), add(*(p[1] for p in parts))
-    first = Table(*_times(first, latent))
-    step = Table(*_times(step, latent))
+    first, step = multiply(first, latent), multiply(step, latent)
     before = tuple(axis + _BEFORE for axis in states)
     seen = add(*tables) if tables else Table((), jnp.zeros(()))
     batch = tuple(a for a in union([first.axes, step.axes, seen.axes, (0,)]) if a not in (time, *states, *before))
-    size = 1
-    for chain in chains:
-        size *= chain.size
-    length = sizes[time]
+    counts = tuple(chain.size for chain in chains)
+    size, length = math.prod(counts), sizes[time]
     lead = [sizes.get(a, 1) if a < len(spec.plates) else spec.quantities[a - len(spec.plates)].size for a in batch]
-    emission = _laid(seen, (time, *batch, *states), (length, *lead, *(c.size for c in _sorted(spec, chains))))
-    emission = emission.reshape((length, *lead, size))
-    start = _laid(first, (*batch, *states), (*lead, *(c.size for c in _sorted(spec, chains)))).reshape((*lead, size))
-    counts = tuple(c.size for c in _sorted(spec, chains))
-    ones = tuple(1 for _ in batch)
-    moves_shape = tuple(n if a in step.axes else 1 for a, n in zip(batch, lead, strict=True)) if batch else ones
+    emission = _laid(seen, (time, *batch, *states), (length, *lead, *counts)).reshape((length, *lead, size))
+    start = _laid(first, (*batch, *states), (*lead, *counts)).reshape((*lead, size))
+    moves_shape = tuple(n if a in step.axes else 1 for a, n in zip(batch, lead, strict=True))
     moves = _laid(step, (*batch, *states, *before), (*moves_shape, *counts, *counts))
     moves = moves.reshape((*moves_shape, size, size))
 
@@ -148,14 +135,10 @@ def _going_on(needed: list[Table], time: int, batch: Axes, length: int) -> Array
     """Whether anything is observed at this time or later: (time, batch); None if that is always so."""
     if not needed:
         return None
-    seen = _laid(needed[0], (time, *batch), (length, *_sizes(needed[0], batch)))
-    for table in needed[1:]:
-        seen = seen | _laid(table, (time, *batch), (length, *_sizes(table, batch)))
-    return jnp.flip(jax.lax.cummax(jnp.flip(seen, 0).astype(int), axis=0), 0) > 0
-
-
-def _sizes(table: Table, batch: Axes) -> tuple[int, ...]:
-    return tuple(table.array.shape[table.axes.index(a)] if a in table.axes else 1 for a in batch)
+    seen = combine(operator.or_, *needed)
+    here = spread(seen.array, seen.axes, (time, *batch))
+    here = jnp.broadcast_to(here, (length, *here.shape[1:]))
+    return jnp.flip(jax.lax.cummax(jnp.flip(here, 0).astype(int), axis=0), 0) > 0
 
 
 def _chain_start(
@@ -172,21 +155,9 @@ def _chain_start(
     return Table(batch, value + jnp.sum(pairs * moves[None], axis=(0, -2, -1)))
 
 
-def _sorted(spec: Spec, chains: list[Quantity]) -> list[Quantity]:
-    return sorted(chains, key=lambda chain: spec.state_axis(chain.name))
-
-
-def _laid(table: Table, axes: tuple[int, ...], shape: tuple[int, ...]) -> Array:
-    """The array with exactly these axes, in this order."""
-    present = [a for a in axes if a in table.axes]
-    array = jnp.transpose(table.array, [table.axes.index(a) for a in present])
-    index = tuple(slice(None) if a in table.axes else None for a in axes)
-    return jnp.broadcast_to(array[index], shape)
-
-
-def _times(table: Table, power: Table) -> tuple[Axes, Array]:
-    axes = union([table.axes, power.axes])
-    return axes, spread(table.array, table.axes, axes) * spread(power.array, power.axes, axes)
+def _laid(table: Table, axes: Axes, shape: tuple[int, ...]) -> Array:
+    """The array with exactly these axes, in this order, and this shape."""
+    return jnp.broadcast_to(spread(table.array, table.axes, axes), shape)
 
 
 def power_table(power: ArrayLike) -> Table:
@@ -195,4 +166,4 @@ def power_table(power: ArrayLike) -> Table:
 
 
 def tempered(table: Table, power: Table) -> Table:
-    return Table(*_times(table, power)) if power.axes else scale(table, power.array)
+    return multiply(table, power) if power.axes else scale(table, power.array)

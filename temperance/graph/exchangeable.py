@@ -15,7 +15,6 @@ from ..models._about import Parts, Symmetry
 from ..models._data import Data
 from ..models._model import Posterior
 from .answers import state_shares
-from .scope import selected_plate
 from .spec import Quantity, Spec
 
 if TYPE_CHECKING:
@@ -40,13 +39,13 @@ def _parts(model: GraphModel, q: Quantity, plate: str) -> Parts:
     compared = tuple(name for name in axes if name in model.prior)
     complements: tuple[str, ...] = ()
     if q.kind == "markov_chain":
-        first, then = spec[q.parent("initial") or ""], spec[q.parent("transition") or ""]
+        first, then = spec[q.parent("initial")], spec[q.parent("transition")]
         axes[first.name] = (len(first.plates),)
         axes[then.name] = (0, 1) if then.plates else (0,)
     elif q.kind == "bernoulli":
-        complements = (q.parent("probability") or "",)
+        complements = (q.parent("probability"),)
     else:
-        own = spec[q.parent("probabilities") or ""]
+        own = spec[q.parent("probabilities")]
         axes[own.name] = (len(own.plates),)
     axes[q.name] = (len(q.plates),)
     return Parts(q.size, tuple(axes.items()), compared=compared, complements=complements)
@@ -57,7 +56,7 @@ def exchangeable_latents(model: GraphModel) -> dict[str, str]:
     spec, found = model.spec, {}
     plates: dict[str, set[str]] = {}  # the latents that choose from each plate
     for gate in (q for q in spec if q.kind == "gate"):
-        plates.setdefault(selected_plate(spec, gate), set()).add(gate.parent("index") or "")
+        plates.setdefault(spec.plate_beyond(gate, "of"), set()).add(gate.parent("index"))
     for plate, latents in plates.items():
         (name, *others) = latents
         if others or not spec[name].latent or not spec.local(spec[name]):
@@ -81,7 +80,7 @@ def _alike_before(model: GraphModel, q: Quantity, plate: str) -> bool:
     """Whether the latent's prior is the same for every order of its values."""
     spec = model.spec
     if q.kind == "markov_chain":
-        initial, transition = (spec[q.parent(argument) or ""] for argument in ("initial", "transition"))
+        initial, transition = (spec[q.parent(argument)] for argument in ("initial", "transition"))
         rows = _probabilities(model, transition)
         if rows is None or not _symmetric(_probabilities(model, initial)):
             return False
@@ -90,7 +89,7 @@ def _alike_before(model: GraphModel, q: Quantity, plate: str) -> bool:
         here = set(transition.plates) <= {plate} or len(_users(spec, *transition.plates)) <= 1
         return here and _constant(diagonal) and _constant(others)
     argument = "probability" if q.kind == "bernoulli" else "probabilities"
-    return _symmetric(_probabilities(model, spec[q.parent(argument) or ""]))
+    return _symmetric(_probabilities(model, spec[q.parent(argument)]))
 
 
 def _probabilities(model: GraphModel, q: Quantity) -> np.ndarray | None:

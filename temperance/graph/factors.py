@@ -105,7 +105,7 @@ def states(parents: Parents, axis: int) -> Table:
     else:
         p = parents["probabilities"]
         log = p.fields["log"]
-    return Table(*arrange(log, (*p.axes, axis)))
+    return arrange(log, (*p.axes, axis))
 
 
 def seen(own: Value, parents: Parents) -> Table:
@@ -118,6 +118,6 @@ def seen(own: Value, parents: Parents) -> Table:
     p = parents["probabilities"]
     log, index = p.fields["log"], x.array.astype(int)
     if not set(p.axes) & set(x.axes):
-        return Table(*arrange(jnp.take(jnp.moveaxis(log, -1, 0), index, axis=0), (*x.axes, *p.axes)))
+        return arrange(jnp.take(jnp.moveaxis(log, -1, 0), index, axis=0), (*x.axes, *p.axes))
     hot = (index[..., None] == jnp.arange(log.shape[-1]).reshape((1,) * index.ndim + (-1,))) * 1.0
     return contract((x.axes, hot, (I,)), (p.axes, log, (I,)))

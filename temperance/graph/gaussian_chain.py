@@ -22,7 +22,7 @@ from ..numerics.special import LOG_2PI
 from . import factors, values
 from .scope import Scope
 from .spec import Quantity, Spec
-from .tables import Axes, I, J, Table, contract, union
+from .tables import Axes, I, J, Table, contract, spread
 
 if TYPE_CHECKING:
     from .compiled import GraphModel
@@ -81,7 +81,7 @@ def potentials(model: GraphModel, m: Means, x: Any, powers: Powers = Powers(), w
     precision = jax.grad(lambda p: jnp.sum(seen(NormalVector(zero.linear, p))))(zero.precision)
     linear, precision = _time_last(scope, q, linear), _time_last(scope, q, precision)
 
-    length = scope.sizes[_time(spec, q)]
+    length = scope.sizes[spec.axis(q.time)]
     going = jnp.ones((*shape, length)) if whole or not model.masked else _going_on(scope, q, shape, length)
     moves = going.at[..., 0].set(0.0)
     starts = going - moves
@@ -107,11 +107,11 @@ def first_step(scope: Scope, q: Quantity) -> tuple[Float[Array, "*b"], NormalVec
     """E log p(z_1) = c + hᵀz − ½ zᵀPz."""
     batch = _batch(scope, q)
     shape = tuple(scope.sizes[a] for a in batch)
-    parents = {"mean": scope.value(_parent(q, "initial")), "precision": scope.value(_parent(q, "initial_precision"))}
+    parents = {"mean": scope.value(q.parent("initial")), "precision": scope.value(q.parent("initial_precision"))}
 
     def factor(own: NormalVector) -> Float[Array, "*b"]:
         table = factors.normal(values.of_statistics("real", own, batch), parents, q.size)
-        return jnp.broadcast_to(_laid(table, batch), shape)
+        return jnp.broadcast_to(spread(table.array, table.axes, batch), shape)
 
     zero = NormalVector(jnp.zeros((*shape, q.size)), jnp.zeros((*shape, q.size, q.size)))
     constant, pull = jax.vjp(factor, zero)
@@ -122,7 +122,7 @@ def transition(scope: Scope, q: Quantity) -> Transition:
     k, batch = q.size, _batch(scope, q)
     shape = tuple(scope.sizes[a] for a in batch)
     axes, mean, second = _rows(scope, q)
-    precision = scope.value(_parent(q, "precision"))
+    precision = scope.value(q.parent("precision"))
     value = precision.fields["value"]
     if value.ndim - len(precision.axes) == 2:
         log_det = precision.table("log_det")
@@ -138,16 +138,16 @@ def transition(scope: Scope, q: Quantity) -> Transition:
         own = Table(precision.axes, value[..., None] * jnp.eye(k).reshape((1,) * (value.ndim - 1) + (k, k)))
         across = contract((precision.axes, value, (I,)), (axes, mean, (I, J)), keep=(I, J))
         before = contract((precision.axes, value, (I,)), (axes, second, (I, J, _L)), keep=(J, _L))
-    constant = 0.5 * (_laid(log_det, batch) - k * LOG_2PI)
+    constant = 0.5 * (spread(log_det.array, log_det.axes, batch) - k * LOG_2PI)
     return Transition(
         jnp.broadcast_to(constant, shape),
-        *(jnp.broadcast_to(_laid(table, batch), (*shape, k, k)) for table in (own, across, before)),
+        *(jnp.broadcast_to(spread(t.array, t.axes, batch), (*shape, k, k)) for t in (own, across, before)),
     )
 
 
 def _rows(scope: Scope, q: Quantity) -> tuple[Axes, Float[Array, "*a k k"], Float[Array, "*a k k k"]]:
     """E[a] and E[a aᵀ] for the rows a of the dynamics; the axis of the rows follows those of the plates."""
-    name = _parent(q, "dynamics")
+    name = q.parent("dynamics")
     a = scope.value(name)
     mean, second = a.fields["mean"], values.second(a)
     rows = [scope.spec.axis(p) for p in scope.spec[name].plates if p not in q.plates]
@@ -183,7 +183,7 @@ def draw_steps(key: Key[Array, ""], scope: Scope, q: Quantity) -> NormalVector:
     _, first = first_step(scope, q)
     step = transition(scope, q)
     key_first, key_rest = jax.random.split(key)
-    noise = jax.random.normal(key_rest, (scope.sizes[_time(scope.spec, q)] - 1, *shape, q.size))
+    noise = jax.random.normal(key_rest, (scope.sizes[scope.spec.axis(q.time)] - 1, *shape, q.size))
     factor = cholesky(first.precision)
     start = solve_vector(factor, first.linear) + transposed_solve_vector(
         factor, jax.random.normal(key_first, (*shape, q.size))
@@ -205,51 +205,32 @@ def draw_steps(key: Key[Array, ""], scope: Scope, q: Quantity) -> NormalVector:
 
 def _as_steps(scope: Scope, mean: Array, second: Array, q: Quantity | None = None) -> NormalVector:
     q = scope.spec[scope.spec.integrated] if q is None else q
-    place = scope.axes(q).index(_time(scope.spec, q))
+    place = scope.axes(q).index(scope.spec.axis(q.time))
     last = len(scope.axes(q)) - 1
     return NormalVector(jnp.moveaxis(mean, last, place), -0.5 * jnp.moveaxis(second, last, place))
 
 
 def _going_on(scope: Scope, q: Quantity, shape: tuple[int, ...], length: int) -> Float[Array, "*b t"]:
     """1 if anything is observed at this step or later, else 0."""
-    spec, axes, time = scope.spec, scope.axes(q), _time(scope.spec, q)
+    spec, axes, time = scope.spec, scope.axes(q), scope.spec.axis(q.time)
     found = jnp.zeros((*shape, length), dtype=int)
     for child in spec.observed:
         if q.name in spec.factor_blocks(child.name):
             missing = scope.missing(child)
             gone = tuple(i for i, axis in enumerate(missing.axes) if axis not in axes)
             here = Table(tuple(a for a in missing.axes if a in axes), jnp.any(~missing.array, axis=gone))
-            found = found | _laid(here, (*_batch(scope, q), time)).astype(int)
+            found = found | spread(here.array, here.axes, (*_batch(scope, q), time)).astype(int)
     return jnp.flip(jax.lax.cummax(jnp.flip(found, -1), axis=found.ndim - 1), -1).astype(float)
 
 
-def _time(spec: Spec, q: Quantity) -> int:
-    return spec.axis(q.plates[-1])
-
-
 def _batch(scope: Scope, q: Quantity) -> Axes:
-    return tuple(a for a in scope.axes(q) if a != _time(scope.spec, q))
+    return tuple(a for a in scope.axes(q) if a != scope.spec.axis(q.time))
 
 
 def _time_last(scope: Scope, q: Quantity, leaf: Array) -> Array:
     axes = scope.axes(q)
-    return jnp.moveaxis(leaf, axes.index(_time(scope.spec, q)), len(axes) - 1)
-
-
-def _laid(table: Table, axes: Axes) -> Array:
-    """The array with exactly these axes, in this order, followed by those of an event."""
-    assert union([table.axes, axes]) == tuple(sorted(axes))
-    present = [a for a in axes if a in table.axes]
-    rest = range(len(table.axes), table.array.ndim)
-    array = jnp.transpose(table.array, (*(table.axes.index(a) for a in present), *rest))
-    return array[tuple(slice(None) if a in table.axes else None for a in axes)]
+    return jnp.moveaxis(leaf, axes.index(scope.spec.axis(q.time)), len(axes) - 1)
 
 
 def _spread(where: Float[Array, "*b t"], matrix: Float[Array, "*b k k"]) -> Float[Array, "*b t k k"]:
     return where[..., None, None] * matrix[..., None, :, :]
-
-
-def _parent(q: Quantity, argument: str) -> str:
-    name = q.parent(argument)
-    assert name is not None
-    return name

@@ -57,16 +57,13 @@ def meets_once(spec: Spec) -> bool:
     for v in spec:
         if not v.random or not spec.local(v):
             continue
-        if v.kind in ("markov_chain", "gaussian_chain", *RESPONSES) or (
-            v.kind == "normal" and v.parent("precision") is not None
-        ):
+        if v.kind in ("markov_chain", "gaussian_chain", *RESPONSES) or (v.kind == "normal" and v.parent("precision")):
             return False
         blocks = spec.factor_blocks(v.name) - {v.name}
         for _, parent in v.parents:
             here = spec[parent]
             if here.kind == "gate":
-                of = here.parent("of")
-                here = spec[of] if of is not None else here
+                here = spec[here.parent("of")]
             if here.kind not in ("fixed", "constant"):
                 return False
             # On further plates of the variable, each member must depend on a different member of the block.
@@ -88,9 +85,7 @@ def _table(model: GraphModel, q: Posterior, x: Any, v: Quantity) -> Table | None
     if type(block).__name__ != spec[name].family:
         return None  # of another family, such as a point
     if quick_block(spec, v) == name and isinstance(block, NormalWishart):
-        gate = v.parent("mean")
-        assert gate is not None
-        (index,) = spec.gates(gate)
+        (index,) = spec.gates(v.parent("mean"))
         rows = jnp.nan_to_num(x[v.name])
         return Table((0, spec.state_axis(index)), Gaussian().log_predictive(block, rows))
     # A copy of the block for each datum, so that the gradient is T(x) of each.

@@ -17,7 +17,7 @@ def symmetries(spec: Spec, constants: dict[str, Any]) -> list[str]:
     for q in spec:
         if q.latent and q.discrete:
             chosen = [g.parent("of") for g in spec if g.kind == "gate" and g.parent("index") == q.name]
-            blocks = sorted({name for of in chosen if of is not None for name in spec.ancestors(of)})
+            blocks = sorted({name for of in chosen for name in spec.ancestors(of)})
             if blocks and all(_exchangeable(constants.get(name)) for name in blocks):
                 what = " and ".join(repr(name) for name in blocks)
                 remarks.append(

@@ -174,9 +174,10 @@ def factor(scope: Scope, q: Quantity, own: Value, parents: dict[str, Value]) -> 
     a, along, expand = parents["mean"], along_axis(scope.spec, q), scope.expand
     axes = tuple(axis for axis in union([own.axes, a.axes]) if axis != along)
     behind = axes if along is None else (*axes, along)
-    first = _laid(a.axes, a.fields["mean"][..., 0], behind)
-    square = _laid(a.axes, second(a)[..., 0, 0], behind)
-    y = targets(q.kind, _laid(own.axes, _index(own), axes))
+    first = spread(a.fields["mean"][..., 0], a.axes, behind)
+    square = spread(second(a)[..., 0, 0], a.axes, behind)
+    seen = own.fields["index"] if "index" in own.fields else own.fields["mean"][..., 0]
+    y = targets(q.kind, spread(seen, own.axes, axes))
     link = Softmax(classes_apart(scope.spec, q)) if along is not None else link_of(q.kind, parents, axes)
     if not expand:
         value = link.expected(first, square, y)
@@ -191,17 +192,6 @@ def factor(scope: Scope, q: Quantity, own: Value, parents: dict[str, Value]) -> 
 
 def _typical(link: Link | Softmax, a: Array, y: Array) -> Array:
     return jnp.zeros_like(a) if isinstance(link, Softmax) else link.typical(y) + jnp.zeros_like(a)
-
-
-def _index(own: Value) -> Array:
-    return own.fields["index"] if "index" in own.fields else own.fields["mean"][..., 0]
-
-
-def _laid(axes: Axes, array: Array, target: Axes) -> Array:
-    """The array with the axes of `target`, in its order."""
-    order = [axes.index(axis) for axis in target if axis in axes]
-    moved = jnp.transpose(array, order)
-    return moved[tuple(slice(None) if axis in axes else None for axis in target)]
 
 
 def targets(kind: str, y: Array) -> Array:
@@ -242,7 +232,7 @@ def moments(scope: Scope, q: Quantity) -> tuple[Table, Table]:
     along = along_axis(scope.spec, q)
     if along is not None:
         axes = tuple(axis for axis in a.axes if axis != along)
-        p = jax.nn.softmax(_laid(a.axes, a.fields["mean"][..., 0], (*axes, along)), axis=-1)
+        p = jax.nn.softmax(spread(a.fields["mean"][..., 0], a.axes, (*axes, along)), axis=-1)
         return Table(axes, p), Table(axes, p)
     mean, variance = link_of(q.kind, parents, a.axes).at(a.fields["mean"][..., 0])
     return Table(a.axes, mean), Table(a.axes, variance + jnp.square(mean))
@@ -252,7 +242,7 @@ def _numbers(scope: Scope, q: Quantity, parents: dict[str, Value]) -> tuple[Axes
     """The plates, the value of a for each of their members, and the axis of the classes, if any."""
     a, axes, along = parents["mean"], scope.axes(q), along_axis(scope.spec, q)
     target = axes if along is None else (*axes, along)
-    wide = _laid(a.axes, a.fields["mean"][..., 0], target)
+    wide = spread(a.fields["mean"][..., 0], a.axes, target)
     return axes, jnp.broadcast_to(wide, scope.shape(q) + (() if along is None else (q.size,))), along
 
 
@@ -260,14 +250,11 @@ def classes_apart(spec: Spec, q: Quantity) -> bool:
     """Whether there are three classes or more, and their a_k are independent under the posterior."""
     if q.kind != "softmax" or q.size < 3:
         return False
-    (plate,) = set(spec[q.parent("mean") or ""].plates) - set(q.plates)
+    plate = spec.plate_beyond(q, "mean")
     latents = [spec[name] for name in spec.factor_blocks(q.name)]
     return all(plate in latent.plates and not spec.local(latent) for latent in latents)
 
 
 def along_axis(spec: Spec, q: Quantity) -> int | None:
     """The axis of the classes of a softmax."""
-    if q.kind != "softmax":
-        return None
-    (plate,) = set(spec[q.parent("mean") or ""].plates) - set(q.plates)
-    return spec.axis(plate)
+    return spec.axis(spec.plate_beyond(q, "mean")) if q.kind == "softmax" else None

@@ -76,8 +76,7 @@ class Scope:
         if q.kind == "switches":
             return self._switches(q)
         if q.kind == "diagonal":
-            (plate,) = set(self.spec[parent["of"]].plates) - set(q.plates)
-            return values.diagonal(self.value(parent["of"]), self.spec.axis(plate))
+            return values.diagonal(self.value(parent["of"]), self._axis_beyond(q))
         return values.of_statistics(q.value, self.m[q.name], self.axes(q))
 
     def _seen(self, q: Quantity) -> Value:
@@ -88,19 +87,18 @@ class Scope:
         return values.known(q.value, x, self.axes(q))
 
     def _gate(self, q: Quantity) -> Value:
-        of, index = q.parent("of"), q.parent("index")
-        assert of is not None and index is not None
-        axis = self.spec.axis(selected_plate(self.spec, q))
-        chooser = self.spec[index]
-        if chooser.latent and index not in self.states:
-            return values.rename(self.value(of), axis, self.spec.state_axis(index))
-        return values.pick(self.value(of), axis, self.value(index).table("index"))
+        of, index, axis = self.value(q.parent("of")), q.parent("index"), self._axis_beyond(q)
+        if self.spec[index].latent and index not in self.states:
+            return values.rename(of, axis, self.spec.state_axis(index))
+        return values.pick(of, axis, self.value(index).table("index"))
+
+    def _axis_beyond(self, q: Quantity) -> int:
+        return self.spec.axis(self.spec.plate_beyond(q, "of"))
 
     def _switches(self, q: Quantity) -> Value:
         """Binary variables as a vector of zeros and ones: E[z_k z_l] = E[z_k] E[z_l], but E[z_k²] = E[z_k]."""
         z = self.spec[q.parents[0][1]]
-        (plate,) = set(z.plates) - set(q.plates)
-        place = self.axes(z).index(self.spec.axis(plate))
+        place = self.axes(z).index(self._axis_beyond(q))
         if z.observed or z.name in self.states:
             return Value(self.axes(q), {"mean": jnp.moveaxis(self.value(z.name).fields["index"], place, -1)})
         mean = jnp.moveaxis(self.m[z.name].indicator[..., 1], place, -1)
@@ -123,9 +121,7 @@ class Scope:
             own_m = self.m[name]
             return Table(self.axes(q), p.natural.dot(own_m) - p.log_normaliser())
         if q.kind == "normal" and (block := quick_block(self.spec, q)) is not None and own is None:
-            gate = q.parent("mean")
-            assert gate is not None
-            (index,) = self.spec.gates(gate)
+            (index,) = self.spec.gates(q.parent("mean"))
             weights = self.m[block]
             if index not in self.states:
                 packed = weights if isinstance(weights, Packed) else Packed(weights.weights())
@@ -184,7 +180,7 @@ class Scope:
             table = weigh(table, Table(axes, own.indicator), self.spec.state_axis(name))
         else:
             table = self.averaged(self.factor(name, values.of_statistics(q.value, own, self.axes(q))))
-        return jnp.broadcast_to(_full(table, self.axes(q)), self.shape(q))
+        return jnp.broadcast_to(spread(table.array, table.axes, self.axes(q)), self.shape(q))
 
     def known_natural(self, name: str) -> Any:
         """The natural parameter of a Normal whose parents are numbers, without a compilation; None for other
@@ -224,11 +220,6 @@ def _on(shape: tuple[int, ...], array: np.ndarray) -> Array:
     return on_device(np.broadcast_to(array, shape))
 
 
-def _full(table: Table, axes: Axes) -> Array:
-    index = tuple(slice(None) if axis in table.axes else None for axis in axes)
-    return table.array[index]
-
-
 def _neutral(q: Quantity) -> float:
     """A value inside the support, which stands for a missing one."""
     return 1.0 if q.value == "positive" else 0.5 if q.value == "probability" else 0.0
@@ -251,22 +242,13 @@ def broadcast(family: Family, shape: tuple[int, ...]) -> Family:
     )
 
 
-def selected_plate(spec: Spec, gate: Quantity) -> str:
-    """The plate of a gate's values that its index selects from."""
-    of, index = gate.parent("of"), gate.parent("index")
-    assert of is not None and index is not None
-    (plate,) = set(spec[of].plates) - set(gate.plates)
-    return plate
-
-
 def quick_block(spec: Spec, q: Quantity) -> str | None:
     """The block of Normal-Wishart components of an observed vector chosen by one latent, whose densities are one
     product of packed features."""
     gate = q.parent("mean")
-    if gate is None or not q.observed or q.plates != (spec.data_plate,) or spec[gate].kind != "gate":
+    if not gate or not q.observed or q.plates != (spec.data_plate,) or spec[gate].kind != "gate":
         return None
     of = spec[gate].parent("of")
-    assert of is not None
     block = spec[of]
     if block.kind != "fixed" or block.family != "NormalWishart" or not block.latent or len(block.plates) != 1:
         return None

@@ -9,13 +9,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from ..families import CategoricalDistribution, CategoricalVector
+from . import factors
 from .columns import event_rank
 from .elimination import chain_tables
 from .gaussian_chain import draw_steps
 from .responses import draw
 from .scope import Scope
 from .spec import RESPONSES, Quantity
-from .tables import Table, spread
+from .tables import spread
 
 if TYPE_CHECKING:
     from .compiled import GraphModel
@@ -66,15 +67,11 @@ def _input(key: Key[Array, ""], scope: Scope, q: Quantity) -> Array:
 
 def _draw(key: Key[Array, ""], scope: Scope, name: str) -> Array:
     """A one-hot draw of a discrete variable."""
-    q = scope.spec[name]
-    table = _states(scope, q)
-    return CategoricalDistribution.from_natural(CategoricalVector(table)).sample(key)
+    return CategoricalDistribution.from_natural(CategoricalVector(_states(scope, scope.spec[name]))).sample(key)
 
 
 def _states(scope: Scope, q: Quantity) -> Array:
     """log p of each value of a discrete variable, along the last axis."""
-    from . import factors
-
     parents = {argument: scope.value(parent) for argument, parent in q.parents}
     axis = scope.spec.state_axis(q.name)
     table = factors.states(parents, axis)
@@ -85,13 +82,13 @@ def _states(scope: Scope, q: Quantity) -> Array:
 def _path(key: Key[Array, ""], scope: Scope, q: Quantity) -> Array:
     """A path of a Markov chain; time is the last plate."""
     first, step = chain_tables(scope, q)
-    axes = scope.axes(q)
-    time = scope.spec.axis(q.plates[-1])
+    axes, time = scope.axes(q), scope.spec.axis(q.time)
     batch = tuple(a for a in axes if a != time)
     shape = tuple(scope.sizes[a] for a in batch)
     state = scope.spec.state_axis(q.name)
-    start = jnp.broadcast_to(_laid(first, (*batch, state)), (*shape, q.size))
-    moves = jnp.broadcast_to(_laid(step, (*batch, step.axes[-1], state)), (*shape, q.size, q.size))
+    start = jnp.broadcast_to(spread(first.array, first.axes, (*batch, state)), (*shape, q.size))
+    moves = spread(step.array, step.axes, (*batch, step.axes[-1], state))
+    moves = jnp.broadcast_to(moves, (*shape, q.size, q.size))
     key_first, key_rest = jax.random.split(key)
     z = jax.random.categorical(key_first, start)
 
@@ -103,12 +100,6 @@ def _path(key: Key[Array, ""], scope: Scope, q: Quantity) -> Array:
     _, rest = jax.lax.scan(advance, z, jax.random.split(key_rest, scope.sizes[time] - 1))
     path = jnp.concatenate([z[None], rest])
     return jnp.moveaxis(path, 0, axes.index(time)).astype(jnp.float64)
-
-
-def _laid(table: Table, axes: tuple[int, ...]) -> Array:
-    present = [a for a in axes if a in table.axes]
-    array = jnp.transpose(table.array, [table.axes.index(a) for a in present])
-    return array[tuple(slice(None) if a in table.axes else None for a in axes)]
 
 
 def _observed(key: Key[Array, ""], scope: Scope, q: Quantity) -> Array:

@@ -60,7 +60,6 @@ class SitedGraph(ConditionalGraphModel, Sited):
     def sites(self, x: Any) -> Cases:
         """The data as rows of features: a is linear in the block, so its value at zero and its derivatives give it."""
         mean = self._seen.parent("mean")
-        assert mean is not None
         n = x[self._seen.name].shape[0]
 
         def number(w: Float[Array, " p"]) -> Float[Array, " n"]:

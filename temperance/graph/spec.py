@@ -47,8 +47,14 @@ class Quantity:
     def latent(self) -> bool:
         return self.random and not self.observed
 
-    def parent(self, argument: str) -> str | None:
-        return dict(self.parents).get(argument)
+    def parent(self, argument: str) -> str:
+        """The name of the parent in this role, or an empty string."""
+        return dict(self.parents).get(argument, "")
+
+    @property
+    def time(self) -> str:
+        """The plate along which a chain runs."""
+        return self.plates[-1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,6 +100,11 @@ class Spec:
 
     def axis(self, plate: str) -> int:
         return self.plates.index(plate)
+
+    def plate_beyond(self, q: Quantity, argument: str) -> str:
+        """The one plate of a parent that the quantity is not on, such as the plate from which a gate chooses."""
+        (plate,) = set(self[q.parent(argument)].plates) - set(q.plates)
+        return plate
 
     def state_axis(self, name: str) -> int:
         """The axis over the values of a discrete variable, behind the axes of all plates."""

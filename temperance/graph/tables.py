@@ -6,7 +6,9 @@ discrete variables. The axes of one event come last and have no names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -27,33 +29,32 @@ def union(many: Iterable[Axes]) -> Axes:
     return tuple(sorted(set().union(*many)))
 
 
-def spread(array: Any, axes: Axes, target: Axes) -> Any:
-    """The array with an axis of size one added for each missing axis of `target`; trailing event axes stay."""
-    index = tuple(slice(None) if axis in axes else None for axis in target)
-    return array[index]
+def spread(array: Any, axes: Sequence[int], target: Axes) -> Any:
+    """The array with the axes of `target`, in its order: of size one where the array lacks an axis. The axes of an
+    event stay last."""
+    order = [axes.index(axis) for axis in target if axis in axes]
+    if order != sorted(order):
+        array = array.transpose((*order, *range(len(axes), array.ndim)))
+    return array[tuple(slice(None) if axis in axes else None for axis in target)]
 
 
-def arrange(array: Array, axes: Sequence[int]) -> tuple[Axes, Array]:
-    """Axes in any order, brought into rising order."""
-    order = sorted(range(len(axes)), key=lambda i: axes[i])
-    rest = range(len(axes), array.ndim)
-    return tuple(axes[i] for i in order), jnp.transpose(array, (*order, *rest))
+def arrange(array: Array, axes: Sequence[int]) -> Table:
+    """A table of an array whose axes are in any order."""
+    return Table(tuple(sorted(axes)), spread(array, axes, tuple(sorted(axes))))
+
+
+def combine(function: Callable[[Any, Any], Any], *tables: Table) -> Table:
+    """The function of the numbers of two tables, and of the result and the next table, and so on."""
+    axes = union(t.axes for t in tables)
+    return Table(axes, functools.reduce(function, [spread(t.array, t.axes, axes) for t in tables]))
 
 
 def add(*tables: Table) -> Table:
-    axes = union(t.axes for t in tables)
-    total = spread(tables[0].array, tables[0].axes, axes)
-    for t in tables[1:]:
-        total = total + spread(t.array, t.axes, axes)
-    return Table(axes, total)
+    return combine(operator.add, *tables)
 
 
 def multiply(*tables: Table) -> Table:
-    axes = union(t.axes for t in tables)
-    total = spread(tables[0].array, tables[0].axes, axes)
-    for t in tables[1:]:
-        total = total * spread(t.array, t.axes, axes)
-    return Table(axes, total)
+    return combine(operator.mul, *tables)
 
 
 def scale(table: Table, factor: ArrayLike) -> Table:

@@ -53,7 +53,7 @@ class Value:
 def rename(value: Value, axis: int, to: int) -> Value:
     """The members of a plate become the values of a discrete variable."""
     axes = [to if a == axis else a for a in value.axes]
-    fields = {name: arrange(array, axes)[1] for name, array in value.fields.items()}
+    fields = {name: arrange(array, axes).array for name, array in value.fields.items()}
     return dataclasses.replace(value, axes=tuple(sorted(axes)), fields=fields)
 
 

@@ -24,7 +24,7 @@ from ..numerics.volumes import MaybeKey, Power, gaussian_volume, infinite
 from . import factors
 from .scope import Scope
 from .spec import Quantity, Spec
-from .tables import Table, reduce
+from .tables import Table, reduce, spread
 
 
 class GraphTempering(Tempering):
@@ -48,7 +48,8 @@ class GraphTempering(Tempering):
         for q in model.spec.observed:
             table = tables[q.name]
             seen = scope.missing(q)
-            whole = Table(seen.axes, jnp.where(seen.array, 0.0, _full(table, seen)))
+            values = spread(table.array, table.axes, seen.axes)
+            whole = Table(seen.axes, jnp.where(seen.array, 0.0, values))
             volume = volume + reduce(whole, scope.axes(q), (0,), scope.sizes).array
         return volume
 
@@ -58,7 +59,7 @@ class GraphTempering(Tempering):
         return count * float(data.total_weight) / data.weights.shape[0]
 
     def heat(self, data: Data, powers: np.ndarray) -> Heat:
-        if self.model.masked or one_noise(self.model.spec) is None:
+        if self.model.masked or not one_noise(self.model.spec):
             return super().heat(data, powers)
         return gaussian_heat(powers, self.numbers_each(data.values))
 
@@ -69,39 +70,27 @@ class GraphTempering(Tempering):
     def log_peak(self, m: Means, width: int) -> Float[Array, ""]:
         """½ Σ log(λ / 2π) over the `width` numbers of a datum, whose precision λ is one for all or varies along a
         plate."""
-        spec, name = self.model.spec, one_noise(self.model.spec)
-        assert name is not None
-        (q,) = spec.observed
-        table = _log_determinant(Scope(spec, self.model.constants, m, rows=1), q, name)
+        (q,) = self.model.spec.observed
+        table = _log_determinant(Scope(self.model.spec, self.model.constants, m, rows=1), q)
         return 0.5 * (width // q.size * jnp.mean(table.array) - width * LOG_2PI)
 
 
-def one_noise(spec: Spec) -> str | None:
-    """The precision of the only observed variable, if it is Normal and its precision depends on no latent of the
-    datum."""
+def one_noise(spec: Spec) -> bool:
+    """Whether the only observed variable is Normal with a precision that depends on no latent of the datum."""
     if len(spec.observed) != 1 or any(q.kind in ("markov_chain", "gaussian_chain") for q in spec):
-        return None
+        return False
     (q,) = spec.observed
     name = q.parent("precision")
-    if q.kind != "normal" or name is None or spec.gates(name) or spec.local(spec[name]):
-        return None
-    return name
-
-
-def _full(table: Table, like: Table) -> Array:
-    index = tuple(slice(None) if axis in table.axes else None for axis in like.axes)
-    return jnp.broadcast_to(table.array[index], like.array.shape)
+    return q.kind == "normal" and bool(name) and not spec.gates(name) and not spec.local(spec[name])
 
 
 def _normal(scope: Scope, q: Quantity, power: Power) -> Table:
-    name = q.parent("precision")
-    assert name is not None
-    log_det = _log_determinant(scope, q, name)
+    log_det = _log_determinant(scope, q)
     return Table(log_det.axes, q.size * gaussian_volume(power) - 0.5 * (1.0 - power) * log_det.array)
 
 
-def _log_determinant(scope: Scope, q: Quantity, name: str) -> Table:
-    precision = scope.value(name)
+def _log_determinant(scope: Scope, q: Quantity) -> Table:
+    precision = scope.value(q.parent("precision"))
     if "log_det" in precision.fields:
         return precision.table("log_det")
     log = precision.table("log")
@@ -111,12 +100,10 @@ def _log_determinant(scope: Scope, q: Quantity, name: str) -> Table:
 def _discrete(scope: Scope, q: Quantity, power: Power, key: MaybeKey) -> Table:
     axis = scope.spec.state_axis(q.name)
     table = factors.states({argument: scope.value(parent) for argument, parent in q.parents}, axis)
-    axes = tuple(a for a in table.axes if a != axis)
-    logits = power * jnp.moveaxis(table.array, table.axes.index(axis), -1)
-    wanted = tuple(sorted({*axes, *scope.axes(q)}))
-    index = tuple(slice(None) if a in axes else None for a in wanted)
-    shape = tuple(logits.shape[axes.index(a)] if a in axes else scope.sizes[a] for a in wanted)
-    return Table(wanted, sum_out(jnp.broadcast_to(logits[index], (*shape, q.size)), key))
+    axes = tuple(sorted({*table.axes, *scope.axes(q)} - {axis}))
+    logits = power * spread(table.array, table.axes, (*axes, axis))
+    shape = np.broadcast_shapes(logits.shape, (*(scope.sizes.get(a, 1) for a in axes), q.size))
+    return Table(axes, sum_out(jnp.broadcast_to(logits, shape), key))
 
 
 def require_volume(spec: Spec) -> None:
