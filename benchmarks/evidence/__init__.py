@@ -1,16 +1,17 @@
 """Is an evidence what it claims to be? Problems of known log evidence, every method that estimates one, many seeds.
 
     python -m benchmarks evidence [--seeds 20] [--peers 6] [--problems WORD …] [--methods PT …] [--jobs 2]
-                                  [--minutes 9] [--out FOLDER]
+                                  [--minutes 9] [--limit 60] [--out FOLDER]
     python -m benchmarks evidence --show FOLDER/summary.json
 
 Methods run at their defaults, one thread a process. A run *claims* when it has converged: its log evidence then comes
 with a standard error and no warning. Of claims is counted how often ±1.96 standard errors and `fit.bracket` hold the
 truth, and how far the worst bracket misses. CPU seconds are those of a seed after the first, whose compilation (in a
 fresh process, with no cache) is told apart. `--peers` is how many seeds other libraries run, on the same targets
-(`peers.py`). With `--out` every run is kept in FOLDER/evidence.json, and FOLDER/summary.json has a row for each method
-and problem, which the documentation reads (`docs/measurements/yardstick.json`). What is in FOLDER is not run again;
-after `--minutes` all stop.
+(`peers.py`), and `--limit` the CPU seconds that one of their runs may take before it counts as without an answer. With
+`--out` every run is kept in FOLDER/evidence.json, and FOLDER/summary.json has a row for each method and problem, which
+the documentation reads (`docs/measurements/yardstick.json`). What is in FOLDER is not run again; after `--minutes` all
+stop.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def main(arguments: Sequence[str] = ()) -> None:
     ends = began + 60 * options.minutes
     pool = ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn"), max_tasks_per_child=1)
     try:
-        for done in as_completed([pool.submit(measure, unit, ends) for unit in work], ends + GRACE - time.time()):
+        for done in as_completed(
+            [pool.submit(measure, unit, ends, options.limit) for unit in work], ends + GRACE - time.time()
+        ):
             if done.exception() is not None:
                 print("a unit of work failed:", done.exception())
                 continue
@@ -96,6 +99,7 @@ def _options(arguments: Sequence[str], methods: list[str]) -> argparse.Namespace
     parser.add_argument("--methods", nargs="*", default=[], choices=methods)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes side by side")
     parser.add_argument("--minutes", type=float, default=1e6, help="after which all stop")
+    parser.add_argument("--limit", type=float, default=float("inf"), help="CPU seconds of a run by another library")
     parser.add_argument("--out", type=Path, help="a folder for evidence.json and summary.json")
     parser.add_argument("--show", type=Path, help="a summary.json to print instead")
     return parser.parse_args(arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import signal
@@ -53,11 +54,17 @@ class Late(Exception):
     """The time that was given is over."""
 
 
+class Spent(Exception):
+    """A run of another library has had its CPU seconds."""
+
+
 def units(names: Sequence[str], methods: Sequence[str], seeds: int, done: Sequence[Measured]) -> list[Unit]:
     """What is left to do, in pieces for one process each: of every method one piece of each family, those that take
     longest first, then the second pieces; of other libraries, all on one problem of each family, then on the second.
-    What is cut off by the clock is then spread over all families."""
+    What is cut off by the clock is then spread over all families. Where one run has had its CPU seconds in vain, no
+    other seed follows."""
     known = {(run.problem, run.method, run.seed) for run in done}
+    hopeless = {(run.problem, run.method) for run in done if spent(run.notes)}
     families: dict[str, list[str]] = {}
     for name in names:
         families.setdefault(problems()[name].family, []).append(name)
@@ -69,7 +76,7 @@ def units(names: Sequence[str], methods: Sequence[str], seeds: int, done: Sequen
                 left = {
                     name: tuple(seed for seed in range(seeds) if (name, method, seed) not in known)
                     for name in of[first : first + size]
-                    if runs_on(method, problems()[name])
+                    if runs_on(method, problems()[name]) and (name, method) not in hopeless
                 }
                 if any(left.values()):
                     unit = method, tuple((name, seeds) for name, seeds in left.items() if seeds)
@@ -83,12 +90,18 @@ def runs_on(method: str, problem: Problem) -> bool:
     return method not in PEERS or not summed(problem.model()).local_groups
 
 
-def measure(unit: Unit, ends: float) -> list[Measured]:
-    """All runs of a unit that come to an end before the time (of `time.time`) is over."""
+def spent(notes: Sequence[str]) -> bool:
+    return any(note.startswith(Spent.__name__) for note in notes)
+
+
+def measure(unit: Unit, ends: float, limit: float = math.inf) -> list[Measured]:
+    """All runs of a unit that come to an end before the time (of `time.time`) is over. A run of another library has at
+    most `limit` CPU seconds; the seeds after one that needs more are left out."""
     method, work = unit
     found: list[Measured] = []
     sys.unraisablehook = _unless_late
     signal.signal(signal.SIGALRM, _late)
+    signal.signal(signal.SIGPROF, functools.partial(_spent, limit))
     signal.setitimer(signal.ITIMER_REAL, max(ends - time.time(), 0.01), AGAIN)
     try:
         for name, seeds in work:
@@ -96,15 +109,20 @@ def measure(unit: Unit, ends: float) -> list[Measured]:
             truth, began = problem.log_evidence, time.process_time()
             run = _peer(method, problem) if method in PEERS else _ours(method, problem)
             for number, seed in enumerate(seeds):
+                signal.setitimer(signal.ITIMER_PROF, limit if method in PEERS and limit < math.inf else 0.0, AGAIN)
                 *said, by, beside = run(seed)
-                spent, first = time.process_time() - began, number == 0 and (method in PEERS or not found)
-                fit = truth, problem.uncertainty, *said, spent, first, by, beside
+                signal.setitimer(signal.ITIMER_PROF, 0.0)
+                took, first = time.process_time() - began, number == 0 and (method in PEERS or not found)
+                fit = truth, problem.uncertainty, *said, took, first, by, beside
                 found.append(Measured(name, method, seed, *fit))
+                if spent(found[-1].notes):
+                    break
                 began = time.process_time()
     except Late:
         pass
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
     return found
 
 
@@ -112,8 +130,12 @@ def _late(*_: Any) -> None:
     raise Late
 
 
+def _spent(limit: float, *_: Any) -> None:
+    raise Spent(f"no answer in {limit:g} CPU seconds")
+
+
 def _unless_late(unraisable: Any) -> None:
-    if unraisable.exc_type is not Late:
+    if unraisable.exc_type not in (Late, Spent):
         sys.__unraisablehook__(unraisable)
 
 

@@ -12,6 +12,7 @@ import pytest
 from scipy.special import logsumexp
 
 from benchmarks.evidence import measure as measured
+from benchmarks.evidence import peers
 from benchmarks.evidence.chib import Prior, chib
 from benchmarks.evidence.measure import Measured, keep, kept, units
 from benchmarks.evidence.problems import FOLDER, how_many, problems
@@ -129,6 +130,23 @@ def test_what_ends_while_garbage_is_collected_is_told_again(capfd):
             sys.unraisablehook = hook
     assert time.time() - began < 5.0
     assert "Late" not in capfd.readouterr().err
+
+
+def test_a_run_of_another_library_has_so_many_cpu_seconds(monkeypatch):
+    """No answer then, the time counted, and no other seed of the problem, in this call or a later one."""
+
+    def endless(target):
+        def one(seed):
+            while True:
+                sum(range(10_000))
+
+        return one
+
+    monkeypatch.setitem(peers.PEERS, "bridge", endless)
+    (found,) = measured.measure(("bridge", (("HMM 1", (0, 1)),)), time.time() + 100.0, limit=0.3)
+    assert found.log_evidence is None and found.cpu_seconds >= 0.3
+    assert "no answer in 0.3 CPU seconds" in found.notes[0]
+    assert units(["HMM 1"], ["bridge"], 3, [found]) == []
 
 
 def test_what_is_done_is_not_done_again(tmp_path):
