@@ -47,6 +47,7 @@ def show_table(columns: dict[str, list[str]], least: Sequence[str] = ()) -> None
     """A table as wide as the terminal. Lines break between words only; where that is not enough, columns are left out,
     those in `least` first and then from the right, and named below."""
     from rich import box
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
 
@@ -55,9 +56,15 @@ def show_table(columns: dict[str, list[str]], least: Sequence[str] = ()) -> None
         left_out.append(next((name for name in least if name in columns), list(columns)[-1]))
         columns = {name: cells for name, cells in columns.items() if name != left_out[-1]}
     table = Table(box=box.SIMPLE_HEAD)
+    room = max(
+        console.width - sum(map(_narrowest, columns.items())) - 1, 0
+    )  # for cells of several words, from the left
     for name, cells in columns.items():
         number = all(cell[:1] in "–-0123456789" for cell in cells)
-        table.add_column(name, justify="right" if number else "left", min_width=_narrowest((name, cells)) - _BETWEEN)
+        least, whole = _narrowest((name, cells)) - _BETWEEN, max(map(cell_len, (name, *cells)))
+        width = min(whole, least + room)
+        room -= width - least
+        table.add_column(name, justify="right" if number else "left", width=width)
     for row in zip(*columns.values(), strict=True):
         table.add_row(*row)
     console.print(table)
@@ -67,8 +74,10 @@ def show_table(columns: dict[str, list[str]], least: Sequence[str] = ()) -> None
 
 def _narrowest(column: tuple[str, Sequence[str]]) -> int:
     """The longest word of a column, and the space beside it."""
+    from rich.cells import cell_len
+
     name, cells = column
-    return max(len(word) for text in (name, *cells) for word in text.split() or [""]) + _BETWEEN
+    return max(cell_len(word) for text in (name, *cells) for word in text.split() or [""]) + _BETWEEN
 
 
 def show_fit_table(table: dict[str, list[Any]], most: int = 20) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..comparison.comparison import NOT_REACHED, Cell, Comparison
 from ..comparison.names import size_of, sized
-from ..models._answers import Decoding, Smoothing, Topical
+from ..models._answers import Topical
 from ..summary import layout
 from ._facts import topics_of
 
@@ -203,16 +203,15 @@ def columns(rows: list[dict[str, Any]]) -> list[str]:
             and (name not in optional or any(row[name] is not None for row in rows))]  # fmt: skip
 
 
+_UNITS = {"time": "step", "series": "sequence", "document": "document"}  # by the first axis of the data
+
+
 def fit_sentences(fit: Fit) -> list[str]:
     """Sentences on what was fitted, how well, and how far to trust it."""
     size = size_of(fit.model)
     what = f" with {sized(size[1], size[0])}" if size else ""
     name = with_article(type(fit.model).__name__)
-    several = "row" if fit.schema is not None else "datum"
-    if isinstance(fit.model, Smoothing):
-        several = "step" if isinstance(fit.model, Decoding) else "sequence"
-    elif isinstance(fit.model, Topical):
-        several = "document"
+    several = _UNITS.get(fit.model.words.axes.get("x", ("",))[0], "row" if fit.schema is not None else "datum")
     data = f"{fit.data.size:,} {several if fit.data.size == 1 else {'datum': 'data'}.get(several, several + 's')}"
     lines = [f"{name}{what} was fitted to {data} by {fit.method.name}."]
     if fit.log_evidence is not None:

@@ -3,9 +3,11 @@
 import json
 
 import pytest
+from rich.cells import cell_len
 
 import temperance as tp
 from temperance.cli.options import Budget, Problem, chosen_methods
+from temperance.cli.output import show_table
 from temperance.registry import method as entry_of_method
 from tests.cli.test_commands import refused, run, tiny  # noqa: F401
 
@@ -105,3 +107,14 @@ def test_a_table_leaves_out_columns_instead_of_cutting_words(tiny, capsys, monke
     table, said = out.split("too wide for the terminal, in JSON: ")
     assert max(map(len, table.splitlines())) <= 50 and " ".join(said.split()).startswith("in use, label correction")
     assert {"components", "method", "evidence", "probability"} <= set(table.split())
+
+
+def test_no_heading_is_cut_at_any_width(capsys, monkeypatch):
+    """At 80 columns, a heading of two words beside narrower ones lost its last letter."""
+    headings = ["components", "log evidence", "label correction", "probability", "in use", "converged", "北京"]
+    for width in range(40, 110):
+        monkeypatch.setenv("COLUMNS", str(width))
+        show_table({name: ["yes"] for name in headings}, least=["in use"])
+        table, _, said = capsys.readouterr().out.partition("too wide for the terminal")
+        assert max(map(cell_len, table.splitlines())) <= width
+        assert {word for name in headings for word in name.split()} <= set(f"{table} {said}".replace(",", " ").split())

@@ -13,6 +13,12 @@ from temperance.report.words import fit_sentences
 ROWS = np.random.default_rng(0).normal(size=(12, 2))
 
 
+def normal() -> Any:
+    graph = tp.Graph()
+    graph.normal("x", graph.normal("mu", 0.0, 1.0), 1.0, plates="n", observed=True)
+    return graph.model()
+
+
 def test_numbers_go_with_the_singular_or_the_plural() -> None:
     assert [counted(1, "groups"), counted(3, "groups")] == ["1 group", "3 groups"]
     assert sized(1, "topics") == "1 topic" and sized(2, "states") == "2 states"
@@ -42,3 +48,12 @@ def test_articles() -> None:
     assert fit_sentences(documents)[0].startswith("An LDA with 2 topics was fitted to 3 documents")
     mixture = tp.fit(tp.GaussianMixture(1), ROWS, tp.VB(max_iter=2))
     assert fit_sentences(mixture)[0].startswith("A GaussianMixture with 1 component was fitted")
+
+
+@pytest.mark.parametrize(
+    "model, data, counted",
+    [(tp.HMM(1), ROWS, "12 steps"), (tp.StateSpace(1), ROWS, "1 sequence"), (normal(), ROWS[:, 0], "12 data")],
+)
+def test_data_are_counted_in_their_own_word(model: Any, data: Any, counted: str) -> None:
+    said = fit_sentences(tp.fit(model, data, tp.VB(max_iter=2)))[0]
+    assert f"was fitted to {counted} by VB" in said

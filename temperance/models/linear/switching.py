@@ -132,6 +132,7 @@ class SwitchingStateSpace(Smoothing, Model):
     def words(self) -> Words:
         axes = {"initial": ("regime",), "transitions": ("regime", "next_regime"), "noise": ("feature",)}
         axes |= {"dynamics": ("regime", "state", "cause"), "regimes": ("series", "move")}
+        axes |= {"x": ("series", "time", "feature")}
         return STATE.of(self.n_regimes, axes)
 
     @property
