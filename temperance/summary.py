@@ -59,8 +59,8 @@ def in_one_line(fit: Fit) -> str:
 def fit_card(fit: Fit) -> str:
     """The summary as a card for notebooks."""
     title, *lines = str(summarise(fit)).split("\n\n")[0].split("\n")
-    columns = {name: values[:_ROWS] for name, values in fit.columns().items()}
-    rows = [list(columns), *([_cell(value) for value in row] for row in zip(*columns.values(), strict=True))]
+    columns = cells({name: values[:_ROWS] for name, values in fit.columns().items()})
+    rows = [list(columns), *map(list, zip(*columns.values(), strict=True))]
     steps = ["fit.diagnose()", 'tp.report(fit, "fit.html")', "fit.table()"]
     return card(title, lines, trace(fit.history), rows if columns else (), steps)
 
@@ -140,7 +140,8 @@ def _narrowed(table: dict[str, list[Any]]) -> list[str]:
 
 def layout(table: dict[str, list[Any]], most: int = _ROWS) -> list[str]:
     """Lines of a table with aligned columns, cut after `most` rows."""
-    columns = [[heading(name), *map(_cell, values[:most])] for name, values in table.items()]
+    shown = cells({name: values[:most] for name, values in table.items()})
+    columns = [[heading(name), *values] for name, values in shown.items()]
     widths = [max(map(len, cells)) for cells in columns]
     rows = ["  ".join(map(str.rjust, row, widths)) for row in zip(*columns, strict=True)]
     size = len(next(iter(table.values())))
@@ -153,9 +154,19 @@ def heading(name: object, most: int = _LETTERS) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def _cell(value: Any) -> str:
+def cells(table: dict[str, list[Any]], most: int = _LETTERS) -> dict[str, list[str]]:
+    """A table as people read it: shares in per cent, and texts of at most `most` letters, which end with a word."""
+    return {
+        name: [f"{value:.1%}" if name == "share" else _cell(value, most) for value in values]
+        for name, values in table.items()
+    }
+
+
+def _cell(value: Any, most: int) -> str:
     if isinstance(value, str):
-        return heading(value)
+        line = heading(value, most)
+        start, space, last = line.rpartition(" ")
+        return f"{start} …" if space and line.endswith("…") and last != "…" else line
     array = np.asarray(value)
     if array.ndim == 0:
         return str(int(array)) if array.dtype.kind in "iu" else f"{float(array):.4g}"

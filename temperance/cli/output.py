@@ -81,7 +81,7 @@ def _narrowest(column: tuple[str, Sequence[str]]) -> int:
 
 
 def show_fit_table(table: dict[str, list[Any]], most: int = 20) -> None:
-    from ..summary import _cell
+    from ..summary import cells
 
     if table:
-        show_table({name: [_cell(value) for value in values[:most]] for name, values in table.items()})
+        show_table(cells({name: values[:most] for name, values in table.items()}, 200))

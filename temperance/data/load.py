@@ -175,6 +175,11 @@ def documents_of(source: str | Path, column: str | None = None) -> Iterator[Path
 
 
 def _no_texts(table: Table) -> str:
+    gaps = np.isnan(table.values).all(axis=0)
+    if gaps.any():
+        empty = ", ".join(name for name, gap in zip(table.columns, gaps, strict=True) if gap)
+        others = "" if gaps.all() else ", and the others hold numbers"
+        return f"{table.name} has no column of text: no cell of {empty} is filled{others}"
     names = ", ".join(table.columns[:6]) + (", …" if len(table.columns) > 6 else "")
     return (
         f"{table.name} has no column of text, only numbers ({names}); if they are counts of words, one word a column, "

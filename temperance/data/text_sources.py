@@ -25,7 +25,7 @@ _LOOK = 200  # rows that are inspected to find the column of texts
 _HEAD = 1 << 16  # bytes that are inspected to find the encoding
 _PROSE = 4  # fewest words of a cell that looks like text
 _NONE = "\x1f"  # a delimiter that occurs in no text
-_SUFFIXES = ((".txt",), (".md", ".html", ".htm"))  # suffixes of a folder's files; the first group that occurs is read
+_SUFFIXES = ((".txt",), (".md", ".rst", ".html", ".htm"))  # of a folder's files: the first group that occurs
 
 
 class Texts(NamedTuple):
@@ -154,7 +154,7 @@ def _folder(path: Path) -> Texts:
             return Texts(
                 map(_whole, files), (f"{len(files):,} {kinds} files of {path.name}, in the order of their names",)
             )
-    raise InvalidData(f"the folder {str(path)!r} has no .txt files, and no .md or .html either")
+    raise InvalidData(f"the folder {str(path)!r} has no .txt files, and no .md, .rst or .html either")
 
 
 def _whole(path: Path) -> str:

@@ -236,7 +236,7 @@ def _why_nothing(n: int, removed: np.ndarray, rare: int, frequent: int, least: i
     return (
         f"{texts}: all {tokens:,} tokens are stop words, numbers or single letters"
         if tokens
-        else f"{texts}: all are empty"
+        else f"{texts}: they are empty or hold no letters"
     )
 
 

@@ -48,7 +48,8 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1.1rem; m
 dt { color: var(--soft); }
 dd { margin: 0; overflow-wrap: anywhere; }
 @media (max-width: 34rem) { dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; }
-  th, td { padding: .34rem .5rem; } .paper { padding: .15rem; } }
+  th, td { padding: .34rem .5rem; } td:last-child:not(.number) { white-space: normal; min-width: 11rem; }
+  .paper { padding: .15rem; } }
 pre { margin: 0; padding: .9rem 1rem; overflow-x: auto; background: var(--back); border-radius: .5rem;
   font: .88rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }

@@ -38,6 +38,11 @@ def grid_of_axes(rows: int, columns: int, width: float, height: float, **options
     return figure, axes
 
 
+def in_percent(axis: Any) -> None:
+    """Label an axis of shares or probabilities in per cent."""
+    axis.set_major_formatter(lambda share, _: f"{100 * share:.6g}%")
+
+
 def colour(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
 

@@ -20,7 +20,7 @@ from ..models._about import counted
 from ..models._answers import Decoding, Decomposing, Drawable, Loading, Regressing, Sequential, Topical
 from ..models.topics.report import NAMING
 from ..storage import replacing
-from ..summary import _cell, heading
+from ..summary import cells, heading
 from . import plots
 from ._again import code_of
 from ._facts import data_of, is_gaussian, topics_of
@@ -238,7 +238,8 @@ def _found(
     parts += [section(f"The fit by {fit.method.name}", [grid(figures)])] if figures else []
     if table and profiles is None:
         size = len(next(iter(table.values())))
-        rows = [[(name, _cell(values[index])) for name, values in table.items()] for index in range(min(size, 50))]
+        shown = cells({name: values[:50] for name, values in table.items()}, 200)
+        rows = [list(zip(shown, row, strict=True)) for row in zip(*shown.values(), strict=True)]
         more = [f"<p>and {size - 50} more rows.</p>"] if size > 50 else []
         parts.append(section("What was found", [html_table(list(table), rows, "The parts of the fitted model"), *more]))
     return parts

@@ -10,7 +10,7 @@ from ..errors import UnsupportedMethod
 from ..fit import Fit
 from ..models._answers import Numbered
 from ._facts import topics_of
-from ._style import GREY, LIGHT, axes_or_new, colour, grid_of_axes, plain
+from ._style import GREY, LIGHT, axes_or_new, colour, grid_of_axes, in_percent, plain
 
 
 def weights(fit: Fit, axes: Any = None) -> Any:
@@ -39,7 +39,7 @@ def topics(fit: Fit, n_words: int = 8, most: int = 9, relevance: float = 1.0) ->
     found = topics_of(fit, n_words, relevance)[:most]
     columns = min(3, len(found))
     rows = -(-len(found) // columns)
-    figure, axes = grid_of_axes(rows, columns, 3.1 * columns, 0.28 * n_words * rows + 0.5 * rows)
+    figure, axes = grid_of_axes(rows, columns, 3.1 * columns, 0.28 * n_words * rows + 0.5 * rows + 0.2)
     for number, here in enumerate(axes.ravel()):
         if number >= len(found):
             here.set_axis_off()
@@ -51,6 +51,8 @@ def topics(fit: Fit, n_words: int = 8, most: int = 9, relevance: float = 1.0) ->
         here.set_title(f"topic {number + 1}", fontsize=9, loc="left")
         here.tick_params(axis="x", labelsize=7)
         here.locator_params(axis="x", nbins=2)
+        in_percent(here.xaxis)
+    figure.supxlabel("probability of the word in the topic", fontsize=8)
     return figure
 
 

@@ -5,39 +5,55 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from typing import Any
+from unicodedata import east_asian_width
 
 import numpy as np
 
 from ..comparison.topic_sizes import TopicSizes
-from ..diagnostics.topic_map import topic_distances, topic_positions
+from ..diagnostics.topic_map import free_labels, laid_out, topic_distances, topic_positions
 from ..errors import InvalidParameter
 from ..fit import Fit
 from ..inference.monte_carlo.effects import Effects
 from ..models._answers import Topical, require
 from ..models.topics.report import TopicsBy
 from ._facts import topics_of
-from ._style import COLOURS, GREY, LIGHT, MARKERS, axes_or_new, colour, grid_of_axes, plain
+from ._style import COLOURS, GREY, MARKERS, axes_or_new, colour, grid_of_axes, in_percent, plain
 
+_NAMED = 25  # topics whose words are on the map
+_ROOM, _EDGE, _SMALL = (490.0, 345.0), 45.0, 7.0  # of the map in points (1/72 inch): size, margin, letters
 _TITLE = 22  # letters of a line above a panel: more would run into the next one
 
 
 def topic_map(fit: Fit, axes: Any = None, n_words: int = 3) -> Any:
-    """Topics as circles with their most telling words. Topics with similar words are near each other (Jensen–Shannon
-    distances in two dimensions); a circle is as large as the share of its topic."""
+    """Topics as circles, as large as their shares; if there are at most 25, with their most telling words below.
+
+    Topics with similar words are near each other (Jensen–Shannon distances in two dimensions); circles that would hide
+    each other are moved apart."""
     points, kept, shares = map_of(fit)
-    axes = axes_or_new(axes, 6.4, 4.8)
-    room = max(float(np.ptp(points, axis=0).max()), 1e-6)
-    axes.axhline(0.0, color=LIGHT, linewidth=0.8, zorder=0)
-    axes.axvline(0.0, color=LIGHT, linewidth=0.8, zorder=0)
-    axes.scatter(*points.T, s=6000 * shares, color=COLOURS[0], alpha=0.35, edgecolors=COLOURS[0], linewidths=0.8)
-    for number, (topic, (x, y)) in enumerate(zip(topics_of(fit, n_words), points, strict=True), 1):
-        words = " ".join(plain(word, 20) for word, _ in topic)
-        label = f"{number}: {words}" if len(points) <= 25 else str(number)
-        axes.annotate(label, (x, y), ha="center", va="center", fontsize=7.5)
-    low, high = points.min(axis=0) - 0.22 * room, points.max(axis=0) + 0.22 * room
-    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xticks=[], yticks=[])
+    axes = axes_or_new(axes, 7.2, 5.2)
+    radius = np.maximum(42.0 * np.sqrt(shares), 7.0)
+    centres = laid_out(points, radius, _ROOM, _EDGE)
+    axes.scatter(*centres.T, s=np.pi * radius**2, color=COLOURS[0], alpha=0.35, edgecolors=COLOURS[0], linewidths=0.8)
+    for number, (x, y) in enumerate(centres, 1):
+        axes.text(x, y, str(number), ha="center", va="center", fontsize=7.5)
+    if len(points) <= _NAMED:
+        topics = topics_of(fit, n_words)
+        words = [f"{k}: {' '.join(plain(word, 20) for word, _ in topic)}" for k, topic in enumerate(topics, 1)]
+        for label, (x, y) in zip(words, _labels(words, centres, radius), strict=True):
+            axes.text(x, y, label, ha="center", va="center", fontsize=_SMALL)
+    axes.set(xlim=(0.0, _ROOM[0]), ylim=(0.0, _ROOM[1]), xticks=[], yticks=[])
     axes.set_xlabel(f"{kept:.0%} of the squared distances between topics are seen in the plane", fontsize=8, color=GREY)
     return axes
+
+
+def _labels(words: Sequence[str], centres: np.ndarray, radius: np.ndarray) -> np.ndarray:
+    """Where words can be read: below the circles, but not across a number or other words."""
+    half = np.array(
+        [(0.3 * _SMALL * sum(1 + (east_asian_width(c) in "WF") for c in text), 0.65 * _SMALL) for text in words]
+    )
+    numbers = np.full((len(words), 2), 0.65 * _SMALL)
+    below = centres - np.stack([np.zeros(len(words)), radius + half[:, 1]], axis=1)
+    return free_labels(np.concatenate([centres, below]), np.concatenate([numbers, half]), _ROOM)[len(words) :]
 
 
 def map_of(fit: Fit) -> tuple[np.ndarray, float, np.ndarray]:
@@ -79,6 +95,7 @@ def topics_by(found: TopicsBy, topics: Sequence[int] | None = None) -> Any:
         here.set_title("\n".join(lines), fontsize=7.5, loc="left")
         here.tick_params(labelsize=7)
         here.locator_params(axis="y", nbins=4)
+        in_percent(here.yaxis)
     for here in axes.ravel()[len(shown) :]:
         here.set_axis_off()
     figure.supylabel("mean share", fontsize=8)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..comparison.publication import Publication
 from ..comparison.topic_sizes import TopicSizes
+from ..diagnostics.topic_map import laid_out
 from ..errors import InvalidParameter
 from ..fit import Fit
 from ..models._answers import Topical, require
@@ -93,12 +94,8 @@ def _typical(found: Typical) -> str:
 def map_section(fit: Fit) -> str:
     """A map of topics as SVG, and the words of the chosen topic; the section needs no other file."""
     points, kept, shares = plots.map_of(fit)
-    spread = np.maximum(np.ptp(points, axis=0), 1e-9)
-    places = (points - points.min(axis=0)) / spread if len(points) > 1 else np.full((1, 2), 0.5)
-    x = _EDGE + places[:, 0] * (_WIDTH - 2 * _EDGE)
-    y = _HEIGHT - _EDGE - places[:, 1] * (_HEIGHT - 2 * _EDGE)
     radius = 12 + 45 * np.sqrt(shares / max(float(shares.sum()), 1e-300))
-    x, y = _apart(np.stack([x, y], axis=1), radius).T
+    x, y = laid_out(points * (1.0, -1.0), radius, (_WIDTH, _HEIGHT), _EDGE).T  # in SVG y grows downwards
     names = [" ".join(word for word, _ in topic) for topic in topics_of(fit, 4)]
     marks = "".join(
         f'<g role="button" tabindex="0" aria-pressed="false" data-topic="{k}" aria-label="{escaped(label)}">'
@@ -123,23 +120,6 @@ def map_section(fit: Fit) -> str:
     )
     script = f'<script type="application/json" id="topic-data">{data}</script><script>{SCRIPT}</script>'
     return section("A map of the topics", [f'<div class="map">{svg}{panel}</div><p>{escaped(caption)}</p>{script}'])
-
-
-def _apart(points: np.ndarray, radius: np.ndarray) -> np.ndarray:
-    """Move circles, inside the map, until none hides the number of another (or for 200 steps)."""
-    rng = np.random.default_rng(0)
-    points = points + rng.normal(0.0, 1e-3, points.shape)  # separates circles with one centre
-    wanted = 0.75 * (radius[:, None] + radius)
-    np.fill_diagonal(wanted, 0.0)
-    for _ in range(200):
-        between = points[:, None] - points
-        distance = np.maximum(np.sqrt((between**2).sum(axis=2)), 1e-9)
-        missing = np.maximum(wanted - distance, 0.0)
-        if missing.max() < 0.5:
-            break
-        points = points + 0.25 * ((missing / distance)[:, :, None] * between).sum(axis=1)
-        points = np.clip(points, radius[:, None], np.array([_WIDTH, _HEIGHT]) - radius[:, None])
-    return points
 
 
 def _words(fit: Fit, shares: np.ndarray) -> list[dict[str, Any]]:

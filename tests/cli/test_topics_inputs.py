@@ -62,6 +62,9 @@ def test_a_table_of_numbers_is_no_text(tmp_path: Path, capsys: pytest.CaptureFix
     code, _, err = command(capsys, "topics", table)
     assert code == 2 and err.count("\n") == 1
     assert "numbers.csv has no column of text, only numbers (height, weight)" in err
+    (tmp_path / "gaps.csv").write_text("number,text\n1,\n2,\n3,\n")
+    code, _, err = command(capsys, "topics", tmp_path / "gaps.csv")
+    assert code == 2 and "gaps.csv has no column of text: no cell of text is filled" in err
     code, out, _ = command(capsys, "fit", table, "--model", "topics", "-k", 2, "--method", "cvb0")
     assert code == 0 and "each of its 2 columns counts as a word" in json.loads(out)["notes"][0]
 

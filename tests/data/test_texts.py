@@ -238,7 +238,8 @@ def test_strings_are_fitted_directly() -> None:
     ("source", "sentence"),
     [
         ([], "at least one document"),
-        (["", " "], "all are empty"),
+        (["", " "], "empty or hold no letters"),
+        (["😀 🎉", "!?"], "empty or hold no letters"),
         (["the of and", "12"], "stop words, numbers or single letters"),
         (["text", 7], "document 1 must be a text, got int 7"),
         ([b"bytes"], "document 0 must be a text, got bytes"),

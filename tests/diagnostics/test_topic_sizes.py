@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import temperance as tp
-from temperance.diagnostics.topic_map import topic_distances, topic_positions
+from temperance.diagnostics.topic_map import free_labels, laid_out, topic_distances, topic_positions
 from temperance.errors import InvalidData, InvalidParameter
 
 
@@ -63,3 +63,17 @@ def test_points_in_a_plane_keep_their_distances():
     assert np.allclose(np.linalg.norm(found[:, None] - found[None], axis=2), distances)
     one, kept = topic_positions(np.zeros((1, 1)))
     assert one.shape == (1, 2) and kept == 1.0
+
+
+def test_circles_and_labels_of_a_map_do_not_hide_each_other():
+    rng, room = np.random.default_rng(0), (490.0, 345.0)
+    points, radius = rng.normal(size=(20, 2)) ** 3, rng.uniform(7.0, 20.0, 20)  # most in a heap
+    centres = laid_out(points, radius, room, 45.0)
+    apart = np.linalg.norm(centres[:, None] - centres[None], axis=2) + 1e9 * np.eye(20)
+    assert (apart > 0.75 * (radius[:, None] + radius) - 0.5).all()
+    assert (centres >= radius[:, None]).all() and (centres <= np.array(room) - radius[:, None]).all()
+    halves = np.stack([rng.uniform(20.0, 50.0, 20), np.full(20, 4.5)], axis=1)
+    labels = free_labels(centres, halves, room)
+    over = np.abs(labels[:, None] - labels[None]) < halves[:, None] + halves[None] - 1e-6
+    assert not (over.all(axis=2) & ~np.eye(20, dtype=bool)).any()
+    assert (labels >= halves - 1e-9).all() and (labels <= np.array(room) - halves + 1e-9).all()

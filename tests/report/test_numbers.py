@@ -94,7 +94,8 @@ def test_pictures_and_tables_of_topics_agree(texts, kind):
     drawn = [[tick.get_text() for tick in axes.get_yticklabels()] for axes in figure.axes if axes.get_title(loc="left")]
     assert drawn == [words[:3] for words in names]
     labels = [text.get_text() for text in tp.plot.topic_map(fit).texts]
-    assert labels == [f"{number}: {' '.join(words[:3])}" for number, words in enumerate(names, 1)]
+    numbers = [str(number) for number in table["topic"]]
+    assert labels == [*numbers, *(f"{number}: {' '.join(words[:3])}" for number, words in enumerate(names, 1))]
     by = fit.topics_by(many)
     number = {" ".join(words[:4]): k for k, words in enumerate(names, 1)}
     assert all(row["topic"] == number[row["words"]] for row in by.rows()) and len(by.rows()) == 2 * size

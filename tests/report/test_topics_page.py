@@ -71,7 +71,7 @@ document.title = document.querySelectorAll(".map g.found").length + document.que
 def test_the_figures_show_what_was_found(made):
     fit, _ = made
     axes = tp.plot.topic_map(fit)
-    assert {text.get_text()[:2] for text in axes.texts} == {"1:", "2:"}
+    assert {text.get_text()[:2] for text in axes.texts} == {"1", "2", "1:", "2:"}
     found = fit.topics_by(np.array(["dog", "cat"])[np.arange(60) % 2])
     drawn = tp.plot.topics_by(found).axes
     assert [tick.get_text() for tick in drawn[0].get_xticklabels()] == ["cat", "dog"]
