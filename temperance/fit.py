@@ -224,7 +224,8 @@ class Fit(Members, Card):
     def sample(self, key: Any, n: int) -> Any:
         """`n` new data from the posterior predictive."""
         whole(1)("n", n)
-        require_memory(16 * int(n), f"{n:,} new data")  # of a key and a number each
+        n = int(n)
+        require_memory(16 * n, f"{n:,} new data")  # of a key and a number each
         if not isinstance(self.state, Posterior):
             return self.state.sample(as_key(key), self.model, n)
         rows = require(self.model, Predicting).sample_predictive(as_key(key), self.state, n)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
+from ._arguments import given
 from .data.memory import require_memory, within_memory
 from .data.stream import Stream
 from .errors import InvalidParameter, NumericalFailure, UnsupportedMethod
@@ -183,7 +184,10 @@ def refit(fit: Fit, method: Method, seed: Any, model: Model | None = None) -> Fi
 def as_key(seed: Any) -> Key[Array, ""]:
     """A JAX key from an integer or a key."""
     if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
+        if seed.shape or seed.is_deleted():
+            found = "one that was deleted" if seed.is_deleted() else f"keys of shape {seed.shape}"
+            raise InvalidParameter(f"seed must be one JAX key, got {found}")
         return seed
     if isinstance(seed, int | np.integer) and not isinstance(seed, bool) and -(2**63) <= seed < 2**63:
         return make_key(int(seed))
-    raise InvalidParameter(f"seed must be a whole number (of 64 bits) or a JAX key, got {seed!r}")
+    raise InvalidParameter(f"seed must be a whole number (of 64 bits) or a JAX key, got {given(seed)}")

@@ -76,7 +76,7 @@ def _read(file: BinaryIO, path: Any) -> Any:
             if hashlib.sha256(content).hexdigest() != header["sha256"][name]:
                 raise DamagedFile(f"{path} is damaged: {name} does not match its checksum")
         arrays = [parse_npy(entries[f"arrays/{number}.npy"]) for number in range(len(entries) - 1)]
-        return _decode(json.loads(entries["tree.json"]), arrays)
+        return _decode(json.loads(entries["tree.json"]), _Stored(arrays))
     except (zipfile.BadZipFile, KeyError, json.JSONDecodeError, UnicodeDecodeError, EOFError) as error:
         raise DamagedFile(f"{path} is not a file of Temperance, or is damaged ({error})") from error
     except DamagedFile as error:
@@ -179,16 +179,24 @@ def _encode(value: Any, arrays: _Arrays) -> Any:
     raise InvalidParameter(f"{value!r} cannot be saved: only numbers, arrays and objects of this package can")
 
 
-def _decode(tree: Any, arrays: list[np.ndarray]) -> Any:
+class _Stored:
+    """The arrays of a file by number. However often it names one, it is put on the device once."""
+
+    def __init__(self, arrays: list[np.ndarray]):
+        self.host = arrays
+        self.device = functools.cache(lambda number: jnp.asarray(arrays[number]))
+        self.keys = functools.cache(lambda number, kind: jax.random.wrap_key_data(self.device(number), impl=kind))
+
+
+def _decode(tree: Any, arrays: _Stored) -> Any:
     if not isinstance(tree, dict):
         return tree
     if "float" in tree:
         return float(tree["float"])
     if "array" in tree:
-        array = arrays[tree["array"]]
-        return jnp.asarray(array) if tree["on"] == "device" else array
+        return arrays.device(tree["array"]) if tree["on"] == "device" else arrays.host[tree["array"]]
     if "key" in tree:
-        return jax.random.wrap_key_data(jnp.asarray(_decode(tree["value"], arrays)), impl=tree["key"])
+        return arrays.keys(tree["value"]["array"], tree["key"])
     if "type" in tree:
         return class_named(tree["type"])
     if "items" in tree or "fields" in tree:
@@ -200,7 +208,7 @@ def _decode(tree: Any, arrays: list[np.ndarray]) -> Any:
     return [_decode(item, arrays) for item in tree["list"]]
 
 
-def _build(tree: dict[str, Any], arrays: list[np.ndarray]) -> Any:
+def _build(tree: dict[str, Any], arrays: _Stored) -> Any:
     """An object of the class that the tree names, from its fields; none of the class's own code is run."""
     cls = class_named(tree["class"])
     if "items" in tree:

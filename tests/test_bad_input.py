@@ -37,6 +37,11 @@ def endless():
     return found
 
 
+class Failing:
+    def __array__(self, *_, **__):
+        raise RuntimeError("two\nlines")
+
+
 class Vast:
     """An array of more columns than a covariance of them fits in memory."""
 
@@ -107,6 +112,8 @@ REFUSED = {
     "data first": (lambda: tp.fit(X, tp.GaussianMixture(2)), r"got an array of shape \("),
     "data as models": (lambda: tp.compare([X], X), r"got an array of shape \("),
     "a column for numbers": (lambda: tp.fit(numbers(), [[1.0], [2.0]]), r"as in data\[:, 0\]"),
+    "weights that fail": (lambda: tp.fit(tp.GaussianMixture(2), X, weights=Failing()), "read as an array: two lines"),
+    "weights of sequences": (lambda: tp.fit(tp.HMM(2), X, weights=[[1.0], [1.0, 2.0]]), "rows have different lengths"),
     "seed": (lambda: tp.fit(tp.GaussianMixture(2), X, seed="now"), "seed must be"),
     "restarts": (lambda: tp.VB(restarts=0), "restarts must be"),
     "tolerance": (lambda: tp.VB(tol=-1.0), "tol must be"),

@@ -87,7 +87,22 @@ def test_history_ends_where_the_posterior_is() -> None:
     assert (np.diff(fit.history["elbo"]) >= -1e-12).all()
 
 
-@pytest.mark.parametrize("seed", ["a", 1.5, None, True, 2**64, jax.random.PRNGKey(0)], ids=str)
+SEEDS = ["a", 1.5, None, True, 2**64, 10**400, jax.random.PRNGKey(0), np.random.SeedSequence(1)]
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: type(seed).__name__)
 def test_seeds(seed: Any) -> None:
-    with pytest.raises(InvalidParameter, match="seed must be a whole number"):
+    with pytest.raises(InvalidParameter, match="seed must be a whole number") as caught:
         tp.fit(Effects(PRIOR, PRIOR), X, seed=seed)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 150
+
+
+def test_keys_that_are_not_one_key() -> None:
+    gone = jax.random.key(0)
+    gone.delete()
+    for keys, found in (
+        (jax.random.split(jax.random.key(0), 2), r"keys of shape \(2,\)"),
+        (gone, "one that was deleted"),
+    ):
+        with pytest.raises(InvalidParameter, match=f"seed must be one JAX key, got {found}"):
+            tp.fit(Effects(PRIOR, PRIOR), X, seed=keys)

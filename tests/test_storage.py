@@ -193,6 +193,15 @@ def test_files_that_would_grow_are_refused_before_they_do(tmp_path):
         storage.load(path)
 
 
+@pytest.mark.parametrize("node", [{"array": 0, "on": "device"}, {"key": "threefry2x32", "value": {"array": 0}}])
+def test_a_file_that_names_an_array_often_holds_it_once(node, tmp_path):
+    """Otherwise a megabyte takes ten gigabytes."""
+    np.save(tmp_path / "array.npy", np.zeros((50, 2), np.uint32))
+    write(tmp_path / "file", {"list": [node] * 100}, {"arrays/0.npy": (tmp_path / "array.npy").read_bytes()})
+    found = storage.load(tmp_path / "file")
+    assert len(found) == 100 and all(array is found[0] for array in found)
+
+
 SAVED = Path(__file__).parent / "files"  # saved-0.1: format 1; saved-0.1-format-2: before the release of 0.1
 FILES = sorted(path.relative_to(SAVED) for path in SAVED.glob("saved-*/*.tp"))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidData
+from ..errors import InvalidData, TemperanceError
 from .gate import LARGEST
 from .tables import Table
 
@@ -106,13 +106,13 @@ def column_moments(x: np.ndarray, weights: np.ndarray | None = None) -> tuple[np
     return mean, np.sqrt(total(lambda piece: np.square(piece - mean)) / seen)
 
 
-def as_weights(weights: Any, n: int) -> np.ndarray | None:
-    """Non-negative weights, one for each row; None stays None."""
+def as_weights(weights: Any, n: int, rows: str = "rows") -> np.ndarray | None:
+    """Non-negative weights, one for each of `rows`; None stays None."""
     if weights is None:
         return None
     array = as_numbers(weights, "weights")
     if array.shape != (n,):
-        raise InvalidData(f"weights must be one number for each of the {n} rows, got shape {array.shape}")
+        raise InvalidData(f"weights must be one number for each of the {n} {rows}, got shape {array.shape}")
     wrong = ~np.isfinite(array) | (array < 0)
     if wrong.any():
         row = int(np.argmax(wrong))
@@ -163,6 +163,10 @@ def as_array(data: Any, name: str = "data") -> np.ndarray:
         return np.asarray(data)
     except ValueError as error:
         raise InvalidData(f"{name} cannot be read as an array: rows have different lengths") from error
+    except (TemperanceError, MemoryError):
+        raise
+    except Exception as error:  # of the object's own `__array__`
+        raise InvalidData(f"{name} cannot be read as an array: {' '.join(str(error).split())[:200]}") from error
 
 
 def _floats(array: np.ndarray, name: str) -> np.ndarray:

@@ -47,18 +47,16 @@ class Checkpoint:
             raise InvalidParameter(f"checkpoint {str(self.path)!r} cannot be read: {error.strerror}") from error
         if not isinstance(kept, dict) or set(kept) != {"checkpoint", "carry", "history"}:
             raise DamagedFile(f"{self.path} is not a checkpoint")
-        if kept["checkpoint"] != self.identity:
+        if not isinstance(kept["checkpoint"], str) or kept["checkpoint"] != self.identity:
             raise InvalidParameter(
                 f"checkpoint {str(self.path)!r} belongs to another call (its model, method, data, seed or versions "
                 "differ): give another path, or remove the file"
             )
-        steps = {np.shape(leaf)[:1] for leaf in kept["history"]}  # all of one length
-        rows = [[leaf.shape[1:] for leaf in leaves] for leaves in (kept["history"], jax.tree.leaves(history))]
-        if _kinds(kept["carry"]) != _kinds(jax.tree.leaves(carry)) or (
-            kept["history"] and (len(steps) > 1 or rows[0] != rows[1])
-        ):
+        if not _alike(kept["carry"], carry) or not _rows_alike(kept["history"], history):
             raise DamagedFile(f"{self.path} does not hold the state of this run")
         whole = jax.tree.unflatten(jax.tree.structure(carry), [jnp.asarray(leaf) for leaf in kept["carry"]])
+        if int(whole.steps) != (len(kept["history"][0]) if kept["history"] else 0):
+            raise DamagedFile(f"{self.path} does not hold the history of the steps that it counts")
         return whole, jax.tree.unflatten(jax.tree.structure(history), kept["history"]) if kept["history"] else None
 
     def begin(self, carry: Any) -> None:
@@ -131,8 +129,24 @@ def _contents(data: Any) -> Any:
     return jax.tree.map(content, data, is_leaf=lambda leaf: isinstance(leaf, Documents))
 
 
-def _kinds(leaves: Any) -> list[tuple[Any, Any]]:
-    return [(getattr(leaf, "shape", None), getattr(leaf, "dtype", None)) for leaf in leaves]
+def _alike(leaves: Any, tree: Any) -> bool:
+    """Whether these are arrays of the shapes and types of the leaves of a tree."""
+    kinds = [_kind(leaf) for leaf in leaves] if isinstance(leaves, list) else None
+    return kinds == [_kind(leaf) for leaf in jax.tree.leaves(tree)]
+
+
+def _rows_alike(leaves: Any, tree: Any) -> bool:
+    """Whether these are arrays of numbers of one length, whose rows have the shapes of a tree; or there are none."""
+    if not isinstance(leaves, list) or not all(isinstance(leaf, np.ndarray) and leaf.ndim for leaf in leaves):
+        return False
+    numbers = all(leaf.dtype.kind in "biuf" for leaf in leaves)
+    rows = [leaf.shape[1:] for leaf in leaves]
+    one_length = len({len(leaf) for leaf in leaves}) <= 1
+    return numbers and one_length and rows in ([], [leaf.shape[1:] for leaf in jax.tree.leaves(tree)])
+
+
+def _kind(leaf: Any) -> tuple[Any, Any]:
+    return getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
 
 
 def _is_key(leaf: Any) -> bool:

@@ -260,7 +260,7 @@ def attack(model: str, by: str, name: str, clean: dict[str, Outcome], only_gate:
                         return clean[pair]  # the method looks at the model, not at the data
             found = attempt(case, method(by), fed(case, hostile.make))
     except TimeoutError as error:
-        return Outcome("hang", str(error))
+        return Outcome("hang", f"{error}{place(error)}")
     except Exception as error:
         return Outcome("raw", f"{type(error).__name__}: {str(error)[:300]}{place(error)}")
     if hostile.same and found.outcome == "answered" and found.evidence != clean[pair].evidence:

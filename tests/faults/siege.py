@@ -70,6 +70,8 @@ def in_processes(
     command = [sys.executable, "-m", "tests.faults.siege", "--model", model, *(["--gate"] if only_gate else [])]
     # LAPACK's own threads wait by working: beside others they make a second of wide matrices a minute of work.
     environment = {**os.environ, "TEMPERANCE_CACHE": "", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    # Kernels that look beyond an array raise an error.
+    environment |= {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(ROOT / ".cache" / "numba with bounds")}
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     while cases and time.monotonic() < until:
         with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes) as process:

@@ -68,6 +68,11 @@ def test_every_fit_has_a_summary_a_table_and_finite_densities(model, by):
     assert np.isfinite(density).all()
 
 
+def test_a_number_of_draws_may_be_one_of_numpy():
+    fit = tp.fit(tp.GaussianMixture(2), X, tp.VB(max_iter=5), seed=0)
+    np.testing.assert_array_equal(fit.sample(0, np.int64(3)), fit.sample(0, 3))
+
+
 @pytest.mark.parametrize("content", ["[" * 100_000, '{"text": ' * 100_000, "[" * 100_000 + "\n" + "[" * 100_000])
 def test_json_that_is_nested_too_deeply(content, tmp_path):
     (tmp_path / "deep.jsonl").write_text(content)

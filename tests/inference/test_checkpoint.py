@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import temperance as tp
+from temperance import storage
 from temperance.errors import DamagedFile, InvalidParameter
 
 rng = np.random.default_rng(0)
@@ -80,6 +81,44 @@ def test_a_checkpoint_of_another_call_is_refused_and_kept(tmp_path: Path) -> Non
         tp.fit(MODEL, X, tp.VB(max_iter=5, **VB), seed=1, checkpoint=tmp_path / "nowhere" / "kept")
     with pytest.raises(InvalidParameter, match="every"):
         tp.fit(MODEL, X, tp.VB(max_iter=5, **VB), seed=1, checkpoint=tmp_path / "new", every=-1.0)
+
+
+NUMBERS, WORDS = np.zeros((5, 2)), np.full((5, 2), "word")
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        *(("carry", value) for value in (None, 5, [], [None], NUMBERS, {"a": 1}, tp.Gamma)),
+        *(("history", value) for value in (None, True, "x", [], [None], [1.0, 2.0], NUMBERS, [WORDS], [NUMBERS[:3]])),
+        ("history", [jax.random.split(jax.random.key(0), 5)]),
+        ("checkpoint", NUMBERS),
+    ],
+)
+def test_a_checkpoint_made_to_do_harm_is_refused(part: str, value: Any, tmp_path: Path) -> None:
+    """Its checksums are right and it names this call."""
+    path = tmp_path / "kept"
+
+    def fit() -> tp.Fit:
+        return tp.fit(MODEL, X, tp.VB(max_iter=5, **VB), seed=1, checkpoint=path)
+
+    fit()
+    storage.save(storage.load(path) | {part: value}, path)
+    with pytest.raises((DamagedFile, InvalidParameter), match=r"does not hold the|belongs to another call"):
+        fit()
+
+
+@pytest.mark.parametrize("steps", [-(2**63), -1, 4, 2**63 - 1])
+def test_the_steps_of_a_checkpoint_are_those_of_its_history(steps: int, tmp_path: Path) -> None:
+    """A run whose steps are counted from -2**63 never ends."""
+    path, by = tmp_path / "kept", tp.VB(max_iter=5, **VB)
+    tp.fit(MODEL, X, by, seed=1, checkpoint=path)
+    kept = storage.load(path)
+    assert [int(leaf) for leaf in kept["carry"] if leaf.ndim == 0] == [5]
+    kept["carry"] = [np.asarray(steps) if leaf.ndim == 0 else leaf for leaf in kept["carry"]]
+    storage.save(kept, path)
+    with pytest.raises(DamagedFile, match="the history of the steps that it counts"):
+        tp.fit(MODEL, X, by, seed=1, checkpoint=path)
 
 
 @pytest.mark.slow

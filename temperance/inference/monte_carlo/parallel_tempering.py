@@ -179,7 +179,8 @@ class ParallelTempering(Method):
             """Make the sweeps from number `done` to the end of the round or of the block, and write their measurements
             to their rows."""
             end = jnp.min(ends, initial=jnp.iinfo(ends.dtype).max, where=ends > state.step)
-            stop = jnp.minimum(self.block, done + end - state.step)
+            # At least one sweep and no more than fit, whatever number of steps a checkpoint holds.
+            stop = jnp.clip(done + end - state.step, done + 1, self.block)
             standing = Standing(bits, state.states, state.identity)
             standing, found = sweep(state.betas, standing, offered, jnp.stack([done, stop]))
             betas = jnp.broadcast_to(state.betas, (self.block, self.replicas))

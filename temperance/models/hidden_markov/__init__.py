@@ -20,7 +20,7 @@ from jaxtyping import Array, ArrayLike, Float, Int, Key
 from ..._arguments import check_choice, check_count, whole
 from ...data import as_weights, checked
 from ...data.sequences import as_sequences
-from ...errors import InvalidData, InvalidParameter, UnsupportedMethod
+from ...errors import InvalidParameter, UnsupportedMethod
 from ...families import Dirichlet, Pair, Point
 from ...families._family import Family
 from ...numerics.chains import FIRST, Chain, choose_engine, filter_states, smooth_states, sum_paths
@@ -229,11 +229,7 @@ class HMM(Clustering, Tabular, Sequential, Decoding, Predicting, Factored):
             self,
             (mixture, self.prior | {"emissions": mixture.prior["components"]}),
         )
-        if weights is not None and np.shape(weights) != (len(lengths),):
-            raise InvalidData(
-                f"weights must be one number for each of the {len(lengths)} sequences, got shape {np.shape(weights)}"
-            )
-        each = as_weights(weights, len(lengths))
+        each = as_weights(weights, len(lengths), "sequences")
         each = np.ones(len(lengths)) if each is None else each
         return model, model.place(mixture.to_internal(x), lengths, np.repeat(each, lengths))
 

@@ -107,6 +107,15 @@ def test_sweeps_in_a_row(ends: tuple[int, ...]) -> None:
     assert 0 < swapped.sum() < offered.sum()
 
 
+@pytest.mark.parametrize("step", [-(2**63), 2**63 - 1])
+def test_a_checkpoint_may_hold_any_number_of_steps(step: int) -> None:
+    """The kernel once wrote its measurements to rows before its arrays."""
+    model, data = problem(1, [0.3, 0.7])
+    replicas = start(model)._replace(step=jnp.asarray(step))
+    _, found = advance(model, data, replicas, sweeps=4)
+    assert np.isfinite(found.energies[..., 1]).all() and (np.sort(found.identity) == np.arange(len(BETAS))).all()
+
+
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model, data = problem(2, "dirichlet")
     replicas = start(model)
