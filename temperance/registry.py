@@ -92,17 +92,8 @@ _COUNTED = {"concentration": Flag("concentration"), "missing": Flag("missing")}
 _NOISE = Flag("noise", {"full": "diagonal", "diag": "diagonal", "spherical": "isotropic"})
 
 _MESSAGES = ("hellinger", "ep")
-_SUMMED = (
-    "laplace",
-    "svi",
-    "em",
-    "pt",
-    "ais",
-    "smc",
-    "importance",
-    "gibbs",
-    "kernel",
-)  # with latents summed out
+# Where latents are summed out.
+_SUMMED = ("laplace", "svi", "em", "pt", "ais", "smc", "importance", "gibbs", "kernel")
 _MIXTURE = ("vb", "annealed", "lvt", *_MESSAGES, *_SUMMED, "collapsed")
 _COUNTS = ("vb", "annealed", *_MESSAGES, *_SUMMED, "collapsed")
 _CATEGORIES = ("vb", "annealed", "vt", *_MESSAGES, *_SUMMED, "collapsed")

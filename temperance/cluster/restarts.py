@@ -20,7 +20,8 @@ from ..data.stream import Stream
 from ..inference._method import Method, Run
 from ..inference.progress import Progress
 from ..inference.run import _start, check, run
-from ..models import LDA, Model
+from ..models import Model
+from ..models.topics import LDA
 from ..numerics.devices import one_device
 from ..numerics.threads import kernels
 from .tasks import Call, each_done, running, threads

@@ -22,10 +22,14 @@ from ..data.arrays import is_lazy
 from ..data.features import Columns
 from ..errors import InvalidData, InvalidParameter, TemperanceError, UnsupportedMethod
 from ..inference.progress import Progress
-from ..models import LDA, Data, FactorAnalysis, FactorialMixture, LinearRegression, Mixture, Model, Posterior
+from ..models import Data, Model, Posterior
 from ..models._answers import Predicting, require
 from ..models._data import make_data
-from ..models.topics import Vocabulary
+from ..models.factorial import FactorialMixture
+from ..models.linear.factor_analysis import FactorAnalysis
+from ..models.linear.regression import LinearRegression
+from ..models.mixture import Mixture
+from ..models.topics import LDA, Vocabulary
 from .engine import Session
 from .model import Distributed, Numbers, block_rows, sessions
 from .partitions import as_partitions, join_rows

@@ -18,8 +18,9 @@ import numpy as np
 from ..data import Corpus
 from ..data.documents import as_documents
 from ..errors import PartitionFailed, TemperanceError
-from ..models import LDA, Data, Model, Powers, Way
+from ..models import Data, Model, Powers, Way
 from ..models._answers import Predicting, require
+from ..models.topics import LDA
 from ..rowwise import rowwise
 from .partitions import FromFile, FromMemory, FromShard, as_rows, row_count, take_rows
 

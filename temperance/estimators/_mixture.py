@@ -17,8 +17,8 @@ import temperance as tp
 from .._arguments import whole
 from ..data import as_weights, distinct_rows
 from ..errors import InvalidData
-from ..models import Mixture
 from ..models._answers import Enumerable
+from ..models.mixture import Mixture
 from ._base import TakesGaps
 from ._inference import as_method, as_seed, steps_of, warn_if_cut_short
 

@@ -18,7 +18,7 @@ from .._arguments import whole
 from ..data import as_weights
 from ..data.schema import Schema
 from ..errors import InvalidData
-from ..models import Mixture
+from ..models.mixture import Mixture
 from ._mixture import EXPECTING, BatchedMixture
 
 

@@ -12,7 +12,7 @@ import temperance as tp
 
 from .._arguments import NOT_NEGATIVE, check_choice, whole
 from ..errors import InvalidData, InvalidParameter, UnsupportedMethod
-from ..models import Mixture
+from ..models.mixture import Mixture
 from ..models.mixture.variants import TiedMixture, TiedProcessMixture
 from ._mixture import BatchedMixture
 

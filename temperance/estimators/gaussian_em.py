@@ -15,8 +15,8 @@ import temperance as tp
 
 from .._arguments import NOT_NEGATIVE, check_choice, whole
 from ..errors import InvalidData, InvalidParameter, NumericalFailure
-from ..models import Mixture
 from ..models._answers import Start
+from ..models.mixture import Mixture
 from ..models.mixture.variants import TiedMixture
 from ._inference import as_seed
 from ._mixture import MixtureEstimator

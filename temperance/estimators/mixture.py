@@ -9,8 +9,8 @@ import numpy as np
 
 import temperance as tp
 
-from ..models import Mixture
 from ..models._answers import Clustering, require
+from ..models.mixture import Mixture
 from ._mixture import BatchedMixture
 
 

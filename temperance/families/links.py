@@ -4,12 +4,12 @@ methods use.
 Every function works on each entry of arrays that broadcast. `expected` is a lower bound on E log p(y | a) by E[a] and
 E[a²], exact where a is known:
 
-    logistic   y E[a]/2 − log 2 cosh(√E[a²]/2), y = ±1     Jaakkola & Jordan (2000), the best ξ² = E[a²] put in probit
-    log Φ(y E[a]) − ½ var[a], y = ±1            Albert & Chib (1993), the best q(z) put in Poisson    y E[a] − exp{E[a]
-    + ½ var[a]} − log y!      exact under a Gaussian intervals  log p(y | E[a]) − ½ β var[a]                as for
-    probit, for z ~ N(a, 1/β) that is seen only in part truncated  log p(y | E[a]) − ½ β var[a]                Jensen's
-    inequality: the log normaliser is concave in a softmax    log p(y | E[a]) − ½ c Σ_k var[a_k]          Böhning
-    (1992): log Σ exp curves by at most ½ (I − 11ᵀ/K)
+    logistic   y E[a]/2 − log 2 cosh(√E[a²]/2), y = ±1     Jaakkola & Jordan (2000), the best ξ² = E[a²] put in
+    probit     log Φ(y E[a]) − ½ var[a], y = ±1            Albert & Chib (1993), the best q(z) put in
+    Poisson    y E[a] − exp{E[a] + ½ var[a]} − log y!      exact under a Gaussian
+    intervals  log p(y | E[a]) − ½ β var[a]                as for probit, for z ~ N(a, 1/β) that is seen only in part
+    truncated  log p(y | E[a]) − ½ β var[a]                Jensen's inequality: the log normaliser is concave in a
+    softmax    log p(y | E[a]) − ½ c Σ_k var[a_k]          Böhning (1992): log Σ exp curves by at most ½ (I − 11ᵀ/K)
 
 All but those of softmax and Poisson are convex in (E[a], E[a²]): a step to their gradient raises the bound.
 """

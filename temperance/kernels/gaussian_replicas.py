@@ -19,7 +19,9 @@ from jaxtyping import Array, Bool, Float, Int, Key, UInt64
 
 from ..families import Dirichlet, Gaussian, NormalWishart
 from ..families.normal_wishart import BeforeRounding, MeanAndPrecision
-from ..models import Data, GaussianMixture, Mixture, Model
+from ..models import Data, Model
+from ..models.mixture import Mixture
+from ..models.mixture.variants import GaussianMixture
 from ..numerics.threads import in_threads, thread_count
 from ._at_hand import at_hand
 

@@ -16,7 +16,7 @@ from ..numerics.chains import FIRST, Chain, expected_statistics
 from . import engine
 
 if TYPE_CHECKING:
-    from ..models import HMM
+    from ..models.hidden_markov import HMM
 
 
 def when(model: HMM, data: Data, way: Way) -> bool:

@@ -25,7 +25,8 @@ from . import run_module
 from .small_mixture import _STARTS, Flat, _cholesky, flat, suits
 
 if TYPE_CHECKING:
-    from ..models import Data, Mixture
+    from ..models import Data
+    from ..models.mixture import Mixture
 
 _LEAST = np.finfo(np.float64).tiny
 

@@ -17,7 +17,7 @@ from . import Minibatches, engine
 from .topics_steps import Grid, Own, Steps, online_steps
 
 if TYPE_CHECKING:
-    from ..models import LDA
+    from ..models.topics import LDA
 
 
 _LDA = ("LDA", "HDP", "StructuralTopics")

@@ -26,7 +26,8 @@ from ...kernels import RunEngine, small_tempered
 from ...kernels.small_conditionals import MOST, conditionals
 from ...kernels.small_mixture import NAME
 from ...kernels.small_tempered import Drawn, Problem, problem
-from ...models import Data, Mixture, Model
+from ...models import Data, Model
+from ...models.mixture import Mixture
 from ...numerics.host import logsumexp, softmax
 from ...numerics.keys import hashes
 from ...numerics.streams import Streams, seeds

@@ -17,7 +17,8 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from ...errors import InvalidParameter
 from ...kernels import RunEngine, small_tempered
 from ...kernels.gaussian_replicas import Standing, generators, pack, sweeper, sweeps_a_call, unpack, when
-from ...models import Data, Mixture, Model
+from ...models import Data, Model
+from ...models.mixture import Mixture
 from .._method import Info, Method, Result, Run
 from ..schedules import as_ladder, equal_rejection, power_ladder
 from ._support import check_counts, require_distributions, require_unweighted

@@ -12,7 +12,8 @@ import numpy as np
 from ...kernels import RunEngine, small_mixture
 from ...kernels.small_mixture import NAME
 from ...kernels.small_tempered import Drawn, Levels, Problem, problem
-from ...models import Data, Mixture
+from ...models import Data
+from ...models.mixture import Mixture
 from ...numerics.keys import hashes, wrap
 from ...numerics.streams import Streams, seeds
 from ...numerics.threads import in_threads
