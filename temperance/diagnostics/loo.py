@@ -48,10 +48,10 @@ class LOO:
             return f"{value}, and the Pareto shape of every datum is at most {TRUSTED}" + (
                 "" if self.notes else ": trust it"
             )
-        verb = "has" if bad == 1 else "have"
+        verb, without = ("has", "it") if bad == 1 else ("have", "them")
         return (
             f"{value}, but {bad} of {len(self.khat)} data {verb} a Pareto shape above {TRUSTED}: the posterior changes "
-            "too much without them to be predicted from this fit"
+            f"too much without {without} to be predicted from this fit"
         )
 
     def __str__(self) -> str:

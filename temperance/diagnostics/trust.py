@@ -10,7 +10,8 @@ import numpy as np
 
 from .._arguments import number
 from ..errors import NumericalFailure, UnsupportedMethod
-from ..evidence.bracket import WIDTH, intersect
+from ..evidence.bracket import intersect
+from ..inference.interruption import until
 from ..models import Posterior
 
 if TYPE_CHECKING:
@@ -53,16 +54,19 @@ def diagnose(fit: Fit, seed: Any = 0, seconds: float = 60.0) -> Diagnosis:
         raise UnsupportedMethod(f"diagnose judges a log evidence, and this fit by {fit.method.name} has none")
     number("a positive number", lambda value: value > 0)("seconds", seconds)
     ends = time.perf_counter() + seconds
-    weighed = _weighed(fit, as_key(seed), ends)
-    khat = None if weighed is None else float(weighed.details["khat"])
-    places = {"importance weights": _interval(weighed), "bridge sampling": _bridged(fit, as_key(seed), ends)}
-    if places["bridge sampling"] is None:
-        places["AIS"] = _annealed(fit, as_key(seed), ends, enough=places["importance weights"] is not None)
+    with until(ends):
+        weighed = _weighed(fit, as_key(seed), ends)
+        khat = None if weighed is None else float(weighed.details["khat"])
+        places = {"importance weights": _interval(weighed), "bridge sampling": _bridged(fit, as_key(seed), ends)}
+        if places["bridge sampling"] is None:
+            places["AIS"] = _annealed(fit, as_key(seed), ends, enough=places["importance weights"] is not None)
     known = {name: place for name, place in places.items() if place is not None}
     unsure = f"cannot tell within this budget ({seconds:g} s): "
     low, high = intersect(*known.values()) if known else (np.inf, -np.inf)
     if low > high:
-        return Diagnosis(khat, fit.log_evidence, None, None, False, unsure + _why(fit, known, weighed))
+        late = time.perf_counter() >= ends and not known
+        why = "no estimate came to its end; give it more seconds" if late else _why(fit, known, weighed)
+        return Diagnosis(khat, fit.log_evidence, None, None, False, unsure + why)
     gap = _gap(fit, low, high)
     checks = [said for name, said in _CHECKED.items() if name in known]
     where = _where(fit, (low, high), gap, " and ".join(known))
@@ -97,10 +101,7 @@ def _weighed(fit: Fit, key: Any, ends: float) -> Any:
 
 
 def _interval(weighed: Any) -> Interval | None:
-    if weighed is None or not weighed.converged:
-        return None
-    width = WIDTH * weighed.details["standard_error"]
-    return weighed.log_evidence - width, weighed.log_evidence + width
+    return None if weighed is None or not weighed.converged else weighed.bracket
 
 
 def _bridged(fit: Fit, key: Any, ends: float) -> Interval | None:
@@ -137,9 +138,13 @@ def _annealed(fit: Fit, key: Any, ends: float, enough: bool) -> Interval | None:
 
 
 def _where(fit: Fit, bracket: Interval, gap: float, by: str) -> str:
+    assert fit.log_evidence is not None
     ends = f"({bracket[0]:.2f}, {bracket[1]:.2f})"
     place = f"is at least {-gap:.2f} below" if gap < 0 else f"is at least {gap:.2f} above" if gap > 0 else "lies in"
-    return f"its log evidence {fit.log_evidence:.2f} {place} the bracket {ends} of {by}"
+    value = f"{fit.log_evidence:.2f}"
+    if fit.label_correction:
+        value += f" ({fit.log_evidence + fit.label_correction:.2f} with every way to number its parts)"
+    return f"its log evidence {value} {place} the bracket {ends} of {by}"
 
 
 def _unchecked(fit: Fit) -> str:

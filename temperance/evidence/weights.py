@@ -15,6 +15,7 @@ from .tempered import NORMAL, Estimate, few
 
 COLLINEAR = 1e-3  # singular values below this part of the largest count as zero, because they carry only noise
 LEVERAGE = 0.999  # of a draw in a regression at most
+ROUNDING = 1e-9  # nats, below which logs and sums of thousands of terms are not exact
 
 
 def upwards(log_weights: np.ndarray, cautious: bool = False) -> Estimate:
@@ -50,7 +51,7 @@ def controlled(log_weights: np.ndarray, log_ratios: np.ndarray) -> Estimate:
 
     `log_ratios` (draw, part) are log q_j/q. Each ratio has the average 1 under q = Σ_j share_j q_j, so what a
     regression of the weights on them explains is no error (Owen and Zhou, 2000): nothing is left where one part is the
-    posterior. The error allows for `caution` and for `one_draw`.
+    posterior. The error allows for `caution` and is at least what the largest draw adds: another may be as large.
     """
     n, top = len(log_weights), float(np.max(log_weights))
     plain = upwards(log_weights)
@@ -69,8 +70,8 @@ def controlled(log_weights: np.ndarray, log_ratios: np.ndarray) -> Estimate:
         return plain
     leverage = np.minimum(np.sum(left**2, axis=1), LEVERAGE)  # draws that the fit follows seem to fit (HC3)
     influence = n * (left @ constant) * (weights - left @ parts) / (1.0 - leverage)
-    error = caution(influence) * np.sqrt(influence @ influence / (free * n)) / average
-    return Estimate(top + float(np.log(average)), float(np.hypot(error, one_draw(log_weights))))
+    error = np.hypot(caution(influence) * np.sqrt(influence @ influence / free / n), np.max(np.abs(influence)) / n)
+    return Estimate(top + float(np.log(average)), float(max(error / average, ROUNDING)))
 
 
 def one_draw(log_weights: np.ndarray) -> float:

@@ -1,11 +1,40 @@
-"""Ctrl-C between steps: a run ends at the next whole state, and never in the middle of one."""
+"""Ctrl-C between steps: a run ends at the next whole state, and never in the middle of one; and an end in time."""
 
 from __future__ import annotations
 
 import signal
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType, TracebackType
 from typing import Any, Self
+
+from ..errors import NumericalFailure
+
+_ENDS = ContextVar("_ENDS", default=float("inf"))
+
+
+class OutOfTime(NumericalFailure):
+    """A run had no result within its time."""
+
+
+@contextmanager
+def until(ends: float) -> Iterator[None]:
+    """Inside this context runs end at this time of `time.perf_counter`, after the chunk in progress, with
+    `OutOfTime`."""
+    token = _ENDS.set(ends)
+    try:
+        yield
+    finally:
+        _ENDS.reset(token)
+
+
+def in_time() -> None:
+    """Raise `OutOfTime` if the time that `until` has set is over."""
+    if time.perf_counter() > _ENDS.get():
+        raise OutOfTime("the time for this run is over")
 
 
 class Interruption:

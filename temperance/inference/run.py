@@ -26,7 +26,7 @@ from ..numerics.threads import one_blas_thread
 from ..programs import awaiting, program
 from ._method import Method, Run
 from .checkpoint import Checkpoint, join
-from .interruption import Interruption
+from .interruption import Interruption, in_time
 from .progress import Progress
 from .streamed import Streamed
 
@@ -128,6 +128,7 @@ def _chunks(
     method, model, keys = fixed
     chunk = min(4, pace.longest)
     while int(carry.steps) < pace.budget and not np.asarray(carry.done).all() and not interruption.asked:
+        in_time()
         clock = time.perf_counter()
         before = int(carry.steps)
         limit = on_device(np.int64(min(before + chunk, pace.budget)))

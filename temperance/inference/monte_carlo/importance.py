@@ -15,7 +15,7 @@ from ...errors import InvalidParameter
 from ...evidence.bracket import WIDTH
 from ...evidence.optima import distinct
 from ...evidence.tempered import Estimate
-from ...evidence.weights import controlled, effective_draws, halves, pareto_khat, upwards
+from ...evidence.weights import controlled, effective_draws, halves, one_draw, pareto_khat, upwards
 from ...evidence.witnesses import contradictions
 from ...families import Point
 from ...models import Data, Model, Posterior
@@ -195,7 +195,8 @@ class ImportanceSampling(Method):
             return result
         assert self.density is not None and result.log_evidence is not None
         doubt = uncovered(key, model, data, self.density, result.details["log_weights"], result.log_evidence)
-        width = WIDTH * result.details["standard_error"]
+        # What no draw has met leaves no trace in the standard error; a bracket has room for it.
+        width = WIDTH * float(np.hypot(result.details["standard_error"], one_draw(result.details["log_weights"])))
         return result._replace(
             converged=not doubt,
             bracket=None if doubt else (result.log_evidence - width, result.log_evidence + width),

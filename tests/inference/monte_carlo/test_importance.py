@@ -85,12 +85,12 @@ def test_nearly_equal_weights_are_trusted_whatever_their_tail() -> None:
     assert fit.details["effective_draws"] > 3000  # of 4096; some go to optima that hardly matter
     assert fit.converged
     assert fit.log_evidence == pytest.approx(-11.082783, abs=4 * fit.standard_error)
-    assert "trust it" in str(vb.diagnose())
+    assert "trust it" in str(vb.diagnose(seconds=600))
 
 
 @pytest.mark.slow
 def test_diagnosis() -> None:
-    found = variational().diagnose()
+    found = variational().diagnose(seconds=600)
     assert 0.3 < found.khat < 1.0
     assert found.bracket[0] < tiny.LOG_EVIDENCE < found.bracket[1]
     assert found.bracket[1] - found.bracket[0] < 1

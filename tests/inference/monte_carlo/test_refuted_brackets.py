@@ -89,8 +89,9 @@ def test_two_columns_of_iris_have_no_bracket_below_the_bound(method: Any) -> Non
         -259.60, abs=0.05 + 3 * fit.standard_error
     )  # importance sampling, 10⁵ draws
     if isinstance(method, tp.ParallelTempering):
-        found = bound.diagnose()
+        found = bound.diagnose(seconds=600)
         assert found.trust and str(found).startswith("trust it: ")
+        assert f"-260.58 ({bound.log_evidence + bound.label_correction:.2f} with every way to number" in str(found)
         assert found.bracket[1] > bound.log_evidence + bound.label_correction
 
 
