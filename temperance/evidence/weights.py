@@ -15,6 +15,7 @@ from .tempered import NORMAL, Estimate, few
 
 COLLINEAR = 1e-3  # singular values below this part of the largest count as zero, because they carry only noise
 LEVERAGE = 0.999  # of a draw in a regression at most
+MORE = 100.0  # times as many draws, the largest of which an error has room for
 ROUNDING = 1e-9  # nats, below which logs and sums of thousands of terms are not exact
 
 
@@ -51,7 +52,7 @@ def controlled(log_weights: np.ndarray, log_ratios: np.ndarray) -> Estimate:
 
     `log_ratios` (draw, part) are log q_j/q. Each ratio has the average 1 under q = Σ_j share_j q_j, so what a
     regression of the weights on them explains is no error (Owen and Zhou, 2000): nothing is left where one part is the
-    posterior. The error allows for `caution` and is at least what the largest draw adds: another may be as large.
+    posterior. The error allows for `caution` and for what `more_draws` may add.
     """
     n, top = len(log_weights), float(np.max(log_weights))
     plain = upwards(log_weights)
@@ -70,8 +71,17 @@ def controlled(log_weights: np.ndarray, log_ratios: np.ndarray) -> Estimate:
         return plain
     leverage = np.minimum(np.sum(left**2, axis=1), LEVERAGE)  # draws that the fit follows seem to fit (HC3)
     influence = n * (left @ constant) * (weights - left @ parts) / (1.0 - leverage)
-    error = np.hypot(caution(influence) * np.sqrt(influence @ influence / free / n), np.max(np.abs(influence)) / n)
-    return Estimate(top + float(np.log(average)), float(max(error / average, ROUNDING)))
+    error = caution(influence) * np.sqrt(influence @ influence / (free * n)) / average
+    unseen = min(more_draws(influence) / average, one_draw(log_weights))
+    return Estimate(top + float(np.log(average)), float(max(np.hypot(error, unseen), ROUNDING)))
+
+
+def more_draws(terms: np.ndarray) -> float:
+    """What the largest of `MORE` times as many terms would add to their mean, by the Pareto shape of the largest."""
+    sizes = np.abs(terms)
+    with np.errstate(divide="ignore"):
+        shape = np.clip(pareto_khat(np.log(sizes)), 0.0, 1.0)
+    return float(MORE**shape * np.max(sizes) / len(sizes))
 
 
 def one_draw(log_weights: np.ndarray) -> float:
