@@ -22,6 +22,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..families import NormalVector
+from ..numerics.linalg import symmetrise
 from .tables import Axes, I, J, Table, add, arrange, contract, multiply, spread, union
 
 _TINY = 1e-300
@@ -180,8 +181,8 @@ def of_statistics(kind: str, m: Any, axes: Axes) -> Value:
         return Value(axes, {"mean": m.linear, "second": -2.0 * m.precision})
     if kind == "positive":
         return Value(axes, {"log": m.log, "value": m.value})
-    if kind == "matrix":
-        return Value(axes, {"value": -2.0 * m.scatter, "log_det": 2.0 * m.dof})
+    if kind == "matrix":  # symmetrised, so that the derivative of xᵀΛμ, the message to Λ, is symmetric too
+        return Value(axes, {"value": -2.0 * symmetrise(m.scatter), "log_det": 2.0 * m.dof})
     if kind == "gaussian":
         first = m.first if m.second.ndim > len(axes) else m.first[..., None]
         matrix = m.second if m.second.ndim > len(axes) else m.second[..., None, None]
