@@ -101,7 +101,9 @@ CELLS = [
     if method not in REFUSED[model] and (model, method) not in WITHOUT_TRUTH
 ]
 
-# The default suite: every model by at least three kinds of methods, or all there are; every method on two models.
+# The default suite: every model by at least three kinds of methods, or all there are; every method on two models. Not
+# here is what other tests hold to the exact answer: Laplace of Gaussian mixtures (tests/inference/test_laplace.py), VB
+# of factorial mixtures and EP of probit and logistic regressions (tests/models).
 COVERING = {
     "GaussianMixture": (
         "VB",
@@ -112,7 +114,6 @@ COVERING = {
         "Gibbs",
         "VariationalKernel",
         "ImportanceSampling",
-        "Laplace",
     ),
     "Mixture": ("VT", "CVB0", "EP", "CollapsedGibbs", "VariationalKernel", "EM"),
     "ClassMixture": ("VB", "EP", "CollapsedGibbs"),
@@ -123,10 +124,10 @@ COVERING = {
     "LDA": ("SVI", "VT", "LVT", "CVB0", "AIS", "EM"),
     "HDP": ("VB", "SVI"),
     "StructuralTopics": ("VB", "SVI"),
-    "FactorialMixture": ("VB", "EP", "ParallelTempering", "SMC", "EM"),
+    "FactorialMixture": ("EP", "ParallelTempering", "SMC", "EM"),
     "LinearRegression": ("SVI", "EP", "ImportanceSampling", "SMC", "Laplace"),
-    "LogisticRegression": ("VB", "EP", "AIS", "Laplace"),
-    "ProbitRegression": ("VB", "EP", "MessagePassing", "Gibbs", "Laplace"),
+    "LogisticRegression": ("VB", "AIS", "Laplace"),
+    "ProbitRegression": ("VB", "MessagePassing", "Gibbs", "Laplace"),
     "PoissonRegression": ("VB", "EP", "Gibbs", "Laplace"),
     "OrderedRegression": ("VB", "EP", "Laplace"),
     "CensoredRegression": ("VB", "EP", "Laplace"),

@@ -46,7 +46,7 @@ class Grid:
     """The exact posterior over the intercept and the slope, with precision ½."""
 
     def __init__(self, link: str, x: np.ndarray, y: np.ndarray):
-        line = np.linspace(-11, 11, 441)
+        line = np.linspace(-11, 11, 301)  # twice as many points change no digit
         self.weights = np.stack([axis.ravel() for axis in np.meshgrid(line, line)], axis=1)
         self.link = link
         a = self.weights @ np.stack([np.ones(len(x)), x[:, 0]])
@@ -60,7 +60,7 @@ class Grid:
 
 @pytest.mark.parametrize("link", MODELS)
 def test_the_bound_rises_and_is_never_above_the_evidence(link):
-    for seed in range(20):
+    for seed in range(8):
         x, y = problem(link, seed)
         fit = tp.fit(MODELS[link](prior=0.5), (x, y), EXACT)
         assert fit.converged and (np.diff(fit.history["elbo"]) > -1e-9 * abs(fit.log_evidence)).all()
