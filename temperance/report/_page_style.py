@@ -70,7 +70,8 @@ pre { margin: 0; padding: .9rem 1rem; overflow-x: auto; background: var(--back);
 .map li span:first-child { overflow-wrap: anywhere; }
 .map li i { display: block; height: .8rem; background: var(--accent); border-radius: .15rem; }
 .map li span:last-child { text-align: right; color: var(--soft); font-variant-numeric: tabular-nums; }
-blockquote { margin: .3rem 0 .8rem; padding-left: .8rem; border-left: .2rem solid var(--line); color: var(--soft); }
+blockquote { margin: .3rem 0 .8rem; padding-left: .8rem; border-left: .2rem solid var(--line); color: var(--soft);
+  overflow-wrap: anywhere; }
 footer { max-width: 64rem; margin: 0 auto; padding: 0 1rem 2rem; color: var(--soft); font-size: .88rem; }
 @media print { body { background: #fff; } section { border: 0; padding: 0; break-inside: avoid; } }
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from ._style import COLOURS, GREY, MARKERS, axes_or_new, colour, grid_of_axes, i
 
 _NAMED = 25  # topics whose words are on the map
 _ROOM, _EDGE, _SMALL = (490.0, 345.0), 45.0, 7.0  # of the map in points (1/72 inch): size, margin, letters
+_DAY = re.compile(r"\d+-\d\d")  # how the names of months and days begin; those of years and numbers do not
 _TITLE = 22  # letters of a line above a panel: more would run into the next one
 
 
@@ -89,6 +91,9 @@ def topics_by(found: TopicsBy, topics: Sequence[int] | None = None) -> Any:
         else:
             here.fill_between(places, low, high, color=colour(0), alpha=0.25, linewidth=0)
             here.plot(places, share, color=colour(0), marker="o", markersize=3)
+            if all(map(_DAY.match, found.labels)):  # "2008-01", "2008-01 to 2008-03" or "2008-01-15"
+                shown_days = sorted({0, (len(places) - 1) // 2, len(places) - 1})
+                here.set_xticks(places[shown_days], [found.labels[g].split()[0] for g in shown_days])
         here.set_ylim(0.0, None)
         words = " ".join(plain(word, 20) for word in found.words[k].split())
         lines = textwrap.wrap(f"{numbers[k]}: {words}", _TITLE, max_lines=2, placeholder=" …")

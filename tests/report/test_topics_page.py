@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,9 @@ def test_the_figures_show_what_was_found(made):
     found = fit.topics_by(np.array(["dog", "cat"])[np.arange(60) % 2])
     drawn = tp.plot.topics_by(found).axes
     assert [tick.get_text() for tick in drawn[0].get_xticklabels()] == ["cat", "dog"]
+    days = [date(2020, 1, 1) + timedelta(days=3 * row) for row in range(60)]
+    drawn = tp.plot.topics_by(fit.topics_by(days)).axes
+    assert [tick.get_text() for tick in drawn[0].get_xticklabels()] == ["2020-01", "2020-03", "2020-06"]
     with pytest.raises(InvalidParameter, match=r"must come from fit\.topics_by"):
         tp.plot.topics_by(fit)
     with pytest.raises(InvalidParameter, match="also must hold results"):
