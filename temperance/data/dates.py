@@ -11,10 +11,10 @@ import numpy as np
 from ._patterns import pattern
 
 _LIKE = pattern(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?|\d{1,2}[ -.]+[A-Za-z]{3,9}[ -.,]+\d{2,4}.*"
-                   r"|[A-Za-z]{3,9} \d{1,2},? \d{4}.*")  # fmt: skip
+                   r"|[A-Za-z]{3,9} \d{1,2},? \d{4}.*|(19|20)\d\d-(0[1-9]|1[0-2])")  # fmt: skip
 _TIME = pattern(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
 _DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d.%m.%y", "%m/%d/%y",
-         "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%b %d %Y")  # fmt: skip
+         "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%b %d %Y", "%Y-%m")  # fmt: skip
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", "T%H:%M:%S", "T%H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 _MONTH = pattern(r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?", re.IGNORECASE)
 _ZONE = pattern(r"(:\d\d(?:\.\d+)?(?: ?[AaPp][Mm])?) ?(?:Z|(?:UTC|GMT)?(?:[+-]\d{1,2}(?::?\d\d)?)?)")

@@ -173,9 +173,10 @@ def _finished(
     forms = None if dictionary.stem is None else dictionary.forms(chosen)
     tokeniser = Tokeniser(language, phrases, forms)
     corpus = _joined(pieces, order, vocabulary=tuple(words[number] for number in order), tokeniser=tokeniser)
+    alone = "topics are told by which words share documents, and there is only one: cut it into parts, such as paragraphs"
     verb = "document is" if corpus.n_empty == 1 else "documents are"
     empty = (f"{corpus.n_empty:,} {verb} empty: no word of theirs is kept",) if corpus.n_empty else ()
-    return dataclasses.replace(corpus, report=(*report, *empty, *told.copies))
+    return dataclasses.replace(corpus, report=(*report, *empty, *[alone] * (n == 1), *told.copies))
 
 
 def _of_another_language(removed: np.ndarray) -> Iterator[str]:

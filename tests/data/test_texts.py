@@ -255,6 +255,11 @@ def test_what_is_not_text_is_one_sentence(source: object, sentence: str) -> None
         tp.read_texts(source)
 
 
+def test_one_document_shows_no_topics() -> None:
+    assert "there is only one: cut it into parts" in tp.read_texts(["Cats purr, dogs bark."]).report[-1]
+    assert not any("cut it" in line for line in tp.read_texts(["Cats purr.", "Dogs bark."]).report)
+
+
 def test_bad_files_are_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "binary.txt").write_bytes(bytes(range(256)) * 10)

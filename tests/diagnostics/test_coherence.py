@@ -75,3 +75,5 @@ def test_c_v_by_hand() -> None:
     strings = ["cats purr and sleep", "dogs bark and run"] * 10
     fit = tp.fit(tp.LDA(2), strings, tp.CVB0(), seed=0, progress=False)
     assert fit.coherence(strings, measure="c_v", n_words=3).shape == (2,)
+    with pytest.raises(InvalidParameter, match="whose order counts have lost"):  # a fit keeps no texts
+        fit.coherence(measure="c_v")

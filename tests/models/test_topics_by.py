@@ -74,6 +74,8 @@ def test_groups_are_what_the_values_say():
     days = [datetime.date(2020, 1, 1) + datetime.timedelta(days=20 * i) for i in range(20)]
     assert group_values(days, 20).labels[:3] == ("2020-01", "2020-02", "2020-03")
     assert group_values([str(day) for day in days], 20).labels[-1] == "2021-01"
+    months = group_values([f"2020-{1 + i % 12:02d}" for i in range(24)], 24)
+    assert months.labels[::11] == ("2020-01", "2020-12") and months.positions is not None
     reals = group_values(np.linspace(0.0, 1.0, 30), 30)
     assert reals.labels[0] == "0 to 0.1" and reals.positions is not None and reals.positions[0] == pytest.approx(0.05)
 
