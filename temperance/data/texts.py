@@ -17,6 +17,7 @@ from .stop_words import is_english, stop_words_of
 from .text_sources import open_texts
 from .tokenise import LETTER, NUMBER, STOP, Dictionary, Sequences, Tokeniser, number_tokens
 
+_ALONE = "topics are told by which words share documents, and there is only one: cut it into parts, such as paragraphs"
 _FEW = 20  # with fewer documents no word is left out as rare or frequent
 _FREED = 2**23  # used-up entries after which memory is given back
 _PHRASE = 10  # fewest occurrences of a phrase
@@ -173,10 +174,9 @@ def _finished(
     forms = None if dictionary.stem is None else dictionary.forms(chosen)
     tokeniser = Tokeniser(language, phrases, forms)
     corpus = _joined(pieces, order, vocabulary=tuple(words[number] for number in order), tokeniser=tokeniser)
-    alone = "topics are told by which words share documents, and there is only one: cut it into parts, such as paragraphs"
     verb = "document is" if corpus.n_empty == 1 else "documents are"
     empty = (f"{corpus.n_empty:,} {verb} empty: no word of theirs is kept",) if corpus.n_empty else ()
-    return dataclasses.replace(corpus, report=(*report, *empty, *[alone] * (n == 1), *told.copies))
+    return dataclasses.replace(corpus, report=(*report, *empty, *[_ALONE] * (n == 1), *told.copies))
 
 
 def _of_another_language(removed: np.ndarray) -> Iterator[str]:

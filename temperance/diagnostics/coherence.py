@@ -107,6 +107,7 @@ def _mean_cosine(vectors: np.ndarray) -> float:
 
 
 def _texts(documents: Any) -> Any:
-    if documents is None or isinstance(documents, Corpus) or hasattr(documents, "tocsr") or getattr(documents, "ndim", 1) == 2:
+    counts = isinstance(documents, Corpus) or hasattr(documents, "tocsr") or getattr(documents, "ndim", 1) == 2
+    if documents is None or counts:
         raise InvalidParameter('"c_v" needs texts or lists of words, whose order counts have lost')
     return open_texts(documents).texts
