@@ -21,13 +21,13 @@ from ..errors import InvalidParameter
 from ..families import Beta, Dirichlet, Gamma, NormalGamma, NormalWishart, Wishart
 from ..families._family import Family
 from .analysis import choose_elimination
-from .compiled import ConditionalGraphModel, GraphModel
+from .compiled import GraphModel
 from .errors import NotConjugate, PlateMismatch, drawn, users_line
 from .nodes import WORDS, Node
 from .parents import Plates, as_tuple, event_of
 from .remarks import symmetries
 from .responses import Responses, require_possible
-from .sited import SitedGraph, suits
+from .sited import suits
 from .spec import Quantity, Spec, told
 
 FAMILIES = {
@@ -249,7 +249,7 @@ class Graph(Responses, Card):
         constants = {name: _arranged(spec, spec[name], value) for name, value in self.constants.items()}
         kind: type[GraphModel] = GraphModel
         if any(q.kind == "input" for q in spec):
-            kind = SitedGraph if suits(spec) else ConditionalGraphModel
+            kind = suits(spec)
         return kind(spec, constants, (*symmetries(spec, constants), *remarks), missing)
 
     def draw(self) -> Any:

@@ -19,6 +19,7 @@ from ..models.linear import Prediction
 from ..models.linear.generalised import Cases
 from ..numerics.linalg import cholesky, explicit_inverse
 from ..numerics.quadrature import tilted_moments
+from ..numerics.special import LOG_2PI
 from .answers import log_predictive
 from .columns import input_columns
 from .compiled import ConditionalGraphModel
@@ -27,22 +28,38 @@ from .scope import Scope
 from .spec import RESPONSES, Quantity, Spec
 
 
-def suits(spec: Spec) -> bool:
-    """Whether the data meet one Normal variable without plates, each through one number, and have no other latents."""
+def suits(spec: Spec) -> type[ConditionalGraphModel]:
+    """The kind of a graph with inputs: one of those below where the data meet one Normal variable without plates, each
+    through one number, and have no other latents."""
+    plain = ConditionalGraphModel
     if len(spec.observed) != 1 or any(q.latent and spec.local(q) for q in spec):
-        return False
+        return plain
     (seen,) = spec.observed
-    blocks = spec.factor_blocks(seen.name)
-    if seen.kind not in RESPONSES or seen.kind == "softmax" or len(blocks) != 1:
-        return False
+    noise = _noise_block(spec)
+    blocks = [spec[name] for name in spec.factor_blocks(seen.name) - {noise}]
+    response, number = seen.kind in RESPONSES and seen.kind != "softmax", seen.kind == "normal" and seen.scalar
+    if not (response or number) or spec.factor_gates(seen.name):
+        return plain
     known = [spec[name] for argument, name in seen.parents if argument != "mean"]
-    (block,) = (spec[name] for name in blocks)
-    alone = block.plates == () and not spec.factor_gates(seen.name) and not any(q.plates for q in known)
-    return alone and seen.plates == (spec.data_plate,)
+    alone = len(blocks) == 1 and blocks[0].value == "real" and blocks[0].plates == ()
+    if not alone or any(q.plates for q in known) or seen.plates != (spec.data_plate,):
+        return plain
+    return SitedGraph if response else LineGraph if noise or not _latents(spec, known) else plain
 
 
-class SitedGraph(ConditionalGraphModel, Sited):
-    """A graph with inputs for which `suits` is true."""
+def _noise_block(spec: Spec) -> str | None:
+    """The precision of the observed variable, if it is a variable itself."""
+    (seen,) = spec.observed
+    name = seen.parent("precision")
+    return name if seen.kind == "normal" and name and spec[name].latent and spec[name].kind == "fixed" else None
+
+
+def _latents(spec: Spec, known: list[Quantity]) -> bool:
+    return any(spec.ancestors(q.name) for q in known)
+
+
+class LineGraph(ConditionalGraphModel, Sited):
+    """A graph with inputs for which `suits` is true: with Gaussian noise."""
 
     @property
     def _seen(self) -> Quantity:
@@ -50,12 +67,12 @@ class SitedGraph(ConditionalGraphModel, Sited):
 
     @property
     def sited(self) -> str:
-        (name,) = self.spec.factor_blocks(self._seen.name)
+        (name,) = self.spec.factor_blocks(self._seen.name) - {self.noise_block}
         return name
 
     @property
-    def noisy(self) -> bool:
-        return False
+    def noise_block(self) -> str | None:
+        return _noise_block(self.spec)
 
     def sites(self, x: Any) -> Cases:
         """The data as rows of features: a is linear in the block, so its value at zero and its derivatives give it."""
@@ -69,6 +86,19 @@ class SitedGraph(ConditionalGraphModel, Sited):
 
         zero = jnp.zeros(self.spec[self.sited].size)
         return Cases(jax.jacfwd(number)(zero), targets(self._seen.kind, x[self._seen.name]), number(zero))
+
+    def log_factor(self, a: Float[Array, "*m n"], target: Float[Array, " n"]) -> Float[Array, "*m n"]:
+        """log p(target | a) for a known noise, and 0 for a missing target."""
+        name = self._seen.parent("precision")
+        assert name is not None
+        precision = Scope(self.spec, self.constants, {}, {}, rows=1).value(name).fields["value"]
+        y = target.reshape((1,) * (a.ndim - 1) + (-1,))
+        square = jnp.square(jnp.nan_to_num(y) - a)
+        return jnp.where(jnp.isnan(y), 0.0, 0.5 * (jnp.log(precision) - LOG_2PI - precision * square))
+
+
+class SitedGraph(LineGraph):
+    """A graph with inputs for which `suits` is true: with another response."""
 
     @property
     def link(self) -> Link:

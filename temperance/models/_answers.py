@@ -464,9 +464,9 @@ class Sited(Model):
         return "weights"
 
     @property
-    def noisy(self) -> bool:
-        """Whether the targets have Gaussian noise, whose precision is the block "noise"."""
-        return "noise" in self.prior
+    def noise_block(self) -> str | None:
+        """The name of the block of the precision, where the targets have Gaussian noise."""
+        return "noise" if "noise" in self.prior else None
 
     def sites(self, x: Any) -> Any:
         """The `features` φ, `target` and `offset` o of each datum."""

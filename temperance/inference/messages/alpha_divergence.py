@@ -32,14 +32,16 @@ from ...models._factors import (
     with_naturals,
 )
 from .._method import Info, Method, Result, Run, state_of
+from ..collapsed import settled
 from ..streamed import Streamed
+from .by_points import ByPoints, suits
 from .corrections import corrected, log_scales, orders, orders_together, third_order
 from .filtering import Filtering
 from .scalar_corrections import second_order
 from .scalar_sites import ScalarPassing
 from .start import wrong_prior
 from .sweep import Passed, Sites, empty_sites, factor_order, factors_of, one_pass
-from .together import Together
+from .together import Together, hierarchical
 
 PASSES, PASSES_TOGETHER = 100, 1000  # default maximum: factors refreshed one by one, and all at once
 LEAST_ALPHA = 1e-4  # below this α, differences of log normalisers divided by α are rounding errors
@@ -112,7 +114,10 @@ class MessagePassing(Method):
         return self.passes - self._warm
 
     def prepare(self, model: Model) -> Model:
-        return model if isinstance(model, Sited) else require_factors(self.name, summed(model))
+        if isinstance(model, Sited):
+            return model
+        model = summed(model)
+        return model if by_points(model) else require_factors(self.name, model)
 
     @property
     def streams(self) -> bool:  # type: ignore[override]
@@ -135,7 +140,8 @@ class MessagePassing(Method):
         if not one_by_one(model):
             kept = 0.5 if self.damping is None else self.damping
             passes = PASSES_TOGETHER if self.max_passes is None else self.max_passes
-            return Together(self.alpha, self.restarts, passes, kept, self.warm_passes)
+            kind = ByPoints if by_points(model) else Together
+            return kind(self.alpha, self.restarts, passes, kept, self.warm_passes)
         # The compiled function must not depend on the budget, so it counts the warm passes that remain.
         return dataclasses.replace(self, warm_passes=self._warm)
 
@@ -198,7 +204,7 @@ class MessagePassing(Method):
             raise UnsupportedMethod("the correction needs the message of every datum, which a stream does not keep")
         if isinstance(model, Sited):
             return self._corrected_by_numbers(model, data, state, details["sites"], order)
-        if not isinstance(model, Factored) or not model.linear_factors:
+        if not isinstance(model, Factored) or not model.linear_factors or by_points(model):
             raise UnsupportedMethod(
                 f"the correction needs factors that are finite sums of conjugate terms, which this "
                 f"{type(model).__name__} has not; see tp.AIS()"
@@ -320,9 +326,14 @@ def _not_converged(method: MessagePassing, skipped: int, change: float) -> str:
     )
 
 
+def by_points(model: Model) -> bool:
+    """Whether the factors of this model are not finite sums, but can be averaged over points."""
+    return not (isinstance(model, Factored) and not settled(model).no_factors()) and suits(model)
+
+
 def one_by_one(model: Model) -> TypeGuard[Enumerable]:
     """Whether the model is a mixture whose factors are refreshed one after the other."""
-    return isinstance(model, Enumerable) and model.one_by_one
+    return isinstance(model, Enumerable) and model.one_by_one and not hierarchical(model)
 
 
 def require_factors(name: str, model: Model) -> Factored:
@@ -333,7 +344,7 @@ def require_factors(name: str, model: Model) -> Factored:
             f"{name} is for models whose factors are finite sums of conjugate terms, and this {kind} declares none; "
             f"{works}"
         )
-    if reason := model.no_factors():
+    if reason := settled(model).no_factors():
         raise UnsupportedMethod(f"{name} cannot treat this {kind}: {reason}; {works}")
     return model
 

@@ -37,8 +37,9 @@ from ...models._factors import (
     written_out,
 )
 from ...numerics.chains import ON
+from ..collapsed import settled
 from .sweep import Sites, factors_of
-from .together import Look, look
+from .together import Look, look, met_by_data
 
 
 def corrected(found: tuple[Array, Array, Array, Array]) -> float:
@@ -128,10 +129,10 @@ def orders_together(
     alpha: float, model: Factored, data: Data, blocks: Blocks, messages: Natural
 ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""], Int[Array, ""]]:
     """(ln s, Σ ln c_t, Σ_{s<t} E[ε_s ε_t], pairs whose expectation does not exist)."""
-    factors, prior = model.factors(data), exact_prior(model)
-    seen = look(alpha, factors, prior, blocks, messages)
+    factors = settled(model).factors(data)
+    seen, blocks = look(alpha, factors, model, blocks, messages), met_by_data(model, blocks)
     n, whole = factors.live.shape[0], log_normaliser(blocks)
-    flat = written_out(lambda m, factor: factors.terms.expected(m, factor).reshape(-1), prior, factors.each)
+    flat = written_out(lambda m, factor: factors.terms.expected(m, factor).reshape(-1), blocks, factors.each)
     log_site = seen.tables.reshape((n, -1)) + _log_scales(alpha, blocks, messages)[:, None]
     shares = seen.chain.pairs.reshape((n, -1))
 
@@ -168,9 +169,9 @@ def orders_together(
 @eqx.filter_jit
 def log_scales(alpha: float, model: Factored, data: Data, blocks: Blocks, messages: Natural) -> Float[Array, " n"]:
     """log s̃ of each datum, its table summed."""
-    seen = look(alpha, model.factors(data), exact_prior(model), blocks, messages)
+    seen = look(alpha, settled(model).factors(data), model, blocks, messages)
     tables = seen.tables.reshape((seen.tables.shape[0], -1))
-    return jax.nn.logsumexp(tables, axis=1) + _log_scales(alpha, blocks, messages)
+    return jax.nn.logsumexp(tables, axis=1) + _log_scales(alpha, met_by_data(model, blocks), messages)
 
 
 def _log_scales(alpha: float, blocks: Blocks, messages: Natural) -> Float[Array, " n"]:
@@ -245,9 +246,9 @@ def third_order(
 ) -> tuple[Float[Array, ""], Float[Array, ""], Int[Array, ""]]:
     """(Σ ln c_n, the terms added to 1, triples whose expectation does not exist); `log_scales` are those of the
     sites."""
-    factors = model.factors(data)
-    prior = {name: model.prior[name] for name in blocks}
-    flat = written_out(lambda m, factor: factors.terms.expected(m, factor).reshape(-1), prior, factors.each)  # type: ignore[arg-type]
+    factors = settled(model).factors(data)
+    blocks = met_by_data(model, blocks)
+    flat = written_out(lambda m, factor: factors.terms.expected(m, factor).reshape(-1), blocks, factors.each)
     n, live = factors.live.shape[0], factors.live
     q, whole = naturals(blocks), log_normaliser(blocks)
 

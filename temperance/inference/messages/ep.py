@@ -8,9 +8,11 @@ from typing import Any, ClassVar
 from ..._arguments import FLAG, Checks
 from ...errors import InvalidParameter, UnsupportedMethod
 from ...models import Model
+from ...models._answers import Sited
 from ...models._factors import Factored
-from .alpha_divergence import MessagePassing
+from .alpha_divergence import MessagePassing, by_points
 from .double_loop import DoubleLoop
+from .together import hierarchical
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,8 +46,7 @@ class EP(MessagePassing):
     def complete(self, model: Model, data: Any) -> Any:
         if not self.double_loop:
             return super().complete(model, data)
-        if not isinstance(model, Factored) or model.chained:
-            why = "factors of a chain share their states" if isinstance(model, Factored) else "its sites are numbers"
+        if why := _no_double_loop(model):
             raise UnsupportedMethod(
                 f"the double loop is for mixtures and graphs whose data have latents of their own, not for this "
                 f"{type(model).__name__} ({why}); use tp.EP() with more damping"
@@ -58,3 +59,14 @@ class EP(MessagePassing):
             warm_passes=self.warm_passes,
         )
         return loop.complete(model, data)
+
+
+def _no_double_loop(model: Model) -> str:
+    """Why the double loop cannot treat a model that plain passes can; empty if it can."""
+    if isinstance(model, Sited):
+        return "its sites are numbers"
+    if by_points(model) or not isinstance(model, Factored):
+        return "its moments are averages over points"
+    if hierarchical(model):
+        return "the prior of one block depends on another"
+    return "factors of a chain share their states" if model.chained else ""

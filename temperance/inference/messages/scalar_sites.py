@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from ...families import Family, Gamma, GammaVector, Normal, NormalVector
 from ...models import Data, Model, Posterior
@@ -30,6 +30,7 @@ from ...numerics.linalg import cholesky, explicit_inverse
 from ...numerics.quadrature import gaussian_expectation, tilted_moments
 from ...numerics.special import LOG_2PI, digamma
 from .._method import Info, Method, Result, Run, state_of
+from .scalar_corrections import all_orders, all_orders_known
 
 _NODES, _BELOW, _ABOVE = 97, 12.0, 8.0  # nodes of the grid over log β, and its extent in standard deviations
 
@@ -81,12 +82,12 @@ class ScalarPassing(Method):
         blocks = {name: family for name, family in model.initial(key, data).blocks.items() if name != model.sited}
         n = data.weights.shape[0]
         sites = ScalarSites(*jnp.zeros((2, n)))
-        if model.noisy:
+        if model.noise_block is not None:
             # Each site starts with an equal share of what the start knows of the noise: cavities of a vague prior would
             # be improper.
-            known = jnp.maximum(jnp.sum(data.weights > 0.0), 1)
-            share = (data.weights > 0.0) / known
-            gained = blocks["noise"].natural - _noise_prior(model).natural
+            live = _live(model.sites(data.values), data)
+            share = live / jnp.maximum(jnp.sum(live), 1)
+            gained = blocks[model.noise_block].natural - _noise_prior(model).natural
             sites = sites._replace(noise=jax.tree.map(lambda leaf: leaf * share, gained))
         return Approximation(_with_weights(model, blocks, sites, data), sites, jnp.zeros(()))
 
@@ -97,7 +98,7 @@ class ScalarPassing(Method):
         sites, skipped = self._one_pass(model, state, data, order)
         blocks = dict(_with_weights(model, state.blocks, sites, data))
         for name in blocks:
-            if model.noisy and name == "noise":
+            if name == model.noise_block:
                 blocks[name] = _with_noise(model, sites)
             elif name != model.sited:
                 natural = jax.grad(model.log_prior)(means(blocks))[name]
@@ -109,12 +110,15 @@ class ScalarPassing(Method):
         moved = sum((jnp.sum(a.dot(b)) for a, b in zip(step, gain, strict=True)), start=jnp.zeros(()))
         change = jnp.maximum(jnp.sqrt(jnp.maximum(moved, 0.0)), jnp.abs(value - state.log_evidence))
         info = {"log_evidence": value, "change": change, "skipped": skipped}
+        if all_orders_known(self.alpha, model, blocks, n):
+            info["all_orders"] = all_orders(model, data, blocks[model.sited])
         return Approximation(blocks, sites, value), info | {"done": (change <= self.tol) & (skipped == 0)}
 
     def _one_pass(self, model: Sited, state: Approximation, data: Data, order: Array) -> tuple[ScalarSites, Array]:
         weights = state.blocks[model.sited]
         covariance = explicit_inverse(cholesky(weights.natural.precision))
         x = model.sites(data.values)
+        all_live = _live(x, data)
 
         def visit(carry: Any, index: Array) -> tuple[Any, Array]:
             mean, covariance, noise, sites = carry
@@ -124,7 +128,7 @@ class ScalarPassing(Method):
             old = jax.tree.map(lambda leaf: leaf[index], sites)
             row: list[Any] = jax.tree.map(lambda leaf: leaf[None], [centre, variance, old, offset, target])
             found = self._project(model, row[0], row[1], row[2], row[3], row[4], noise)
-            live = data.weights[index] > 0.0
+            live = all_live[index]
             use = live & found.proper[0] & (variance > 0.0)
             kept = jnp.where(use, self.damping, 1.0)
             new = jax.tree.map(lambda a, b: kept * a + (1.0 - kept) * jnp.where(use, b[0], a), old, found.sites)
@@ -136,7 +140,7 @@ class ScalarPassing(Method):
             sites = jax.tree.map(lambda leaf, value: leaf.at[index].set(value), sites, new)
             return (mean, covariance, noise, sites), live & ~use & (variance > 0.0)
 
-        noise = state.blocks["noise"].natural if model.noisy else None
+        noise = _noise(model, state.blocks)
         carry, skipped = jax.lax.scan(visit, (weights.mode(), covariance, noise, state.sites), order)
         return carry[3], jnp.sum(skipped)
 
@@ -168,14 +172,14 @@ class ScalarPassing(Method):
         centre, variance = x.features @ weights.mode(), jnp.sum((x.features @ covariance) * x.features, axis=1)
         # For a row of zeros it is 0. The least value is relative to other rows, whatever the unit of the target.
         variance = jnp.maximum(variance, 1e-20 * jnp.max(variance) + jnp.finfo(float).tiny)
-        noise = blocks["noise"].natural if model.noisy else None
+        noise = _noise(model, blocks)
         scales = self._project(model, centre, variance, sites, x.offset, x.target, noise).log_scale
         m = means(blocks)
-        value = jnp.sum(jnp.where(data.weights > 0.0, scales, 0.0)) + weights.log_normaliser()
+        value = jnp.sum(jnp.where(_live(x, data), scales, 0.0)) + weights.log_normaliser()
         for name, p in model.prior.items():
             if name == model.sited:
                 value = value - (p.log_normaliser() if isinstance(p, Family) else p.log_normaliser(m))
-            elif model.noisy and name == "noise":
+            elif name == model.noise_block:
                 value = value + blocks[name].log_normaliser() - _noise_prior(model).log_normaliser()
             else:
                 value = value + jnp.sum(prior_terms(p, m, name)) + jnp.sum(blocks[name].entropy())
@@ -187,17 +191,25 @@ class ScalarPassing(Method):
         best = int(np.lexsort((evidence, converged))[-1])
         history = {name: np.asarray(values) for name, values in run.history.items()}
         change, skipped = float(history["change"][-1, best]), int(history["skipped"][-1, best])
-        state = state_of(run.states, best)
+        state, value = state_of(run.states, best), float(evidence[best])
+        if "all_orders" in history and np.isfinite(history["all_orders"][-1, best]):
+            value = float(history.pop("all_orders")[-1, best])
         notes = () if converged[best] else (
             f"no restart converged in {self.max_iter} passes (in the last one q moved by {change:.2g} and {skipped} "
             "factors were skipped), so ln s is not that of a fixed point: try damping=0.5",
         )  # fmt: skip
         return Result(
             state=Posterior(state.blocks, {}),
-            log_evidence=float(evidence[best]),
+            log_evidence=value,
             history={name: values[:, best] for name, values in history.items()} | {"restarts": evidence},
             converged=bool(converged[best]) and not run.interrupted,
-            details={"restarts_converged": converged, "skipped": skipped, "change": change, "sites": state.sites},
+            details={
+                "restarts_converged": converged,
+                "skipped": skipped,
+                "change": change,
+                "sites": state.sites,
+                "log_s": float(evidence[best]),
+            },
             notes=notes,
         )
 
@@ -262,8 +274,18 @@ def _project_noisy(
     return Projected(site, proper & good, (log_z - apart - q.log_normaliser()) / alpha)
 
 
+def _live(x: Any, data: Data) -> Bool[Array, " n"]:
+    """Whether a row counts: it is no padding, and has a target."""
+    return (data.weights > 0.0) & ~jnp.isnan(x.target)
+
+
+def _noise(model: Sited, blocks: dict[str, Family]) -> Any:
+    return None if model.noise_block is None else blocks[model.noise_block].natural
+
+
 def _noise_prior(model: Sited) -> Family:
-    prior = model.prior["noise"]
+    assert model.noise_block is not None
+    prior = model.prior[model.noise_block]
     assert isinstance(prior, Family)
     return prior
 

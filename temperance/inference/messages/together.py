@@ -27,6 +27,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from ...errors import NumericalFailure
 from ...models import Data, Model, Posterior
+from ...models._blocks import Conditional, Each, add, entropy, means
 from ...models._factors import (
     Blocks,
     Factored,
@@ -39,7 +40,8 @@ from ...models._factors import (
     with_naturals,
 )
 from .._method import Info, Method, Result, Run, state_of
-from ._tables import Chained, chained
+from ..collapsed import settled
+from ._tables import chained
 from .labels import label_overlap
 
 SETTLED = 1e-8  # undamped change of the messages, relative to the natural parameters of q, at convergence
@@ -58,10 +60,11 @@ class Look(NamedTuple):
     """The result of evaluating all factors once."""
 
     fresh: Natural  # the next messages, undamped
-    tables: Float[Array, "n *c"]  # log τ
-    chain: Chained
     log_evidence: Float[Array, ""]
     skipped: Int[Array, ""]  # factors with an improper cavity
+    more: Info  # for the history
+    tables: Any = None  # log τ, (n, configurations)
+    chain: Any = None  # their recursions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,46 +79,60 @@ class Together(Method):
 
     budget: ClassVar[tuple[str, ...]] = ("restarts", "max_iter")
     row_by_row: ClassVar[bool] = True
+    settled: ClassVar[float] = SETTLED
 
     @property
     def name(self) -> str:
         return "EP" if self.alpha == 1 else f"message passing (α = {self.alpha:g})"
 
     def init(self, key: Key[Array, ""], model: Model, data: Data) -> Sites:
+        blocks, natural = self.begin(key, model, data)
+        return Sites(blocks, natural, jnp.full((), jnp.nan, dtype=jnp.float64))
+
+    def begin(self, key: Key[Array, ""], model: Model, data: Data) -> tuple[Blocks, Natural]:
+        """q and the messages after a few sweeps of variational Bayes."""
         assert isinstance(model, Factored)
-        factors, prior = model.factors(data), exact_prior(model)
-        blocks = {name: model.initial(key, data).blocks[name] for name in prior}
-        nothing = jax.tree.map(lambda leaf: jnp.zeros((factors.live.shape[0], *leaf.shape)), naturals(prior))
+        start, factors = model.initial(key, data).blocks, settled(model).factors(data)
+        blocks = {name: start[name] for name in model.prior}
+        met = naturals(met_by_data(model, blocks))
+        nothing = jax.tree.map(lambda leaf: jnp.zeros((factors.live.shape[0], *leaf.shape)), met)
 
         def sweep(blocks: Blocks, _: None) -> tuple[Blocks, Natural]:
-            fresh = look(0.0, factors, prior, blocks, nothing).fresh
-            return with_naturals(prior, _plus(naturals(prior), _sum(fresh))), fresh
+            fresh = look(0.0, factors, model, blocks, nothing).fresh
+            return times_prior(model, blocks, _sum(fresh)), fresh
 
         blocks, messages = jax.lax.scan(sweep, blocks, length=1 + self.warm_passes)
-        return Sites(blocks, jax.tree.map(lambda leaf: leaf[-1], messages), jnp.full((), jnp.nan, dtype=jnp.float64))
+        return blocks, jax.tree.map(lambda leaf: leaf[-1], messages)
+
+    def seen(self, model: Model, data: Data, state: Sites) -> Look:
+        assert isinstance(model, Factored)
+        return look(self.alpha, settled(model).factors(data), model, state.blocks, state.natural)
 
     def step(self, key: Key[Array, ""], model: Model, state: Sites, data: Data) -> tuple[Sites, Info]:
-        assert isinstance(model, Factored)
-        prior = exact_prior(model)
-        seen = look(self.alpha, model.factors(data), prior, state.blocks, state.natural)
+        seen = self.seen(model, data, state)
         change = jax.tree.map(jnp.subtract, seen.fresh, state.natural)
-        residual = _relative(_sum(jax.tree.map(jnp.abs, change)), naturals(state.blocks))
-        natural, blocks, proper = self._moved(prior, state.natural, change)
+        whole = naturals(met_by_data(model, state.blocks))
+        natural, blocks, proper = self._moved(model, state, change)
+        residual = _relative(_sum(jax.tree.map(jnp.abs, change)), whole)
+        residual = jnp.maximum(residual, _moved_apart(model, state.blocks, blocks))
         skipped = jnp.where(proper, seen.skipped, jnp.maximum(seen.skipped, 1))
         fresh = Sites(blocks, natural, seen.log_evidence)
         info = {"log_evidence": seen.log_evidence, "change": residual, "skipped": skipped}
-        return fresh, info | {"done": (residual < SETTLED) & (skipped == 0)}
+        return fresh, info | seen.more | {"done": (residual < self.settled) & (skipped == 0)}
 
-    def _moved(self, prior: Blocks, natural: Natural, change: Natural) -> tuple[Natural, Blocks, Bool[Array, ""]]:
+    def _moved(self, model: Model, state: Sites, change: Natural) -> tuple[Natural, Blocks, Bool[Array, ""]]:
         """The damped step, a shorter one if q would be improper, or no step at all."""
-        moved, found = natural, jnp.asarray(False)
+        moved, blocks, found = state.natural, state.blocks, jnp.asarray(False)
         for share in SHORTER:
             rate = share * (1.0 - self.damping)
-            trial = jax.tree.map(lambda old, new, rate=rate: old + rate * new, natural, change)
-            inside = is_proper(with_naturals(prior, _plus(naturals(prior), _sum(trial))))
-            moved = jax.tree.map(lambda old, new, take=inside & ~found: jnp.where(take, new, old), moved, trial)
+            trial = jax.tree.map(lambda old, new, rate=rate: old + rate * new, state.natural, change)
+            there = times_prior(model, state.blocks, _sum(trial))
+            inside = is_proper(there)
+            moved, blocks = jax.tree.map(
+                lambda old, new, take=inside & ~found: jnp.where(take, new, old), (moved, blocks), (trial, there)
+            )
             found = found | inside
-        return moved, with_naturals(prior, _plus(naturals(prior), _sum(moved))), found
+        return moved, blocks, found
 
     def result(self, model: Model, data: Data, run: Run) -> Result:
         """The best converged restart. If none has converged, there is a posterior but no ln s, which could be far
@@ -166,39 +183,95 @@ def told_of_labels(model: Model, blocks: Blocks) -> tuple[dict[str, Any], tuple[
     return details, (overlap.sentence,)
 
 
-def look(alpha: float, factors: Factors, prior: Blocks, blocks: Blocks, messages: Natural) -> Look:
+def look(alpha: float, factors: Factors, model: Model, blocks: Blocks, messages: Natural) -> Look:
     """The tables of all factors, q(z), the next messages and ln s."""
-    whole, terms = log_normaliser(blocks), factors.terms
-    cavities = jax.tree.map(lambda q, part: q[None] - alpha * part, naturals(blocks), messages)
-    good = jax.vmap(lambda natural: is_proper(with_naturals(blocks, natural)))(cavities)
-    cavities = jax.tree.map(
-        lambda cavity, q: jnp.where(_column(good, cavity), cavity, q[None]), cavities, naturals(blocks)
-    )
+    met, terms = met_by_data(model, blocks), factors.terms
+    whole = log_normaliser(met)
+    cavities, good = proper_cavities(alpha, met, messages)
+    log_s = log_integral(model, blocks, messages)
     if alpha == 0.0:
-        mean = {name: family.mean() for name, family in blocks.items()}
+        mean = means(met)
         tables = jax.vmap(lambda factor: terms.expected(mean, factor))(factors.each)
         chain = chained(tables, factors)
         fresh = jax.vmap(lambda factor, r: terms.message(mean, factor, r))(factors.each, chain.pairs)
         taken = [jnp.sum(messages[name].dot(mean[name].expand(0))) for name in mean]
-        log_s = chain.log_sum + whole - log_normaliser(prior) - sum(taken, start=jnp.zeros(()))
+        log_s = log_s + chain.log_sum - sum(taken, start=jnp.zeros(()))
     else:
-        tilted = jax.vmap(lambda natural, factor: terms.tilt(with_naturals(blocks, natural), factor, alpha))(
+        tilted = jax.vmap(lambda natural, factor: terms.tilt(with_naturals(met, natural), factor, alpha))(
             cavities, factors.each
         )
         tables = tilted.log_terms / alpha
         chain = chained(tables, factors)
-        matched = jax.vmap(lambda one, r: naturals(one.match(r, blocks)))(tilted, chain.pairs)
+        matched = jax.vmap(lambda one, r: naturals(one.match(r, met)))(tilted, chain.pairs)
         fresh = jax.tree.map(lambda new, cavity: (new - cavity) / alpha, matched, cavities)
-        gained = jnp.where(factors.live, tilted.value - whole, 0.0) / alpha
-        log_s = chain.log_sum + whole - log_normaliser(prior) + jnp.sum(gained)
+        log_s = log_s + chain.log_sum + jnp.sum(jnp.where(factors.live, tilted.value - whole, 0.0)) / alpha
+    fresh, skipped = usable(fresh, messages, good, factors.live)
+    return Look(fresh, log_s, skipped, {}, tables, chain)
+
+
+def proper_cavities(alpha: float, met: Blocks, messages: Natural) -> tuple[Natural, Bool[Array, " n"]]:
+    """The cavity of every factor, or q where it is improper; and whether it is proper."""
+    cavities = jax.tree.map(lambda q, part: q[None] - alpha * part, naturals(met), messages)
+    good = jax.vmap(lambda natural: is_proper(with_naturals(met, natural)))(cavities)
+    cavities = jax.tree.map(lambda a, q: jnp.where(_column(good, a), a, q[None]), cavities, naturals(met))
+    return cavities, good
+
+
+def usable(
+    fresh: Natural, messages: Natural, good: Bool[Array, " n"], live: Bool[Array, " n"]
+) -> tuple[Natural, Int[Array, ""]]:
+    """The fresh messages, the old ones where a cavity or a moment does not exist, and how many those are."""
     finite = jax.vmap(lambda new: jnp.all(jnp.stack([jnp.all(jnp.isfinite(a)) for a in jax.tree.leaves(new)])))(fresh)
     kept = good & finite
     fresh = jax.tree.map(
-        lambda new, old: jnp.where(_column(factors.live, new), jnp.where(_column(kept, new), new, old), 0.0),
-        fresh,
-        messages,
+        lambda new, old: jnp.where(_column(live, new), jnp.where(_column(kept, new), new, old), 0.0), fresh, messages
     )
-    return Look(fresh, tables, chain, log_s, jnp.sum(factors.live & ~kept))
+    return fresh, jnp.sum(live & ~kept)
+
+
+# ---- the prior times all messages --------------------------------------------------------------------------
+
+
+def met_by_data(model: Model, blocks: dict[str, Any]) -> dict[str, Any]:
+    """The blocks that the factors of the data depend on."""
+    return {name: blocks[name] for name in blocks if name not in model.apart}
+
+
+def hierarchical(model: Model) -> bool:
+    """Whether the prior of a block depends on another block."""
+    return any(isinstance(p, Conditional) for p in model.prior.values())
+
+
+def times_prior(model: Model, blocks: Blocks, messages: Natural) -> Blocks:
+    """q, given the sum of the messages. Blocks whose prior depends on others hear from these as in variational
+    Bayes."""
+    if not hierarchical(model):
+        prior = exact_prior(model)
+        return with_naturals(prior, _plus(naturals(prior), messages))
+    blocks = dict(blocks)
+    for group in model.groups:
+        target = jax.grad(model.log_prior)(means(blocks))
+        for name in (group.block,) if isinstance(group, Each) else group:
+            natural = add(target[name], messages[name]) if name in messages else target[name]
+            blocks[name] = blocks[name].with_natural(natural)
+    return blocks
+
+
+def log_integral(model: Model, blocks: Blocks, messages: Natural) -> Float[Array, ""]:
+    """ln of the integral of the prior times all messages; a bound where a prior depends on other blocks."""
+    if not hierarchical(model):
+        return log_normaliser(blocks) - log_normaliser(exact_prior(model))
+    m, whole = means(blocks), _sum(messages)
+    taken = [jnp.sum(whole[name].dot(m[name])) for name in whole]
+    return model.log_prior(m) + entropy(blocks) + sum(taken, start=jnp.zeros(()))
+
+
+def _moved_apart(model: Model, old: Blocks, new: Blocks) -> Float[Array, ""]:
+    """The change of the blocks that no message reaches, relative to themselves."""
+    before = {name: old[name].natural for name in old if name in model.apart}
+    if not before:
+        return jnp.zeros(())
+    return _relative(jax.tree.map(jnp.subtract, naturals({name: new[name] for name in before}), before), before)
 
 
 def _column(flags: Bool[Array, " n"], like: Array) -> Bool[Array, "n *b"]:
