@@ -102,7 +102,7 @@ def test_the_derivative_in_the_prior_is_a_difference_of_means() -> None:
         moved = {name: family.with_natural(natural[name]) for name, family in prior.items()}
         blocks = {n: f.with_natural(jax.tree.map(lambda a, b: a + jnp.sum(b, 0), f.natural, sites[n]))
                   for n, f in moved.items()}  # fmt: skip
-        return look(1.0, factors, moved, blocks, sites).log_evidence
+        return look(1.0, factors, model._with(prior=moved), blocks, sites).log_evidence
 
     slope = jax.grad(log_s)({name: family.natural for name, family in prior.items()})
     for name, family in prior.items():

@@ -305,9 +305,9 @@ def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
         (lambda: tp.EP(double_loop=True, damping=0.5), InvalidParameter, "damping is for plain passes"),
         (lambda: tp.EP(double_loop="yes"), InvalidParameter, "double_loop must be True or False"),
         (
-            lambda: tp.fit(tp.FactorAnalysis(1), TINY, tp.EP()),
+            lambda: tp.fit(tp.SwitchingStateSpace(2, 1), TINY, tp.EP()),
             UnsupportedMethod,
-            "this FactorAnalysis declares none",
+            "this SwitchingStateSpace declares none",
         ),
         (
             lambda: tp.fit(tp.StudentMixture(2), TINY, tp.EP()),
