@@ -34,7 +34,7 @@ from ...models._factors import (
 from .._method import Info, Method, Result, Run, state_of
 from ..collapsed import settled
 from ..streamed import Streamed
-from .by_points import ByPoints, suits
+from .by_points import MOST_DATA, ByPoints, suits
 from .corrections import corrected, log_scales, orders, orders_together, third_order
 from .filtering import Filtering
 from .scalar_corrections import second_order
@@ -140,7 +140,13 @@ class MessagePassing(Method):
         if not one_by_one(model):
             kept = 0.5 if self.damping is None else self.damping
             passes = PASSES_TOGETHER if self.max_passes is None else self.max_passes
-            kind = ByPoints if by_points(model) else Together
+            pointwise = by_points(model)
+            if pointwise and data.size > MOST_DATA:
+                raise UnsupportedMethod(
+                    f"{self.name} averages every factor of this {type(model).__name__} over points, for at most "
+                    f"{MOST_DATA} data, got {data.size}; use tp.VB() or tp.AIS()"
+                )
+            kind = ByPoints if pointwise else Together
             return kind(self.alpha, self.restarts, passes, kept, self.warm_passes)
         # The compiled function must not depend on the budget, so it counts the warm passes that remain.
         return dataclasses.replace(self, warm_passes=self._warm)

@@ -31,7 +31,7 @@ from ...numerics.linalg import cholesky, solve_vector, transposed_solve_vector
 from .._method import Result, Run
 from .together import Look, Sites, Together, log_integral, met_by_data, proper_cavities, times_prior, usable
 
-MOST_POINTS, LEAST_POINTS, MOST_VALUES = 2**13, 2**9, 2**24  # points, and values log f_n(θ_s) in memory
+MOST_POINTS, LEAST_POINTS, MOST_VALUES = 2**13, 2**9, 2**22  # points, and values log f_n(θ_s) in memory
 SWEEPS = 30  # of variational Bayes, at the start
 WIDER = 2.0  # how much wider the wider q is, by the root of the dimensions
 FEWEST = 50.0  # least effective number of points
@@ -42,6 +42,9 @@ class Points(NamedTuple):
 
     statistics: Natural  # leading axis: points
     log_weights: Float[Array, " s"]
+
+
+MOST_DATA = MOST_VALUES // LEAST_POINTS
 
 
 def suits(model: Model) -> bool:
