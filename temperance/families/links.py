@@ -128,7 +128,10 @@ class LogPoisson(Link):
 
     def moments(self, mean: Float[Array, " n"], variance: Float[Array, " n"]) -> tuple[Array, Array]:
         rate = jnp.exp(mean + 0.5 * variance)
-        return rate, rate + jnp.square(rate) * jnp.expm1(variance)
+        some = variance > 0.0
+        # The variance of the rate, e^(2 mean + variance) (e^variance - 1), in logarithms: its factors may be inf and 0.
+        log_factor = variance + jnp.log(-jnp.expm1(-jnp.where(some, variance, 1.0)))
+        return rate, rate + jnp.where(some, jnp.exp(2.0 * mean + variance + log_factor), 0.0)
 
 
 # ---- a Normal number of which only a part is seen -------------------------------------------------------------

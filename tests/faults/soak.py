@@ -36,6 +36,7 @@ from tests.faults.outages import soak_cluster
 from tests.faults.worker import COMMANDS
 
 KEPT = 24  # pairs of a model and a method that take turns: more do not fit the programs that a process holds
+COUNTS = {"fits": 10_000, "kills": 1_000, "faults": 100, "pairs": KEPT, "draws": 10, "jobs": 1, "seed": 0}
 LONG = 0.25  # seconds that a fit of them counts at most, when they take turns
 
 
@@ -45,12 +46,12 @@ def _memory() -> float:
 
 
 def soak_fits(
-    count: int, seed: int, pairs: int, until: float, tell: Callable[[dict[str, Any]], None]
+    count: int, seed: int, pairs: int, draws: int, until: float, tell: Callable[[dict[str, Any]], None]
 ) -> dict[str, Any]:
-    """Fits of pairs drawn anew after every tenth of all, each asked everything, and its answer held to its first.
+    """Fits of pairs, drawn anew `draws` times, each asked everything, and its answer held to its first.
 
     Pairs that answer are drawn. The one that has had the least time goes next, where a long fit counts as `LONG`.
-    `tell` hears what was found before each draw.
+    `tell` hears now and then what was found.
     """
     rng, found, drawn = np.random.default_rng(seed), Counter[str](), Counter[tuple[str, str]]()
     memory: list[int] = []
@@ -64,14 +65,15 @@ def soak_fits(
     for number in range(count):
         if time.monotonic() > until:
             break
-        if number % max(1, count // 10) == 0:
+        if number % -(-count // draws) == 0:
             jax.clear_caches()
-            tell(told())
             at_random = map(tuple, rng.permutation(np.asarray(PAIRS)).tolist())
             chosen = (pair for pair in at_random if _once(*pair) not in ("unsupported", "refused"))
             spent = dict.fromkeys(itertools.islice(chosen, min(pairs, KEPT)), 0.0)
             first = {}  # with other programs in the process's memory, another engine may be at hand
             memory.append(round(_memory()))
+        if number % 100 == 0:
+            tell(told())
         pair = min(spent, key=spent.__getitem__)
         began = time.process_time()
         try:
@@ -161,7 +163,7 @@ def _same(found: Any, expected: Any) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, count in (("fits", 10_000), ("kills", 1_000), ("faults", 100), ("pairs", KEPT), ("jobs", 1), ("seed", 0)):
+    for name, count in COUNTS.items():
         parser.add_argument(f"--{name}", type=int, default=count)
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop the fits and the kills after so long")
     parser.add_argument("--out", default="", help="write what was found to this file")
@@ -176,7 +178,9 @@ def main() -> None:
             Path(given.out).write_text(json.dumps(all_found, indent=1))
 
     parts: dict[str, Callable[[], dict[str, Any]]] = {
-        "fits": lambda: soak_fits(given.fits, given.seed, given.pairs, until, lambda found: write("fits", found)),
+        "fits": lambda: soak_fits(
+            given.fits, given.seed, given.pairs, given.draws, until, lambda found: write("fits", found)
+        ),
         "kills": lambda: soak_kills(given.kills, given.seed, given.jobs, until, lambda found: write("kills", found)),
         "faults": lambda: soak_cluster(given.faults, given.seed, until, Path(given.log)),
     }

@@ -277,3 +277,16 @@ def test_a_fit_to_many_rows_ends_where_an_update_changes_nothing(scale):
         + 0.5 * 65
     )
     assert fit.log_evidence == pytest.approx(bound, abs=1e-4)
+
+
+def test_the_moments_of_a_count_are_those_of_a_lognormal_rate() -> None:
+    """And never NaN, where a mean is infinite and known, or zero and of any size."""
+    mean, variance = np.array([0.3, -2.0, 3.0, -700.0, 1.5]), np.array([0.5, 4.0, 1e-12, 9.0, 0.0])
+    found = tp.PoissonRegression().target_moments(jnp.asarray(mean), jnp.asarray(variance))
+    rate = np.exp(mean + variance / 2)
+    spread = [
+        stats.lognorm(np.sqrt(v), scale=np.exp(m)).var() if v else 0.0 for m, v in zip(mean, variance, strict=True)
+    ]
+    np.testing.assert_allclose(found, [rate, rate + spread], rtol=1e-10)
+    far = tp.PoissonRegression().target_moments(jnp.array([1e3, 1e12, -1e12, -1e4]), jnp.array([0.0, 1e9, 10.0, 2e4]))
+    np.testing.assert_array_equal(far, [[np.inf, np.inf, 0.0, 1.0], [np.inf, np.inf, 0.0, np.inf]])
