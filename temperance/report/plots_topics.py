@@ -77,23 +77,24 @@ def topics_by(found: TopicsBy, topics: Sequence[int] | None = None) -> Any:
     shown = _most_different(found)[:9] if topics is None else list(topics)
     columns = min(3, len(shown))
     rows = -(-len(shown) // columns)
-    figure, axes = grid_of_axes(rows, columns, 3.1 * columns, 2.4 * rows)
+    labels = [plain(name) for name in found.labels]
+    turned = found.positions is None and max(map(len, labels)) * len(labels) > 28
+    figure, axes = grid_of_axes(rows, columns, 3.1 * columns, (3.2 if turned else 2.4) * rows)
     places = np.arange(len(found.labels)) if found.positions is None else found.positions
     numbers = {k: number for number, k in enumerate(found.order.tolist(), 1)}
     for here, k in zip(axes.ravel(), shown, strict=False):
         share, low, high = found.share[:, k], found.low[:, k], found.high[:, k]
         if found.positions is None:
             here.errorbar(places, share, [share - low, high - share], fmt="o", color=colour(0), markersize=4, capsize=2)
-            labels = [plain(name) for name in found.labels]
-            turned = {"rotation": 45, "ha": "right"} if max(map(len, labels)) * len(places) > 28 else {}
-            here.set_xticks(places, labels, fontsize=7, **turned)
+            here.set_xticks(places, labels, fontsize=7, **({"rotation": 45, "ha": "right"} if turned else {}))
             here.set_xlim(-0.5, len(places) - 0.5)
         else:
             here.fill_between(places, low, high, color=colour(0), alpha=0.25, linewidth=0)
             here.plot(places, share, color=colour(0), marker="o", markersize=3)
             if all(map(_DAY.match, found.labels)):  # "2008-01", "2008-01 to 2008-03" or "2008-01-15"
-                shown_days = sorted({0, (len(places) - 1) // 2, len(places) - 1})
-                here.set_xticks(places[shown_days], [found.labels[g].split()[0] for g in shown_days])
+                days = [label.split()[0] for label in labels]
+                marked = sorted({0, len(days) - 1, *([(len(days) - 1) // 2] if len(days[0]) < 8 else [])})
+                here.set_xticks(places[marked], [days[g] for g in marked])
         here.set_ylim(0.0, None)
         words = " ".join(plain(word, 20) for word in found.words[k].split())
         lines = textwrap.wrap(f"{numbers[k]}: {words}", _TITLE, max_lines=2, placeholder=" …")

@@ -231,9 +231,10 @@ def topic_sentences(fit: Fit, most: int = 5) -> list[str]:
     if not isinstance(fit.model, Topical) or "share" not in table:
         return []
     words, rows = topics_of(fit, 6), list(zip(table["topic"], table["share"], strict=True))
-    largest = sorted(rows, key=lambda row: -row[1])[:most]
+    left = len(rows) - most if len(rows) > most + 1 else 0  # one more is rather named
+    largest = sorted(rows, key=lambda row: -row[1])[: len(rows) - left]
     lines = [f"Topic {k}, {share:.0%}: {', '.join(word for word, _ in words[k - 1])}" for k, share in largest]
-    smaller = [f"The other {len(rows) - most} topics are smaller."] if len(rows) > most + 1 else []
+    smaller = [f"The other {left} topics are smaller."] if left else []
     return lines + smaller
 
 

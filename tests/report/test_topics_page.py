@@ -13,6 +13,7 @@ import pytest
 
 import temperance as tp
 from temperance.errors import InvalidParameter
+from temperance.report.words import topic_sentences
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SUBJECTS = [["cat", "purr", "paw", "tail"], ["star", "moon", "orbit", "<comet>"]]
@@ -52,6 +53,16 @@ def test_the_page_begins_with_the_topics_in_words(made):
         (words,) = re.findall(rf"<p><strong>Topic {share.argmax() + 1}, 50%</strong>: ([^<]*)</p>", page)
         assert {html.unescape(word) for word in words.split(", ")} >= set(subject)
     assert page.index("<strong>Topic 1") < page.index("An LDA with 2 topics") < page.index("A map of the topics")
+
+
+@pytest.mark.parametrize("size, named, left", [(5, 5, 0), (6, 6, 0), (7, 5, 2)])
+def test_topics_are_all_named_or_counted(size, named, left):
+    words = [f"{subject}{place}" for subject in "abcdefg"[:size] for place in range(5)]
+    texts = [list(np.random.default_rng(d).choice(words[5 * (d % size) :][:5], 12)) for d in range(20 * size)]
+    fit = tp.fit(tp.LDA(size), texts, tp.CVB0(), seed=0)
+    said = topic_sentences(fit)
+    assert len(fit.order) == size and sum(line.startswith("Topic ") for line in said) == named
+    assert [line for line in said if "smaller" in line] == [f"The other {left} topics are smaller."] * (left > 0)
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no browser")
