@@ -77,11 +77,11 @@ if _typing.TYPE_CHECKING:  # the same names for type checkers
     from .models.linear.state_space import StateSpace as StateSpace
     from .models.linear.switching import SwitchingStateSpace as SwitchingStateSpace
     from .models.mixture import Mixture as Mixture
+    from .models.mixture.experts import MixtureOfExperts as MixtureOfExperts
     from .models.mixture.student import StudentMixture as StudentMixture
     from .models.mixture.variants import ClassMixture as ClassMixture
     from .models.mixture.variants import DirichletProcessMixture as DirichletProcessMixture
     from .models.mixture.variants import GaussianMixture as GaussianMixture
-    from .models.mixture.variants import MixtureOfExperts as MixtureOfExperts
     from .models.topics import LDA as LDA
     from .models.topics.report import TopicsBy as TopicsBy
     from .models.topics.variants import HDP as HDP

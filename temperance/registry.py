@@ -115,7 +115,7 @@ _MODELS = (
         estimator="ClassMixture", aliases=("latent-classes",),
     ),
     ModelEntry(
-        "MixtureOfExperts", "", "models.mixture.variants", "lines, each for a region of the inputs",
+        "MixtureOfExperts", "", "models.mixture.experts", "lines, each for a region of the inputs",
         "inputs and targets", "component",
     ),
     ModelEntry(

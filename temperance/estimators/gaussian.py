@@ -13,7 +13,7 @@ import temperance as tp
 from .._arguments import NOT_NEGATIVE, check_choice, whole
 from ..errors import InvalidData, InvalidParameter, UnsupportedMethod
 from ..models.mixture import Mixture
-from ..models.mixture.variants import TiedMixture, TiedProcessMixture
+from ..models.mixture.tied import TiedMixture, TiedProcessMixture
 from ._mixture import BatchedMixture
 
 FORMS = {"full": "gaussian", "tied": "gaussian", "diag": "diagonal", "spherical": "spherical"}

@@ -17,7 +17,7 @@ from .._arguments import NOT_NEGATIVE, check_choice, whole
 from ..errors import InvalidData, InvalidParameter, NumericalFailure
 from ..models._answers import Start
 from ..models.mixture import Mixture
-from ..models.mixture.variants import TiedMixture
+from ..models.mixture.tied import TiedMixture
 from ._inference import as_seed
 from ._mixture import MixtureEstimator
 from .gaussian import FORMS

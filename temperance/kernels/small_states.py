@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from ..models._blocks import Posterior
+from ..numerics.host import lapack
 from ..numerics.keys import is_host, uniforms
 from ..numerics.special import LOG_2PI
 from .small_linear import (
@@ -145,15 +146,13 @@ Entries = list[list[np.ndarray]]  # of a matrix at each step, on and below the d
 
 def _moments(steps: Steps, linear: np.ndarray, blocks: np.ndarray, coupling: np.ndarray) -> Moments:
     """Moments of the states, given h_t (`linear`) and the precisions J_t = kinds @ `blocks` (kinds, k, k)."""
-    from scipy.linalg.lapack import dpbtrs
-
     (s, k), d = linear.shape, steps.columns
     try:
         forwards = _factor_band(steps.kinds, _band(blocks, -coupling, d + 1))
         backwards = _factor_band(steps.kinds[::-1], _band(blocks[:, ::-1, ::-1], -coupling.T[::-1, ::-1], d))
     except np.linalg.LinAlgError:
         return Moments(np.nan, np.full((s, k), np.nan), np.full(blocks.shape, np.nan), np.full((k, k), np.nan))
-    mean = dpbtrs(forwards, linear.reshape((-1, 1)), lower=1)[0].reshape((s, k))
+    mean = lapack().dpbtrs(forwards, linear.reshape((-1, 1)), lower=1)[0].reshape((s, k))
     ahead, behind = (band.T.reshape((s, k, 2 * k)) for band in (forwards, backwards))
     factor = [[ahead[:, j, i - j] for j in range(i + 1)] for i in range(k)]
     found, reverse = _square(factor), _square([[behind[::-1, j, i - j] for j in range(i + 1)] for i in range(k)])
@@ -173,11 +172,9 @@ def _moments(steps: Steps, linear: np.ndarray, blocks: np.ndarray, coupling: np.
 
 def _factor_band(kinds: np.ndarray, band: np.ndarray) -> np.ndarray:
     """The Cholesky factor of the precision of all states, as LAPACK stores it; each kind of step adds its `band`."""
-    from scipy.linalg.lapack import dpbtrf
-
     k = band.shape[1]
     whole = (kinds @ band.reshape((len(band), -1))).reshape((-1, 2 * k))
-    factor, failed = dpbtrf(whole.T, lower=1, overwrite_ab=1)
+    factor, failed = lapack().dpbtrf(whole.T, lower=1, overwrite_ab=1)
     if failed:
         raise np.linalg.LinAlgError
     return factor

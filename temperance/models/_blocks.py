@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -331,7 +331,7 @@ class Tempering(Module):
 # ---- better coordinates, for sweeps that would creep along a ridge ------------------------------------------------
 
 
-class Reparametrising(Module):
+class Reparametrising(ABC):
     """A model that has a joint change of its blocks that raises the bound."""
 
     @abstractmethod

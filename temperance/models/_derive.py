@@ -18,7 +18,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Key
 
-from .._module import Module
 from ..families._family import Family
 from ._blocks import (
     Conditional,
@@ -421,7 +420,7 @@ def ascend_in_turn(
     return jax.lax.fori_loop(0, steps, step, q)
 
 
-class OwnLocals(Module):
+class OwnLocals:
     """A model with its own start, update or draw of local blocks: from a better place, or with less work than the
     derived form, to which a test compares it."""
 

@@ -1,8 +1,12 @@
-"""Special functions of NumPy arrays: those of SciPy that a first fit needs, without the time to import SciPy."""
+"""Special functions of NumPy arrays, and LAPACK: what a first fit needs of SciPy, without the time to import it."""
 
 from __future__ import annotations
 
+import functools
 import math
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,3 +74,19 @@ def series(coefficients: tuple[float, ...], square: Any) -> Any:
     for coefficient in reversed(others):
         total = coefficient + square * total
     return total
+
+
+@functools.cache
+def lapack() -> Any:
+    """SciPy's LAPACK by its one extension module: the rest of `scipy.linalg` takes longer to import than a short series
+    to fit."""
+    import scipy
+
+    found = PathFinder.find_spec("scipy.linalg._flapack", [str(Path(scipy.__file__).parent / "linalg")])
+    if found is None or found.loader is None:  # SciPy keeps it elsewhere
+        from scipy.linalg import lapack
+
+        return lapack
+    module = module_from_spec(found)
+    found.loader.exec_module(module)
+    return module

@@ -8,6 +8,7 @@ ends where the integrand has fallen by a factor of e³⁶, so that an edge narro
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -16,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
 _DEPTH = 36.0  # the fall of the log integrand at both ends
 _BISECTIONS = 60
 _FARTHEST = 1e290  # largest distance of a mode from the mean
@@ -66,6 +66,7 @@ def tilted_nodes(log_factor: Concave, mean: Float[Array, " n"], variance: Float[
     mode = mean + side * step
     top = log_integrand(mode)
     reach = jnp.sqrt(2.0 * _DEPTH * variance)
+    nodes, weights = _legendre()
     logs, places = [], []
     for sign in (-1.0, 1.0):
 
@@ -73,9 +74,9 @@ def tilted_nodes(log_factor: Concave, mean: Float[Array, " n"], variance: Float[
             return log_integrand(mode + sign * distance) > top - _DEPTH
 
         width = _bisect(inside, 1e-60 * reach, reach)
-        a = mode[None] + sign * width[None] * (0.5 * (_NODES + 1.0))[:, None]
+        a = mode[None] + sign * width[None] * (0.5 * (nodes + 1.0))[:, None]
         places.append(a)
-        logs.append(log_integrand(a) - top[None] + jnp.log(width)[None] + np.log(0.5 * _WEIGHTS)[:, None])
+        logs.append(log_integrand(a) - top[None] + jnp.log(width)[None] + np.log(0.5 * weights)[:, None])
     log_terms, a = jnp.concatenate(logs), jnp.concatenate(places)
     log_sum = jax.nn.logsumexp(log_terms, axis=0)
     log_z = top + log_sum - 0.5 * jnp.log(2.0 * jnp.pi * variance)
@@ -98,12 +99,21 @@ def _bisect(left: Callable[[Array], Array], low: Array, high: Array) -> Array:
     return 0.5 * (low + high)
 
 
-_HERMITE, _HERMITE_WEIGHTS = np.polynomial.hermite_e.hermegauss(48)
+@functools.cache  # not on import: eigenvalues wake BLAS's threads, which then wait for more at full speed
+def _legendre() -> tuple[np.ndarray, np.ndarray]:
+    return np.polynomial.legendre.leggauss(80)
+
+
+@functools.cache
+def _hermite() -> tuple[np.ndarray, np.ndarray]:
+    nodes, weights = np.polynomial.hermite_e.hermegauss(48)
+    return nodes, weights / weights.sum()
 
 
 def gaussian_expectation(
     function: Concave, mean: Float[Array, " n"], variance: Float[Array, " n"]
 ) -> Float[Array, " n"]:
     """E[function(a)] under N(μ, v), by Gauss–Hermite quadrature."""
-    a = mean[None] + jnp.sqrt(variance)[None] * _HERMITE[:, None]
-    return jnp.asarray(_HERMITE_WEIGHTS / _HERMITE_WEIGHTS.sum()) @ function(a)
+    nodes, weights = _hermite()
+    a = mean[None] + jnp.sqrt(variance)[None] * nodes[:, None]
+    return jnp.asarray(weights) @ function(a)

@@ -11,7 +11,7 @@ import pytest
 import temperance as tp
 from temperance.graph import Graph
 from temperance.models import Data, Model
-from temperance.models.mixture.variants import TiedMixture, TiedProcessMixture
+from temperance.models.mixture.tied import TiedMixture, TiedProcessMixture
 from tests.graph import models
 
 RNG = np.random.default_rng(0)

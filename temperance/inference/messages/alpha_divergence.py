@@ -34,11 +34,6 @@ from ...models._factors import (
 from .._method import Info, Method, Result, Run, state_of
 from ..collapsed import settled
 from ..streamed import Streamed
-from .by_points import MOST_DATA, ByPoints, suits
-from .corrections import corrected, log_scales, orders, orders_together, third_order
-from .filtering import Filtering
-from .scalar_corrections import second_order
-from .scalar_sites import ScalarPassing
 from .start import wrong_prior
 from .sweep import Passed, Sites, empty_sites, factor_order, factors_of, one_pass
 from .together import Together, hierarchical
@@ -131,13 +126,19 @@ class MessagePassing(Method):
                 f"for this {type(model).__name__} give the data as an array and leave out the trace, or use tp.SVI()"
             )
         if isinstance(data, Streamed):
+            from .filtering import Filtering
+
             pieces = -(-data.size // data.stream.piece_rows)
             return Filtering(1.0 if self._warm else self.alpha, self.restarts, pieces, self.schedule)
         require_whole(self.name, data)
         if isinstance(model, Sited):
+            from .scalar_sites import ScalarPassing
+
             damping = self.damping or 0.0
             return ScalarPassing(self.alpha, self.restarts, self.passes, self.tol, damping, self.schedule)
         if not one_by_one(model):
+            from .by_points import MOST_DATA, ByPoints
+
             kept = 0.5 if self.damping is None else self.damping
             passes = PASSES_TOGETHER if self.max_passes is None else self.max_passes
             pointwise = by_points(model)
@@ -206,6 +207,8 @@ class MessagePassing(Method):
     def corrected_log_evidence(
         self, model: Model, data: Data, state: Posterior, details: Mapping[str, Any], order: int = 2
     ) -> float:
+        from .corrections import corrected, log_scales, orders, orders_together, third_order
+
         if "sites" not in details:
             raise UnsupportedMethod("the correction needs the message of every datum, which a stream does not keep")
         if isinstance(model, Sited):
@@ -231,6 +234,10 @@ class MessagePassing(Method):
         return corrected((found[0], *third_order(model, data, state.blocks, messages, scales)))
 
     def _corrected_by_numbers(self, model: Sited, data: Data, state: Posterior, sites: Any, order: int) -> float:
+        from .corrections import corrected
+        from .scalar_corrections import second_order
+        from .scalar_sites import ScalarPassing
+
         if order == 3 or self.alpha != 1.0 or set(state.blocks) != {model.sited}:
             raise UnsupportedMethod(
                 f"the correction for {type(model).__name__} is of order 2, at alpha=1, and for weights with a known "
@@ -334,7 +341,11 @@ def _not_converged(method: MessagePassing, skipped: int, change: float) -> str:
 
 def by_points(model: Model) -> bool:
     """Whether the factors of this model are not finite sums, but can be averaged over points."""
-    return not (isinstance(model, Factored) and not settled(model).no_factors()) and suits(model)
+    if isinstance(model, Factored) and not settled(model).no_factors():
+        return False
+    from .by_points import suits
+
+    return suits(model)
 
 
 def one_by_one(model: Model) -> TypeGuard[Enumerable]:

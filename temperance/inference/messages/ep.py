@@ -11,7 +11,6 @@ from ...models import Model
 from ...models._answers import Sited
 from ...models._factors import Factored
 from .alpha_divergence import MessagePassing, by_points
-from .double_loop import DoubleLoop
 from .together import hierarchical
 
 
@@ -51,6 +50,8 @@ class EP(MessagePassing):
                 f"the double loop is for mixtures and graphs whose data have latents of their own, not for this "
                 f"{type(model).__name__} ({why}); use tp.EP() with more damping"
             )
+        from .double_loop import DoubleLoop
+
         loop = DoubleLoop(
             restarts=self.restarts,
             max_passes=self.passes,
