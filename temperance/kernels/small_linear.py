@@ -53,17 +53,24 @@ def _gamma(log: np.ndarray, value: np.ndarray) -> tuple[float, Leaves]:
     return float((log_gamma(shape) - shape * log_rate).sum()), (digamma(shape) - log_rate, -shape / value)
 
 
-def means(blocks: Blocks) -> tuple[Blocks, float]:
-    """E[t] of each block, and the sum of their entropies A(η) − ⟨η, E t⟩."""
+def means(blocks: Blocks, kept: dict[str, tuple[Leaves, float, Leaves]] | None = None) -> tuple[Blocks, float]:
+    """E[t] of each block, and the sum of their entropies A(η) − ⟨η, E t⟩.
+
+    `kept` holds what an earlier call found for a Normal block: the next sweep begins where the last one ended.
+    """
     m: Blocks = {}
     entropy = 0.0
+    kept = {} if kept is None else kept
     together = [name for name, eta in blocks.items() if eta[1].ndim < 2]
     for name, eta in blocks.items():
-        if name not in together:
-            value, m[name] = _normal(*eta)
-            entropy += value - product(eta, m[name])
+        if eta[1].ndim > 1:
+            if name not in kept or kept[name][0] is not eta:
+                value, found = _normal(*eta)
+                kept[name] = eta, value - product(eta, found), found
+            entropy += kept[name][1]
+            m[name] = kept[name][2]
     if together:  # a call of a special function takes as long for a few numbers as for one
-        etas = [np.concatenate([np.atleast_1d(blocks[name][part]) for name in together]) for part in (0, 1)]
+        etas = [np.concatenate([blocks[name][part].reshape(-1) for name in together]) for part in (0, 1)]
         value, found = _gamma(*etas)
         entropy += value - product((etas[0], etas[1]), found)
         end = 0
@@ -250,15 +257,12 @@ def _beyond(first: Blocks, second: Blocks, third: Blocks) -> Blocks:
     places = np.concatenate([[0], np.cumsum(rows)[:-1]])
     largest = np.maximum.reduceat(np.abs([start, rest[1]]), places, axis=1).sum(axis=0) + _TINY
     sizes = np.repeat(largest, rows)
-    rate = max(1.0, _length(step / sizes) / _length(turn / sizes))
+    bend = turn / sizes
+    rate = max(1.0, -float(bend @ (step / sizes)) / (float(bend @ bend) + _TINY))
     moved = start + 2.0 * rate * step + rate**2 * turn
     parts = iter(np.split(moved, np.cumsum([leaf.size for leaf in like])[:-1]))
     ahead: Any = {name: tuple(next(parts).reshape(leaf.shape) for leaf in eta) for name, eta in first.items()}
     return ahead if is_proper(ahead) else third
-
-
-def _length(vector: np.ndarray) -> float:
-    return math.sqrt(float(vector @ vector)) + _TINY
 
 
 # ---- starts --------------------------------------------------------------------------------------------------------

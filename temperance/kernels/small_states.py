@@ -144,8 +144,9 @@ class Moments(NamedTuple):
 Entries = list[list[np.ndarray]]  # of a matrix at each step, on and below the diagonal
 
 
-def _moments(steps: Steps, linear: np.ndarray, blocks: np.ndarray, coupling: np.ndarray) -> Moments:
-    """Moments of the states, given h_t (`linear`) and the precisions J_t = kinds @ `blocks` (kinds, k, k)."""
+def _moments(steps: Steps, linear: np.ndarray, blocks: np.ndarray, coupling: np.ndarray, valued: bool) -> Moments:
+    """Moments of the states, given h_t (`linear`) and the precisions J_t = kinds @ `blocks` (kinds, k, k); the value is
+    0 unless `valued`."""
     (s, k), d = linear.shape, steps.columns
     try:
         forwards = _factor_band(steps.kinds, _band(blocks, -coupling, d + 1))
@@ -160,13 +161,14 @@ def _moments(steps: Steps, linear: np.ndarray, blocks: np.ndarray, coupling: np.
     precision = [[found[i][j] + reverse[k - 1 - j][k - 1 - i] - here[i, j] for j in range(i + 1)] for i in range(k)]
     covariance, before = _filled(_inverse(_factor(precision))), _filled(_inverse(factor))
     row = np.ascontiguousarray(mean.T)
-    diagonal = np.log(ahead[:, :, 0]) @ np.ones(k)
-    value = 0.5 * ((linear * mean) @ np.ones(k)) - diagonal + 0.5 * k * LOG_2PI
     second = (covariance + row[:, None] * row[None]).reshape((k * k, s))
     moving = steps.weighted_kinds[d, 1:]
     tables = (covariance.reshape((k * k, s))[:, 1:] * moving) @ before.reshape((k * k, s))[:, :-1].T
     pairs = np.einsum("iabj,ab->ij", tables.reshape((k, k, k, k)), coupling) + (moving * row[:, 1:]) @ mean[:-1]
     sums = (steps.weighted_kinds @ second.T).reshape(blocks.shape)
+    if not valued:
+        return Moments(0.0, mean, sums, pairs)
+    value = (0.5 * linear * mean - np.log(ahead[:, :, 0])) @ np.ones(k) + 0.5 * k * LOG_2PI
     return Moments(float(steps.weights @ value), mean, sums, pairs)
 
 
@@ -235,18 +237,19 @@ class Problem(NamedTuple):
     prior: Prior
     known: dict[str, Leaves]  # statistics of what is not learned
     initial: np.ndarray  # variance of the first state
+    kept: dict[str, Any]  # see `means`
 
     def sweep(self, q: Blocks) -> tuple[Blocks, float]:
         """`Model.sweep`."""
         rows = [name for name, eta in q.items() if eta[1].ndim > 1]
         rest = [name for name in q if name not in rows]
-        m, entropy = means(q)
+        m, entropy = means(q, self.kept)
         local, messages = self.walk(m)
         bound = self.prior.value(m) + local + entropy
         fresh = {name: plus(self.prior.gradient(m, name), messages.get(name)) for name in rows or rest}
         if rows and rest:
-            m |= means(fresh)[0]
-            messages = self.walk(m)[1] if set(rest) - {"relevance"} else {}
+            m |= means(fresh, self.kept)[0]
+            messages = self.walk(m, valued=False)[1] if set(rest) - {"relevance"} else {}
             fresh |= {name: plus(self.prior.gradient(m, name), messages.get(name)) for name in rest}
         return {name: fresh[name] for name in q}, bound
 
@@ -254,8 +257,8 @@ class Problem(NamedTuple):
         first, half = m.get(name) or self.known[name]
         return Rows(first, -(half + half.swapaxes(1, 2)), m.get(noise) or self.known[noise])
 
-    def walk(self, m: Blocks) -> tuple[float, Blocks]:
-        """`Model.walk`: the local value, and the messages."""
+    def walk(self, m: Blocks, valued: bool = True) -> tuple[float, Blocks]:
+        """`Model.walk`: the local value (0 unless `valued`), and the messages."""
         k, d = len(self.initial), self.steps.columns
         seen, move = self.rows(m, "observation", "noise"), self.rows(m, "dynamics", "state_noise")
         scaled = seen.noise[1][:, None, None] * seen.second
@@ -268,8 +271,9 @@ class Problem(NamedTuple):
         )
         slopes = [seen.noise[1][:, None] * seen.first[:, :k], *(-scaled[:, k:, :k].swapaxes(0, 1))]
         linear = self.steps.features @ np.concatenate([*slopes, coupling[:, k:].T, -kinetic[k:, :k]])
-        found = _moments(self.steps, linear, blocks, coupling[:, :k])
-        return found.value + self._constant(seen, move, scaled, kinetic), self._messages(seen, move, found)
+        found = _moments(self.steps, linear, blocks, coupling[:, :k], valued)
+        constant = self._constant(seen, move, scaled, kinetic) if valued else 0.0
+        return found.value + constant, self._messages(seen, move, found)
 
     def _constant(self, seen: Rows, move: Rows, scaled: np.ndarray, kinetic: np.ndarray) -> float:
         """The terms of the local value that do not depend on the states."""
@@ -349,4 +353,4 @@ def _problem(model: StateSpace, data: Data) -> Problem:
             known[name] = -np.log(variance), 1.0 / variance
     offsets = 0 if "observation" in known else model.n_controls + 1
     steps = _steps(model, data, offsets, 0 if "dynamics" in known else model.n_controls)
-    return Problem(model, steps, host_prior(model.prior), known, np.asarray(model.start))
+    return Problem(model, steps, host_prior(model.prior), known, np.asarray(model.start), {})

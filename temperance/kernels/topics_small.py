@@ -7,7 +7,7 @@ documents given topics, reproduce the kernel's numbers.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,25 @@ def is_small(entries: int, topics: int) -> bool:
     return entries <= _ENTRIES and entries * topics <= _NUMBERS
 
 
+class Sums(NamedTuple):
+    """Sums of the rows of a table by their owners."""
+
+    owners: np.ndarray  # without repetition
+    places: np.ndarray  # of each row's owner among these
+    factors: np.ndarray  # of the rows, (rows, 1)
+
+    def add(self, totals: np.ndarray, rows: np.ndarray) -> None:
+        """Add the rows times their factors to the totals of their owners, in place."""
+        size = (len(self.owners), rows.shape[1])
+        numbers = self.places[:, None] * size[1] + np.arange(size[1])
+        found = np.bincount(numbers.ravel(), (self.factors * rows).ravel(), size[0] * size[1])
+        totals[self.owners] += found.reshape(size).astype(totals.dtype)
+
+
+def _sums(owners: np.ndarray, factors: np.ndarray) -> Sums:
+    return Sums(*np.unique(owners, return_inverse=True), factors[:, None])
+
+
 class Block(NamedTuple):
     """The entries of a group of words, in all documents."""
 
@@ -32,8 +51,8 @@ class Block(NamedTuple):
     words: np.ndarray
     weights: np.ndarray  # of the entries' documents, (entries, 1)
     tokens: np.ndarray  # counts times weights
-    to_documents: Any  # sparse (documents, entries), sums of tokens
-    to_words: Any  # sparse (words, entries), sums of weighted tokens
+    to_documents: Sums  # of tokens
+    to_words: Sums  # of weighted tokens
 
 
 def owners(x: Entries) -> np.ndarray:
@@ -51,31 +70,27 @@ def _within(sizes: np.ndarray) -> np.ndarray:
     return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - sizes, sizes)
 
 
-def blocks(x: Entries, n_words: int) -> list[Block]:
+def blocks(x: Entries) -> list[Block]:
     """The blocks of all groups of words that occur."""
-    from scipy import sparse  # slow to import, and not needed for other models
-
     owner = owners(x)
     found = []
     for group in range(GROUPS):
         places = np.flatnonzero(x.words % GROUPS == group)
         if len(places):
             documents, words, counts = owner[places], x.words[places], x.counts[places]
-            weights, columns = x.weights[documents], np.arange(len(places))
-            to_documents = sparse.csr_array((counts, (documents, columns)), shape=(len(x.weights), len(places)))
-            to_words = sparse.csr_array((counts * weights, (words, columns)), shape=(n_words, len(places)))
-            one = Block(places, documents, words, weights[:, None], counts * weights, to_documents, to_words)
-            found.append(one)
+            weights = x.weights[documents]
+            tokens, sums = counts * weights, (_sums(documents, counts), _sums(words, counts * weights))
+            found.append(Block(places, documents, words, weights[:, None], tokens, *sums))
     return found
 
 
-def count(x: Entries, phi: np.ndarray, alpha: np.ndarray, eta: np.ndarray) -> Counts:
-    """Recompute all sums; η is (1 or topics, words)."""
+def count(x: Entries, phi: np.ndarray, alpha: np.ndarray, eta: np.ndarray, parts: list[Block] | None = None) -> Counts:
+    """Recompute all sums; η is (1 or topics, words), and `parts` are the blocks of x, if they are at hand."""
     documents = np.zeros((len(x.weights), len(alpha)), dtype=phi.dtype) + alpha.astype(phi.dtype)
     words = np.zeros((eta.shape[1], len(alpha)), dtype=phi.dtype)
-    for block in blocks(x, len(words)):
-        documents += block.to_documents @ phi[block.places]
-        words += block.to_words @ phi[block.places]
+    for block in blocks(x) if parts is None else parts:
+        block.to_documents.add(documents, phi[block.places])
+        block.to_words.add(words, phi[block.places])
     return Counts(documents, words, words.sum(axis=0, dtype=np.float64) + eta.sum(axis=1))
 
 
@@ -91,8 +106,8 @@ def collapsed_pass(parts: list[Block], phi: list[np.ndarray], sums: Counts, prio
         norm = value.sum(axis=1)
         phi[i] = value / np.maximum(norm, _TINY)[:, None]
         change = phi[i] - row
-        sums.documents[:] += block.to_documents @ change
-        sums.words[:] += block.to_words @ change
+        block.to_documents.add(sums.documents, change)
+        block.to_words.add(sums.words, change)
         sums.topics[:] += block.tokens @ change
         if scored:
             score += float(block.tokens @ np.log(np.maximum(norm, _TINY) / total))
@@ -103,8 +118,8 @@ def take_passes(
     learn: tuple[str, ...], x: Entries, phi: np.ndarray, alpha: np.ndarray, eta: np.ndarray, passes: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """φ, α and η after this many passes, and the score of the last pass."""
-    parts, prior = blocks(x, eta.shape[1]), np.ascontiguousarray(eta.T, dtype=phi.dtype)
-    pieces, sums, value = [phi[block.places] for block in parts], count(x, phi, alpha, eta), 0.0
+    parts, prior, value = blocks(x), np.ascontiguousarray(eta.T, dtype=phi.dtype), 0.0
+    pieces, sums = [phi[block.places] for block in parts], count(x, phi, alpha, eta, parts)
     for remaining in reversed(range(passes)):
         value = collapsed_pass(parts, pieces, sums, prior, remaining == 0)
     fresh = np.empty_like(phi)
@@ -113,12 +128,12 @@ def take_passes(
     if "topic_prior" in learn:
         none = np.zeros(sums.words.shape)
         for block, piece in zip(parts, pieces, strict=True):
-            none += block.to_words @ np.log1p(-np.minimum(piece, 1.0 - 1e-12))
+            block.to_words.add(none, np.log1p(-np.minimum(piece, 1.0 - 1e-12)))
         eta = np.full_like(eta, topic_prior(sums.words, -np.expm1(none), float(eta[0, 0])))
     if "document_prior" in learn:
         none = np.zeros(sums.documents.shape)
         for block, piece in zip(parts, pieces, strict=True):
-            none += block.to_documents @ np.log1p(-np.minimum(piece, 1.0 - 1e-12))
+            block.to_documents.add(none, np.log1p(-np.minimum(piece, 1.0 - 1e-12)))
         alpha = document_prior(sums.documents, -np.expm1(none), x.weights, alpha)
     return fresh, alpha, eta, value
 
@@ -133,7 +148,7 @@ def add_documents(x: Entries, alpha: np.ndarray, eta: np.ndarray, draws: np.ndar
     phi = np.zeros((len(x.words), len(alpha)), dtype=kind)
     documents = np.tile(alpha.astype(kind), (n, 1))
     counts = Counts(documents, np.zeros(prior.shape, dtype=kind), prior.sum(axis=0, dtype=np.float64))
-    entries = [np.concatenate([np.arange(*run) for run in runs]).tolist() for runs in x.bounds]
+    entries = [np.concatenate([np.arange(*run) for run in runs]) for runs in x.bounds]
     added = 0
     for part, times in STAGES:
         last = n // part
@@ -147,29 +162,32 @@ def add_documents(x: Entries, alpha: np.ndarray, eta: np.ndarray, draws: np.ndar
 
 
 def _visit(
-    d: int, entries: list[int], new: bool, x: Entries, phi: np.ndarray, sums: Counts, prior: np.ndarray,
+    d: int, entries: np.ndarray, new: bool, x: Entries, phi: np.ndarray, sums: Counts, prior: np.ndarray,
     draws: np.ndarray,
 ) -> None:  # fmt: skip
     """Refresh document d, all tokens of an entry at once; a `new` document is added to the counts first."""
     here, weight, totals = sums.documents[d], x.weights[d], sums.topics
-    before = here.copy()
-    for i in entries if new else ():
-        v, n = x.words[i], x.counts[i]
-        levels = np.cumsum(here * (sums.words[v] + prior[v]) / totals)
-        k = int(np.searchsorted(levels[:-1], draws[i] * levels[-1]))
-        phi[i, k] = 1.0
-        here[k] += n
-        sums.words[v, k] += weight * n
+    before, words, counts, own = here.copy(), x.words[entries], x.counts[entries, None], prior[x.words[entries]]
+    # The words of a document differ, so that only `here` and the document's own φ change from entry to entry.
+    if new:
+        added = np.zeros((len(entries), len(here)), dtype=phi.dtype)
+        for row, there, n, draw in zip(added, sums.words[words] + own, counts[:, 0], draws[entries], strict=True):
+            levels = np.cumsum(here * there / totals)
+            k = int(np.searchsorted(levels[:-1], draw * levels[-1]))
+            row[k] = 1.0
+            here[k] += n
+        phi[entries] = added
+        sums.words[words] += weight * counts * added
     totals = sums.topics + weight * (here - before)
-    for i in entries:
-        v, n, row = x.words[i], x.counts[i], phi[i]
-        mine = n * row
-        own = weight * mine
-        value = np.maximum(here - mine, 0.0) * (np.maximum(sums.words[v] - own, 0.0) + prior[v]) / (totals - own)
-        phi[i] = value / max(float(value.sum()), _TINY)
-        change = n * phi[i] - mine
-        here += change
-        sums.words[v] += weight * change
+    mine = counts * phi[entries]
+    there = np.maximum(sums.words[words] - weight * mine, 0.0) + own
+    fresh, rest = np.empty_like(mine), totals - weight * mine
+    for i, (row, factor, divisor, n) in enumerate(zip(mine, there, rest, counts[:, 0], strict=True)):
+        value = np.maximum(here - row, 0.0) * factor / divisor
+        fresh[i] = value / max(float(value.sum()), _TINY)
+        here += n * fresh[i] - row
+    phi[entries] = fresh
+    sums.words[words] += weight * (counts * fresh - mine)
     sums.topics[:] += weight * (here - before)
 
 

@@ -30,7 +30,7 @@ class Cuts(NamedTuple):
     devices: int
 
 
-class Counted(abc.ABC):
+class Counted(Module):
     """Values that hold a number of rows as a static part."""
 
     @abc.abstractmethod

@@ -1,9 +1,10 @@
 """A leap along the path of the sweeps, for models whose sweeps creep.
 
 Near an optimum a sweep moves the natural parameters η by a nearly constant matrix, η₂ − η₁ ≈ M (η₁ − η₀), so three
-points determine where the path leads. With r = η₁ − η₀, v = (η₂ − η₁) − r and a = −max(1, |r|/|v|) that is η₀ − 2ar +
-a²v (Varadhan and Roland 2008, scheme S3). Lengths are relative to the size of each row of η, so that units do not
-matter. A third sweep begins there, and is kept unless the bound has fallen.
+points determine where the path leads. With r = η₁ − η₀, v = (η₂ − η₁) − r and a = −max(1, −r·v/|v|²) that is η₀ − 2ar +
+a²v (Varadhan and Roland 2008, scheme S2; their S3, |r|/|v|, leaps too far where r and v are not parallel). Lengths are
+relative to the size of each row of η, so that units do not matter. A third sweep begins there, and is kept unless the
+bound has fallen.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def _beyond(first: Any, second: Any, third: Blocks) -> Blocks:
     step = jax.tree.map(jnp.subtract, second, first)
     turn = jax.tree.map(lambda a, b, c: c - 2.0 * b + a, first, second, naturals(third))
     sizes = jax.tree.map(lambda a, c: _largest(a) + _largest(c) + jnp.finfo(float).tiny, first, naturals(third))
-    rate = jnp.maximum(1.0, _length(step, sizes) / _length(turn, sizes))
+    rate = jnp.maximum(1.0, -_product(step, turn, sizes) / (_product(turn, turn, sizes) + jnp.finfo(float).tiny))
     ahead = with_naturals(third, jax.tree.map(lambda eta, r, v: eta + 2.0 * rate * r + rate**2 * v, first, step, turn))
     return _choose(is_proper(ahead), ahead, third)
 
@@ -54,9 +55,9 @@ def _largest(leaf: Float[Array, "..."]) -> Float[Array, "..."]:
     return jnp.max(jnp.abs(leaf), axis=tuple(range(1, leaf.ndim)), keepdims=True)
 
 
-def _length(vector: Any, sizes: Any) -> Float[Array, ""]:
-    squares = jax.tree.map(lambda leaf, size: jnp.sum(jnp.square(leaf / size)), vector, sizes)
-    return jnp.sqrt(reduce(jnp.add, jax.tree.leaves(squares))) + jnp.finfo(float).tiny
+def _product(left: Any, right: Any, sizes: Any) -> Float[Array, ""]:
+    terms = jax.tree.map(lambda a, b, size: jnp.sum((a / size) * (b / size)), left, right, sizes)
+    return reduce(jnp.add, jax.tree.leaves(terms))
 
 
 def _choose(condition: Array, yes: Blocks, no: Blocks) -> Blocks:
