@@ -56,14 +56,13 @@ def show_table(columns: dict[str, list[str]], least: Sequence[str] = ()) -> None
         left_out.append(next((name for name in least if name in columns), list(columns)[-1]))
         columns = {name: cells for name, cells in columns.items() if name != left_out[-1]}
     table = Table(box=box.SIMPLE_HEAD)
-    room = max(
-        console.width - sum(map(_narrowest, columns.items())) - 1, 0
-    )  # for cells of several words, from the left
+    # Room for cells of several words, which is given out from the left.
+    room = max(console.width - sum(map(_narrowest, columns.items())) - 1, 0)
     for name, cells in columns.items():
         number = all(cell[:1] in "–-0123456789" for cell in cells)
-        least, whole = _narrowest((name, cells)) - _BETWEEN, max(map(cell_len, (name, *cells)))
-        width = min(whole, least + room)
-        room -= width - least
+        longest, whole = _narrowest((name, cells)) - _BETWEEN, max(map(cell_len, (name, *cells)))
+        width = min(whole, longest + room)
+        room -= width - longest
         table.add_column(name, justify="right" if number else "left", width=width)
     for row in zip(*columns.values(), strict=True):
         table.add_row(*row)
