@@ -29,7 +29,7 @@ CHANGES = {"twice as wide": 0.5, "half as wide": 2.0}  # change → factor of th
 class PriorSensitivity:
     """The choice under each changed prior; printed, it is one sentence."""
 
-    size_name: str
+    name: str  # of the best model, in words
     best: Label  # under the unchanged priors
     probability: float
     changed: dict[tuple[str, str], Comparison] = dataclasses.field(repr=False)  # by block and change
@@ -64,15 +64,13 @@ class PriorSensitivity:
 
     def __str__(self) -> str:
         from ..report.words import join, percent
-        from .names import sized
 
         if not self.changed:
             return "No prior of these models can be made wider or narrower."
-        name = sized(self.best, self.size_name)
         if self.stable:
             lowest = min(row[f"probability of {self.best}"] for row in self.rows())
             return (
-                f"The choice of {name} stays when any prior is made twice as wide or half as wide; the lowest "
+                f"The choice of {self.name} stays when any prior is made twice as wide or half as wide; the lowest "
                 f"probability is {percent(lowest)}."
             )
         others = [
@@ -80,11 +78,13 @@ class PriorSensitivity:
             for row in self.rows()
             if row["best"] != self.best
         ]
-        return f"The choice of {name} rests on the prior: it is {join(others)}."
+        return f"The choice of {self.name} rests on the prior: it is {join(others)}."
 
 
 def prior_sensitivity(comparison: Comparison) -> PriorSensitivity:
     """See `Comparison.prior_sensitivity`."""
+    from ..report.words import in_words
+
     name = comparison.decided_by
     row = comparison.cells[comparison.methods.index(name)]
     if any(cell.fit is not None and (cell.fit.method.arranges or cell.fit.method.streams) for cell in row):
@@ -100,7 +100,7 @@ def prior_sensitivity(comparison: Comparison) -> PriorSensitivity:
                     comparison, methods=(name,), cells=(tuple(cells),), single=True, criterion="evidence"
                 )
     plain = dataclasses.replace(comparison, criterion="evidence")
-    return PriorSensitivity(comparison.size_name, plain.best, float(plain.probabilities.max()), changed)
+    return PriorSensitivity(in_words(plain), plain.best, float(plain.probabilities.max()), changed)
 
 
 def blocks(row: tuple[Cell, ...]) -> list[str]:

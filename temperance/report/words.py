@@ -47,13 +47,29 @@ def _by_prediction(comparison: Comparison) -> list[str]:
     return lines
 
 
-def in_words(comparison: Comparison) -> str:
-    """The best model, with the number of parts in use if the model allows more: "2 of 3 components in use"."""
-    cell = comparison.cells[comparison.methods.index(comparison.decided_by)][comparison.models.index(comparison.best)]
-    held, size = cell.in_use, comparison.best
+def in_words(comparison: Comparison, size: Any = None) -> str:
+    """A model, by default the best, with the number of parts in use if it allows more: "2 of 3 components in use"."""
+    size = comparison.best if size is None else size
+    held = _deciding(comparison)[comparison.models.index(size)].in_use
     if comparison.size_name == "model" or held is None or not isinstance(size, int) or held >= size:
-        return sized(comparison.best, comparison.size_name)
+        return sized(size, comparison.size_name)
     return f"{sized(held, comparison.size_name)} in use, of {size} allowed,"
+
+
+def _deciding(comparison: Comparison) -> tuple[Cell, ...]:
+    return comparison.cells[comparison.methods.index(comparison.decided_by)]
+
+
+def _priors_alone(comparison: Comparison) -> list[str]:
+    """A warning where the best model has as many parts in use as a smaller one, which holds as many."""
+    best, row = comparison.best, _deciding(comparison)
+    held = row[comparison.models.index(best)].in_use
+    if held == best or held not in comparison.models or row[comparison.models.index(held)].in_use != held:
+        return []
+    return [
+        f"With {best} {comparison.size_name} allowed and with {held} as many hold data, {held}: the evidence of the "
+        "two differs by their priors, and a default prior may follow the number allowed; state one of your own."
+    ]
 
 
 def _choice(comparison: Comparison) -> str:
@@ -106,13 +122,13 @@ def _agreement(comparison: Comparison) -> str:
 def _second(comparison: Comparison) -> str:
     if len(comparison.models) == 1:
         return "Compare it with other models to learn whether it is a good one."
-    row = comparison.cells[comparison.methods.index(comparison.decided_by)]
+    row = _deciding(comparison)
     # By the log evidence: the probabilities of all but the best may have underflowed to 0.
     scores = np.array([cell.total if cell.usable else -np.inf for cell in row]) + comparison.log_prior
     best, second = (int(place) for place in np.argsort(-scores)[:2])
     behind = scores[best] - scores[second]
-    name = _capital(sized(comparison.models[second], comparison.size_name))
-    verb = "comes" if comparison.models[second] == 1 or not comparison.size_name.endswith("s") else "come"
+    name = _capital(in_words(comparison, comparison.models[second]))
+    verb = "comes" if name.startswith("1 ") or not comparison.size_name.endswith("s") else "come"
     if not np.isfinite(behind):
         return "No other model has a usable result."
     return f"{name} {verb} next, {behind:.1f} nats behind (odds of {odds(behind)} to one)."
@@ -146,6 +162,7 @@ def warnings(comparison: Comparison) -> list[str]:
         and in_words(comparison) == sized(comparison.best, comparison.size_name)
     ):
         sentences.append(f"The best number of {comparison.size_name} is the largest that was tried: try more of them.")
+    sentences += _priors_alone(comparison)
     notes = {note: None for cell in cells if cell.fit is not None for note in cell.fit.notes}
     return [_capital(sentence) for sentence in sentences] + [
         _sentence(note) for note in notes if "no restart converged" not in note

@@ -9,7 +9,7 @@ import pytest
 import temperance as tp
 from temperance.comparison.comparison import Comparison
 from temperance.errors import InvalidParameter
-from temperance.report.words import conclusion, with_article
+from temperance.report.words import conclusion, warnings, with_article
 
 ROWS = np.random.default_rng(0).normal(size=(12, 1))
 
@@ -130,6 +130,15 @@ def test_the_headline_counts_the_components_in_use() -> None:
     assert held == len(found.fit(3).table()["component"]) == 1
     assert conclusion(found)[0].startswith("1 component in use, of 3 allowed, is likely")
     assert [row["in_use"] for row in found.rows()][2] == held
+    assert conclusion(found)[2].startswith("1 component in use, of 2 allowed, comes next")
+
+
+def test_empty_components_that_raise_the_evidence_are_told() -> None:
+    """The crabs: five components allowed, one in use, 39 nats above one alone, because the default prior is
+    narrower."""
+    (said,) = (one for one in warnings(with_evidence(-5.0, -4.0, -1.0)) if "priors" in one)
+    assert said.startswith("With 3 components allowed and with 1 as many hold data, 1: ")
+    assert not any("priors" in one for one in warnings(with_evidence(-1.0, -4.0, -5.0)))
 
 
 @pytest.mark.slow
