@@ -66,13 +66,28 @@ def conditionals(key: Key[Array, ""], model: Model, data: Data, run: Run, size: 
     kept = np.flatnonzero(np.asarray(proper).ravel())
     if not len(kept):
         return None
-    numbers = np.concatenate([leaf.reshape((len(leaf), -1)) for leaf in jax.tree.leaves(found)], axis=1)[kept]
-    mantissa, exponent = np.frexp(np.sort(numbers, axis=1))
+    mantissa, exponent = np.frexp(_in_any_order(model, jax.tree.leaves(found))[kept])
     alike = np.ldexp(np.round(mantissa, 7), exponent)
     _, first, times = np.unique(alike, axis=0, return_index=True, return_counts=True)
     order = np.argsort(first)[:size]
     chosen = kept[first[order]]
     return Seen(jax.tree.map(lambda leaf: leaf[chosen], found), times[order])
+
+
+def _in_any_order(model: Model, leaves: list[np.ndarray]) -> np.ndarray:
+    """Numbers (conditional, number) that are the same for the same parts in another order, and for no other parts."""
+    symmetry = model.symmetry and model.symmetry.alike
+    flat = [leaf.reshape((len(leaf), -1)) for leaf in leaves]
+    if symmetry is None:
+        return np.concatenate(flat, axis=1)
+    (first, *others), size = symmetry.parts, symmetry.parts[0].size
+    if others or any(axes != (0,) for _, axes in first.axes):
+        return np.sort(np.concatenate(flat, axis=1), axis=1)
+    own = [leaf.reshape((len(leaf), size, -1)) for leaf in leaves if leaf.shape[1:2] == (size,)]
+    rest = [one for one, leaf in zip(flat, leaves, strict=True) if leaf.shape[1:2] != (size,)]
+    parts = np.concatenate(own, axis=2)
+    mixed = parts @ np.random.default_rng(0).uniform(0.5, 1.5, parts.shape[2])  # a number for each part
+    return np.concatenate([np.sort(mixed, axis=1), *rest], axis=1)
 
 
 @eqx.filter_jit

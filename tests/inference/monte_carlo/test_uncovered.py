@@ -7,7 +7,7 @@ import temperance as tp
 from temperance.inference._method import state_of
 from temperance.inference.monte_carlo.proposal import propose
 from temperance.inference.monte_carlo.uncovered import uncovered
-from temperance.inference.monte_carlo.visited import visited
+from temperance.inference.monte_carlo.visited import _in_any_order, visited
 from temperance.inference.monte_carlo.witness import search
 from tests.exact import enumeration, marginals
 
@@ -67,3 +67,12 @@ def test_conditionals_that_differ_only_in_their_order_are_one() -> None:
     groups = {tuple(sorted(row)) for row in counts.round(6)}
     assert len(seen.times) <= 8 and seen.times.sum() == 512  # 2⁴ assignments, half of them mirror images
     assert groups <= {(0.0, 4.0), (1.0, 3.0), (2.0, 2.0)}
+
+
+def test_conditionals_that_mirror_each_other_are_two_and_parts_in_another_order_one() -> None:
+    model = tp.GaussianMixture(2, prior=tp.NormalWishart(**WIDE)).prepare(TEN)[0]
+    weights = np.array([[2.0, 3.0], [3.0, 2.0], [2.0, 3.0]])
+    parts = np.array([[[1.0, 2.0], [5.0, 7.0]], [[5.0, 7.0], [1.0, 2.0]], [[2.0, 1.0], [7.0, 5.0]]])
+    same, swapped, mirrored = _in_any_order(model, [weights, parts])
+    np.testing.assert_allclose(same, swapped, rtol=1e-12)
+    assert np.abs(same - mirrored).max() > 0.01
