@@ -94,7 +94,7 @@ def _check_sizes(archive: zipfile.ZipFile, size: int) -> None:
     entries = archive.infolist()
     for entry in entries:
         if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size:
-            raise DamagedFile(f"its entry {entry.filename!r} is compressed, and saved files never are")
+            raise DamagedFile(f"its entry {entry.filename[:60]!r} is compressed, and saved files never are")
     if len({entry.filename for entry in entries}) < len(entries):
         raise DamagedFile("it has two entries of the same name")
     if sum(entry.file_size for entry in entries) > size:

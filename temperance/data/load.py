@@ -24,7 +24,7 @@ from .excel import csv_of_excel, is_excel
 from .gate import check_sparse
 from .memory import require_memory
 from .npy import parse_npy
-from .npz import BROKEN_ARCHIVE, is_sparse, parse_npz, sparse_matrix
+from .npz import BROKEN_ARCHIVE, is_sparse, listed, parse_npz, sparse_matrix
 from .parquet import parquet_errors, read_parquet, require_pyarrow
 from .recognise import Raw, from_cells, numbers_of, recognise, words_for
 from .text import DELIMITERS, LOOK, Dialect, decode, find_decimal, find_delimiter, rows, split_line
@@ -306,10 +306,12 @@ def _dense(found: Any, name: str, array: str | None) -> Table:
     from .arrays import as_numbers
 
     if isinstance(found, dict):
+        if not found:
+            raise InvalidData(f"{name} holds no array")
         if array is None and len(found) > 1:
-            raise InvalidParameter(f"{name} holds several arrays: name one of {', '.join(found)} with --array")
+            raise InvalidParameter(f"{name} holds several arrays: name one of {listed(found)} with --array")
         if array is not None and array not in found:
-            raise InvalidParameter(f"{name} holds no array {array!r}, only {', '.join(found)}")
+            raise InvalidParameter(f"{name} holds no array {array!r}, only {listed(found)}")
         found = next(iter(found.values())) if array is None else found[array]
     if hasattr(found, "toarray"):
         check_sparse(found, name)

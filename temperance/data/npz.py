@@ -30,6 +30,12 @@ def parse_npz(content: bytes, only: str | None = None) -> dict[str, np.ndarray]:
         return {name: parse_npy(archive.read(entry)) for name, entry in chosen.items()}
 
 
+def listed(arrays: dict[str, Any]) -> str:
+    """The names of arrays for a sentence: the first eight, cut, and without what a terminal would obey."""
+    shown = [name if name.isprintable() else ascii(name) for name in list(arrays)[:8]]
+    return ", ".join(name[:40] for name in shown) + (", …" if len(arrays) > 8 else "") or "(none)"
+
+
 def is_sparse(arrays: dict[str, np.ndarray]) -> bool:
     """Whether these are the parts of a matrix that `scipy.sparse.save_npz` wrote."""
     return {"data", "format", "shape"} <= set(arrays)
@@ -40,7 +46,7 @@ def sparse_matrix(arrays: dict[str, np.ndarray], name: str) -> Any:
     from scipy import sparse
 
     if not is_sparse(arrays):
-        raise InvalidData(f"{name} does not hold a sparse matrix, but the arrays {', '.join(arrays) or '(none)'}")
+        raise InvalidData(f"{name} does not hold a sparse matrix, but the arrays {listed(arrays)}")
     form = arrays["format"].item() if arrays["format"].size == 1 else None
     form = form.decode("ascii", "replace") if isinstance(form, bytes) else str(form)
     if form not in _PARTS or not set(_PARTS[form]) <= set(arrays):

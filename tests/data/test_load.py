@@ -3,6 +3,7 @@
 import gzip
 import io
 import sys
+import zipfile
 
 import numpy as np
 import pyarrow
@@ -147,6 +148,29 @@ def test_bad_files_are_one_sentence(content, sentence, tmp_path):
     with pytest.raises(TemperanceError, match=sentence) as caught:
         load_table(put(tmp_path, "d.csv", content))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("names", "end", "sentence"),
+    [
+        (["x"], b"PK\x05\x06" + bytes(18), "holds no array|but the arrays \\(none\\)"),
+        (["a\x1b[31m\nb", "c"], b"", r"a\\x1b\[31m\\nb"),
+        ([f"x{number}" for number in range(3000)], b"", "x7, …"),
+        (["x" * 60_000, "y"], b"", "x" * 40 + ", y"),
+    ],
+)
+def test_archives_of_strange_arrays_are_one_sentence(names, end, sentence, tmp_path):
+    """A second end without arrays was a StopIteration; names were shown whole, with what a terminal obeys."""
+    path, array = tmp_path / "x.npz", io.BytesIO()
+    np.save(array, np.zeros(2))
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in names:
+            archive.writestr(f"{name}.npy", array.getvalue())
+    path.write_bytes(path.read_bytes() + end)
+    for read in (load_table, load_corpus):
+        with pytest.raises(TemperanceError, match=sentence) as caught:
+            read(path)
+        assert str(caught.value).isprintable() and len(str(caught.value)) < 250
 
 
 def test_a_wrong_delimiter_is_suspected(tmp_path):
