@@ -92,6 +92,7 @@ def log_predictive(model: GraphModel, q: Posterior, x: Any) -> Float[Array, " n"
 
 
 def responsibilities(model: GraphModel, q: Posterior, x: Any) -> Float[Array, "n *k"]:
+    """The probabilities of the values of the one discrete latent of each datum."""
     names = [v.name for v in model.spec if v.latent and v.discrete and model.spec.local(v)]
     if len(names) != 1:
         found = ", ".join(map(repr, names)) or "none"
@@ -181,6 +182,7 @@ def expect(model: GraphModel, scope: Scope, q: Quantity, table: Table) -> Array:
 
 
 def impute(model: GraphModel, q: Posterior, data: Any) -> dict[str, np.ndarray]:
+    """The data with every missing entry replaced by its expected value."""
     columns = as_columns(model.spec, data)
     found = {name: np.array(column) for name, column in columns.items()}
     for v in model.spec.observed:
@@ -204,6 +206,7 @@ def _imputed(model: GraphModel, q: Posterior, columns: dict[str, Any], name: str
 
 
 def predict(model: GraphModel, q: Any, inputs: Any) -> Prediction:
+    """Mean and variance of the observed variable at new inputs."""
     targets = model.spec.observed
     if len(targets) != 1:
         raise UnsupportedMethod(f"predict needs one observed variable, this graph has {len(targets)}; see impute")
@@ -261,6 +264,7 @@ def _smoothed(model: GraphModel, q: Any, x: Any) -> tuple[Array, Array]:
 
 
 def smooth(model: GraphModel, q: Any, x: Any) -> Prediction:
+    """Mean and variance of every step of a Gaussian chain given its whole series."""
     chain = chain_of(model.spec)
     if chain is None:
         raise UnsupportedMethod("smooth is for graphs with a Gaussian chain; see fit.responsibilities")
@@ -272,6 +276,7 @@ def smooth(model: GraphModel, q: Any, x: Any) -> Prediction:
 
 
 def bound_terms(model: GraphModel, q: Posterior, data: Data) -> dict[str, float]:
+    """The bound, node by node: E log p(node | parents), plus the entropy of a latent; they sum to the bound."""
     return {name: float(value) for name, value in _bound_terms(model, q, data).items()}
 
 
@@ -322,7 +327,7 @@ def _bound_terms(model: GraphModel, q: Posterior, data: Data) -> dict[str, Array
 # ---- tables ---------------------------------------------------------------------------------------------------
 
 
-def table(model: GraphModel, q: Posterior) -> dict[str, list[Any]]:
+def table(model: GraphModel, q: Posterior, data: Data) -> dict[str, list[Any]]:
     """One row for each member of each block."""
     rows: dict[str, list[Any]] = {"variable": [], "member": [], "posterior": []}
     for name, block in q.blocks.items():

@@ -19,19 +19,17 @@ from ..models._about import Symmetry, Words
 from ..models._answers import Drawable, Holding, Imputing, Labelled, Movable, Predicting, Regressing, Smoothing
 from ..models._blocks import Tempering
 from ..models._data import Data, RowAccess, make_data
-from ..models._factors import Factored, Factors
+from ..models._factors import Factored
 from ..models._model import Conditional, Group, Means, Posterior, Powers
 from ..numerics.gaussian_latents import gaussian_integral
-from . import exchangeable, messages, volume
+from . import answers, exchangeable, messages, simulation, volume
 from .analysis import grouped
-from .answers import bound_terms, impute, log_predictive, predict, responsibilities, sample_predictive, smooth, table
 from .columns import as_columns, check_columns, resolve_sizes
 from .elimination import Factor, eliminate, power_table, tempered
 from .gaussian_chain import chain_evidence, chain_of
 from .integration import local_gaussian
 from .responses import unconjugate
 from .scope import Scope, broadcast, packable
-from .simulation import simulate
 from .spec import Quantity, Spec, told
 from .start import start
 from .tables import Table, add, combine, scale
@@ -163,8 +161,7 @@ class GraphModel(Drawable, Labelled, Holding, Smoothing, Imputing, Predicting, M
     def symmetry(self) -> Symmetry | None:
         return exchangeable.graph_symmetry(self)
 
-    def held(self, q: Posterior, data: Data) -> tuple[np.ndarray, ...]:
-        return exchangeable.held(self, q, data)
+    held = exchangeable.held
 
     # ---- the one function ---------------------------------------------------------------------------------
 
@@ -236,8 +233,7 @@ class GraphModel(Drawable, Labelled, Holding, Smoothing, Imputing, Predicting, M
 
     # ---- message passing ------------------------------------------------------------------------------------
 
-    def factors(self, data: Data) -> Factors:
-        return messages.factors(self, data)
+    factors = messages.factors
 
     @property
     def chained(self) -> bool:
@@ -256,41 +252,23 @@ class GraphModel(Drawable, Labelled, Holding, Smoothing, Imputing, Predicting, M
     def parts(self) -> int:
         return self.spec[self.spec.summed_out[0]].size
 
-    def log_joint_z(self, m: Means, x: Any) -> Float[Array, "n k"]:
-        return messages.log_configurations(self, m, x)
+    log_joint_z = messages.log_configurations
 
     def coordinates(self, x: Any) -> Float[Array, "n c"]:
         columns = [x[q.name].reshape((x[q.name].shape[0], -1)) for q in self.spec.observed]
         return jnp.nan_to_num(jnp.concatenate(columns, axis=1))
 
-    # ---- starts and simulation ----------------------------------------------------------------------------
+    # ---- starts, simulation and answers: functions of the model in files of their own -----------------------
 
-    def initial(self, key: Key[Array, ""], data: Data) -> Posterior:
-        return start(self, key, data)
-
-    def simulate(self, key: Key[Array, ""], draws: dict[str, Any], n: int) -> Any:
-        return simulate(self, key, draws, n)
-
-    def sample_predictive(self, key: Key[Array, ""], q: Posterior, n: int) -> Any:
-        return sample_predictive(self, key, q, n)
-
-    def log_predictive(self, q: Posterior, x: Any) -> Float[Array, " n"]:
-        return log_predictive(self, q, x)
-
-    def responsibilities(self, q: Posterior, x: Any) -> Float[Array, "n *k"]:
-        return responsibilities(self, q, x)
-
-    def smooth(self, q: Any, x: Any) -> Any:
-        """Mean and variance of every step of a Gaussian chain given its whole series."""
-        return smooth(self, q, x)
-
-    def impute(self, q: Posterior, data: Any) -> Any:
-        """The data with every missing entry replaced by its expected value."""
-        return impute(self, q, data)
-
-    def bound_terms(self, q: Posterior, data: Data) -> dict[str, float]:
-        """The bound, node by node: E log p(node | parents), plus the entropy of a latent; they sum to the bound."""
-        return bound_terms(self, q, data)
+    initial = start
+    simulate = simulation.simulate
+    sample_predictive = answers.sample_predictive
+    log_predictive = answers.log_predictive
+    responsibilities = answers.responsibilities
+    smooth = answers.smooth
+    impute = answers.impute
+    bound_terms = answers.bound_terms
+    table = answers.table
 
     def general(self) -> Self:
         """This model, made ready for data with gaps."""
@@ -319,9 +297,6 @@ class GraphModel(Drawable, Labelled, Holding, Smoothing, Imputing, Predicting, M
 
     def notes(self, data: Data) -> list[str]:
         return list(self.remarks)
-
-    def table(self, q: Posterior, data: Data) -> dict[str, list[Any]]:
-        return table(self, q)
 
     # ---- data in ------------------------------------------------------------------------------------------
 
@@ -368,8 +343,7 @@ class ConditionalGraphModel(Regressing, GraphModel):
     def targets(self) -> tuple[str, ...]:
         return tuple(q.name for q in self.spec.observed)
 
-    def predict(self, q: Any, inputs: Any) -> Any:
-        return predict(self, q, inputs)
+    predict = answers.predict
 
     def fitted(self, q: Any, data: Data) -> tuple[np.ndarray, np.ndarray]:
         rows = {name: np.asarray(column)[: data.size] for name, column in data.values.items()}
