@@ -21,6 +21,18 @@ def test_one_sequence_is_one_factor_and_so_exact() -> None:
     assert fit.log_evidence == pytest.approx(problem.log_evidence, abs=1e-4)
     assert fit.details["error"] < 1e-3 < fit.details["effective"]
     assert "points of q" in fit.notes[0]
+    # The moments as well, by a grid over the logarithms of both precisions.
+    grid = np.linspace(-6.0, 5.0, 45)
+    walk, noise = (axis.ravel() for axis in np.meshgrid(np.exp(grid), np.exp(grid), indexing="ij"))
+    x, t = problem.data[:, 0] - 5.0, np.arange(len(problem.data))
+    total = 9.0 + np.minimum(t[:, None], t) / walk[:, None, None] + np.eye(len(x)) / noise[:, None, None]
+    log_p = -0.5 * (np.einsum("i,gij,j->g", x, np.linalg.inv(total), x) + np.linalg.slogdet(total)[1])
+    log_p += gamma(3.0, scale=1.0).logpdf(walk) + np.log(walk) + gamma(3.0, scale=0.5).logpdf(noise) + np.log(noise)
+    share = np.exp(log_p - logsumexp(log_p))
+    for name, precision in (("state_noise", walk), ("noise", noise)):
+        mean = fit.posterior[name].mean()
+        assert float(mean.value[0]) == pytest.approx(share @ precision, rel=2e-3)
+        assert float(mean.log[0]) == pytest.approx(share @ np.log(precision), abs=2e-3)
 
 
 def test_points_agree_with_integrals() -> None:
