@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import resource
 import sys
 import zipfile
 
@@ -171,6 +172,15 @@ def test_archives_of_strange_arrays_are_one_sentence(names, end, sentence, tmp_p
         with pytest.raises(TemperanceError, match=sentence) as caught:
             read(path)
         assert str(caught.value).isprintable() and len(str(caught.value)) < 250
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts memory in Linux's unit")
+def test_a_long_cell_takes_a_small_multiple_of_its_size(tmp_path):
+    """140 times as much once, for finding cells that spaces separate."""
+    before, size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 6_000_000
+    with pytest.raises(InvalidData, match="is a quotation mark left open"):
+        load_table(put(tmp_path, "d.csv", 'a,b\n"' + "x" * size))
+    assert 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) < 40 * size
 
 
 def test_a_wrong_delimiter_is_suspected(tmp_path):
