@@ -121,7 +121,7 @@ COVERING = {
     "DirichletProcessMixture": ("VB", "Gibbs", "Laplace"),
     "StudentMixture": ("VB", "Gibbs", "EM"),
     "HMM": ("VB", "CollapsedGibbs", "EM"),
-    "LDA": ("SVI", "VT", "LVT", "CVB0", "AIS", "EM"),
+    "LDA": ("SVI", "VT", "LVT", "CVB0", "ParallelTempering", "EM"),
     "HDP": ("VB", "SVI"),
     "StructuralTopics": ("VB", "SVI"),
     "FactorialMixture": ("EP", "ParallelTempering", "SMC", "EM"),
@@ -134,6 +134,6 @@ COVERING = {
     "TruncatedRegression": ("VB", "EP", "Laplace"),
     "FactorAnalysis": ("Annealed", "EP", "ParallelTempering", "EM"),
     "StateSpace": ("VB", "AIS", "EM"),
-    "SwitchingStateSpace": ("VB", "AIS", "EM"),
+    "SwitchingStateSpace": ("VB", "ParallelTempering", "EM"),
     "Graph": ("VB", "CVB0", "EP", "Gibbs", "Laplace"),
 }
