@@ -31,6 +31,7 @@ _WORDS = 30  # of a topic in topics.csv
 _LEVELS = 12  # categories of a column that is shown without being asked for
 _PASSAGE, _LETTERS = 45, 360  # words that are shown of a document, and letters
 _ROOM = 2**29  # bytes of responsibilities; with more, minibatches, which keep none
+_TOKENS = 4e8  # tokens over all draws of effects, where that makes from 400 to 4,000 draws
 _TABLES = 4  # columns that are shown without being asked for
 _YEAR = re.compile("year|date|month|time")
 
@@ -63,7 +64,7 @@ def find_topics(source: str, reading: Reading, asked: Asked, seed: int, out: Pat
         model = tp.StructuralTopics(topics, asked.formula, seeds=seeds or None)
         result = tp.fit(model, corpus, tp.VB(restarts=2), seed=seed)
     table = result.columns()
-    effects = None if asked.formula is None else result.effects(seed=seed)
+    effects = None if asked.formula is None else _effects(result, float(data.values.counts.sum()), seed)
     groups = shares_by(result, source, reading, asked.by)
     if effects is not None:
         groups = [effects.shares(covariate.name) for covariate in effects.coding.covariates]
@@ -100,6 +101,12 @@ def _fit(corpus: tp.Corpus, topics: int, seeds: list[list[str]], seed: int) -> t
     learn = () if large else ("document_prior",)
     model = tp.LDA(topics, document_prior=0.1, topic_prior=0.01, learn=learn, seeds=seeds or None)
     return tp.fit(model, corpus, tp.CVB0(batch_size=256) if large else tp.CVB0(), seed=seed)
+
+
+def _effects(fit: tp.Fit, tokens: float, seed: int) -> tp.Effects:
+    """The effects of a formula by as many draws as take some seconds: successive ones are much alike."""
+    draws = int(np.clip(_TOKENS / tokens, 400, 4000))
+    return fit.effects(draws=draws, warmup=draws // 2, seed=seed)
 
 
 def read_seeds(path: Path | None) -> list[list[str]]:
