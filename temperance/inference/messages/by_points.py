@@ -16,7 +16,7 @@ give the error of ln s.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -108,8 +108,6 @@ def _placed(block: Any, z: Array) -> tuple[Any, Array]:
 @dataclasses.dataclass(frozen=True)
 class ByPoints(Together):
     """`Together` with the moments of tilted distributions by points."""
-
-    settled: ClassVar[float] = 1e-6  # ln s does not change to first order in the messages
 
     def begin(self, key: Key[Array, ""], model: Model, data: Data) -> tuple[Blocks, Natural]:
         """The end of a few sweeps of variational Bayes, and each datum's message there."""

@@ -79,7 +79,6 @@ class Together(Method):
 
     budget: ClassVar[tuple[str, ...]] = ("restarts", "max_iter")
     row_by_row: ClassVar[bool] = True
-    settled: ClassVar[float] = SETTLED
 
     @property
     def name(self) -> str:
@@ -118,7 +117,7 @@ class Together(Method):
         skipped = jnp.where(proper, seen.skipped, jnp.maximum(seen.skipped, 1))
         fresh = Sites(blocks, natural, seen.log_evidence)
         info = {"log_evidence": seen.log_evidence, "change": residual, "skipped": skipped}
-        return fresh, info | seen.more | {"done": (residual < self.settled) & (skipped == 0)}
+        return fresh, info | seen.more | {"done": (residual < SETTLED) & (skipped == 0)}
 
     def _moved(self, model: Model, state: Sites, change: Natural) -> tuple[Natural, Blocks, Bool[Array, ""]]:
         """The damped step, a shorter one if q would be improper, or no step at all."""
