@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn import config_context
 from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import temperance as tp
 from temperance import estimators
@@ -94,3 +98,32 @@ def test_weighted_counts_have_topics_too() -> None:
     shares = estimators.TopicModel(2, random_state=0).fit(weighted).transform(weighted)
     assert len(set(shares.argmax(axis=1)[:6])) == len(set(shares.argmax(axis=1)[6:])) == 1
     assert shares[0].argmax() != shares[-1].argmax()
+
+
+@pytest.mark.parametrize("kind", ["JAX", "pandas", "polars"])
+def test_rows_of_any_library_are_the_same_rows(kind: str) -> None:
+    rows = np.random.default_rng(0).normal(size=(30, 2))
+    if kind == "polars":
+        polars = pytest.importorskip("polars")
+        given = polars.DataFrame(rows, schema=["a", "b"])
+    else:
+        given = jnp.asarray(rows) if kind == "JAX" else pd.DataFrame(rows, columns=["a", "b"])
+    found, same = (estimators.PCA(1, random_state=0).fit(each) for each in (given, rows))
+    np.testing.assert_allclose(found.transform(given), same.transform(rows), rtol=1e-12)
+    if kind != "JAX":
+        assert list(found.feature_names_in_) == ["a", "b"]
+        frame = found.set_output(transform=kind).transform(given)
+        assert type(frame) is type(given) and list(frame.columns) == ["pca0"]
+
+
+def test_weights_reach_the_estimator_through_a_pipeline() -> None:
+    rows = np.random.default_rng(0).normal(size=(30, 2))
+    targets, weights = rows @ [1.0, -2.0] + np.sin(9.0 * rows[:, 0]), np.arange(30.0)
+    with config_context(enable_metadata_routing=True):
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        ridge = estimators.BayesianRidge().set_fit_request(sample_weight=True)
+        found = make_pipeline(scaler, ridge).fit(rows, targets, sample_weight=weights)
+    scaled = StandardScaler().fit_transform(rows)
+    same = estimators.BayesianRidge().fit(scaled, targets, sample_weight=weights)
+    np.testing.assert_array_equal(found[-1].coef_, same.coef_)
+    assert np.abs(estimators.BayesianRidge().fit(scaled, targets).coef_ - same.coef_).max() > 1e-3

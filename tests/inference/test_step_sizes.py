@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -24,20 +23,19 @@ def test_the_rule_written_out() -> None:
     assert isinstance(size, Adaptive)
     eta, mean, square, memory = np.array([3.0, -2.0]), np.zeros(2), 0.0, 1.0
     family = lambda eta: tp.Gamma(eta[0] + 1.0, -eta[1])  # noqa: E731
-    with jax.enable_x64(True):
-        pace = size.start({"rate": family(eta)})
-        rate = float(pace.rate)
-        for t in range(1, 31):
-            g = 0.2 * RNG.normal(size=2) + [0.3, -0.1]
-            after = eta + rate * g
-            pace = size.after(pace, jnp.asarray(t), {"rate": family(eta)}, {"rate": family(after)})
-            eta, (a, b) = after, (after[0] + 1.0, -after[1])
-            fisher = np.array([[polygamma(1, a), 1 / b], [1 / b, a / b**2]])
-            mean, square = mean + (g - mean) / memory, square + (g @ fisher @ g - square) / memory
-            rate = (10.0 + t + 1) ** -0.7 if t < 10 else min(1.0, mean @ fisher @ mean / square)
-            memory = (memory if t < 10 else memory * (1.0 - rate)) + 1.0
-            assert float(pace.rate) == pytest.approx(rate, rel=1e-8)
-            assert float(pace.memory) == pytest.approx(memory, rel=1e-8)
+    pace = size.start({"rate": family(eta)})
+    rate = float(pace.rate)
+    for t in range(1, 31):
+        g = 0.2 * RNG.normal(size=2) + [0.3, -0.1]
+        after = eta + rate * g
+        pace = size.after(pace, jnp.asarray(t), {"rate": family(eta)}, {"rate": family(after)})
+        eta, (a, b) = after, (after[0] + 1.0, -after[1])
+        fisher = np.array([[polygamma(1, a), 1 / b], [1 / b, a / b**2]])
+        mean, square = mean + (g - mean) / memory, square + (g @ fisher @ g - square) / memory
+        rate = (10.0 + t + 1) ** -0.7 if t < 10 else min(1.0, mean @ fisher @ mean / square)
+        memory = (memory if t < 10 else memory * (1.0 - rate)) + 1.0
+        assert float(pace.rate) == pytest.approx(rate, rel=1e-8)
+        assert float(pace.memory) == pytest.approx(memory, rel=1e-8)
 
 
 def adapted(x: Any, batch_size: int) -> tp.Fit:
