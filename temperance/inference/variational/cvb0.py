@@ -340,11 +340,10 @@ def _posterior(model: Collapsible, data: Entries, state: Assignments) -> tuple[d
 
     bounds, words, counts, weights = (np.asarray(p) for p in (data.bounds, data.words, data.counts, data.weights))
     x = topics_entries.Entries(bounds, words, counts, weights[: data.size].astype(counts.dtype))
-    if topics_small.is_small(len(words), model.n_topics):
-        count = topics_small.count
-    else:
-        from ...kernels.topics_collapsed import count
-    sums = count(x, np.asarray(state.phi), np.asarray(state.document_prior), np.asarray(state.topic_prior))
+    kernel: Any = topics_small
+    if not topics_small.is_small(len(words), model.n_topics):
+        from ...kernels import topics_collapsed as kernel
+    sums = kernel.count(x, np.asarray(state.phi), np.asarray(state.document_prior), np.asarray(state.topic_prior))
     expected = sums.words[:, : model.n_topics].T.astype(np.float64)
     topics = np.maximum(expected, 0.0) + state.topic_prior
     blocks: dict[str, Any] = {"topics": Dirichlet.from_natural(DirichletVector(on_device(topics - 1.0)))}
