@@ -36,8 +36,8 @@ def held():
 @pytest.mark.skipif(not MAPS.exists(), reason="/proc is Linux's")
 @pytest.mark.slow
 def test_new_sizes_leave_little_behind():
-    """A tenth of what 500 sizes may leave: EP compiles a program for a power of two of rows, all of them among the first
-    forty sizes here, and the others compile nothing."""
+    """A tenth of what 500 sizes may leave: EP compiles a program for a power of two of rows, all of them among the
+    first forty sizes here, and the others compile nothing."""
     maps, megabytes = grown(QUICK, range(20 + 2 * FIRST, 20, -1))
     assert maps < 500
     assert megabytes < 10

@@ -13,8 +13,8 @@ VERSION = tuple(int(part) for part in version.__version__.split(".")[:2])
 
 # Versions after 0.10 have only code emitters that take four times as long for a small program.
 OLDER_EMITTERS: Mapping[str, Any] = {"xla_cpu_use_fusion_emitters": False} if VERSION < (0, 11) else {}
-# Versions before 0.10 stop at an option that they do not know, after a quarter of a second. With it, 0.12 computes wrong
-# numbers: the steps of a factorial mixture (tests/papers/test_variational_tempering.py).
+# Versions before 0.10 stop at an option that they do not know, after a quarter of a second. With it, 0.12 computes
+# wrong numbers: the steps of a factorial mixture (tests/papers/test_variational_tempering.py).
 _PRESETS = VERSION in {(0, 10), (0, 11)}
 PRESET: Mapping[str, Any] = {"xla_cpu_opt_preset": "CPU_OPT_PRESET_FAST_COMPILE"} if _PRESETS else {}
 # Whether a marked call runs as one piece (see `one_call`): not tried before 0.10, and 0.12 is as fast without the mark.
