@@ -38,6 +38,11 @@ def prepare(model: Model, data: Any, method: Method, weights: Any, seed: Any) ->
         model, arrays = model.prepare(data, weights)
     if method.row_by_row:
         arrays = on_one_device(arrays)
+    if method.needs_unknowns and not model.prior:
+        raise UnsupportedMethod(
+            f"{method.name} infers parameters, and all those of this {type(model).__name__} are known; "
+            "use tp.VB(), whose log evidence is exact where the latents can be integrated out"
+        )
     _require_room(model, method)
     return method.prepare(model), arrays
 

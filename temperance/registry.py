@@ -115,8 +115,9 @@ _MODELS = (
         estimator="ClassMixture", aliases=("latent-classes",),
     ),
     ModelEntry(
-        "MixtureOfExperts", "", "models.mixture.experts", "lines, each for a region of the inputs",
-        "inputs and targets", "component",
+        "MixtureOfExperts", "experts", "models.mixture.experts",
+        "lines, each for a region of the inputs; `--target` names y", "inputs and targets", "component", _MIXTURE,
+        flags={"prior": Flag("prior"), "concentration": Flag("concentration")},
     ),
     ModelEntry(
         "DirichletProcessMixture", "dirichlet-process", "models.mixture.variants",
@@ -176,8 +177,10 @@ _MODELS = (
         flags={"missing": Flag("missing")}, estimator="StateSpace",
     ),
     ModelEntry(
-        "SwitchingStateSpace", "", "models.linear.switching",
+        "SwitchingStateSpace", "switching-state-space", "models.linear.switching",
         "a series whose hidden states follow one of several linear laws in turn", "sequences", "regime",
+        ("vb", "annealed", "em", *_LATENT), size=2, arguments={"n_states": 1},
+        flags={"concentration": Flag("concentration"), "missing": Flag("missing")},
     ),
     *(
         ModelEntry(
@@ -198,18 +201,12 @@ _MODELS = (
             ("LogisticRegression", "logistic", "yes or no (1 or 0) by a logistic curve; `--target` names y"),
             ("ProbitRegression", "probit", "yes or no (1 or 0) by a normal curve; `--target` names y"),
             ("PoissonRegression", "poisson", "counts, by a log link; `--target` names y"),
+            ("CensoredRegression", "censored", "targets cut off at a limit (tobit): `--set upper=10`"),
+            ("TruncatedRegression", "truncated", "targets recorded below a limit only: `--set upper=10`"),
         )
     ),
     ModelEntry(
         "OrderedRegression", "", "models.linear.generalised", "categories in an order, by a normal number and its cuts",
-        "inputs and targets", "weight",
-    ),
-    ModelEntry(
-        "CensoredRegression", "", "models.linear.generalised", "a line through targets that are cut off (tobit)",
-        "inputs and targets", "weight",
-    ),
-    ModelEntry(
-        "TruncatedRegression", "", "models.linear.generalised", "a line through targets recorded between limits only",
         "inputs and targets", "weight",
     ),
     ModelEntry("Graph", "", "graph.language", "a model written down node by node", "table", "component"),

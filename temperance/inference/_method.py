@@ -92,6 +92,7 @@ class Method(ABC):
     counts_rows: ClassVar[bool] = False  # whether compiled steps depend on the number of rows, not only on weights
     varied: ClassVar[bool] = False  # whether restarts differ in kind, for models with several kinds of start
     replaced: ClassVar[str] = "found no way from the prior, so this is by {} from the best fits of VB"
+    needs_unknowns: ClassVar[bool] = True  # whether a model must have parameters that are not known
     streams: ClassVar[bool] = False  # whether successive steps may see different pieces of the data
 
     @property

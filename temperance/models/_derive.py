@@ -113,7 +113,7 @@ def update(
     if way.heat is not None:
         way = way._replace(heat=model.tempering.priced(way.heat, blocks))
     first: Swept | None = None
-    for group in model.groups:
+    for group in model.groups or ((),):  # with every parameter known, the walk alone
         names = (group.block,) if isinstance(group, Each) else group
         m = means(blocks)
         value, target = jax.value_and_grad(model.log_prior)(m)

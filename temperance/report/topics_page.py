@@ -75,11 +75,15 @@ def _by(found: TopicsBy) -> str:
     shown = found.share[:, found.order].argmax(axis=1)
     words = "; ".join(f"{label}: mostly topic {k + 1}" for label, k in zip(found.labels, shown, strict=True))
     caption = (
-        f"The mean share of a topic in the documents of each group, with {found.level:.0%} intervals given the topics: "
-        "they allow for how much documents differ and for how few words they have, not for the error of the topics. "
-        "Shown are the topics that differ most."
+        "The share of a topic that the formula expects, other covariates at their usual values, with "
+        f"{found.level:.0%} intervals that allow for the error of the coefficients and of the topics."
+        if found.by_formula
+        else f"The mean share of a topic in the documents of each group, with {found.level:.0%} intervals given the "
+        "topics: they allow for how much documents differ and for how few words they have, not for the error of the "
+        "topics."
     )
-    return section(title, [figure(title, lambda: plots.topics_by(found), caption, words)])
+    shown_are = f"{caption} Shown are the topics that differ most."
+    return section(title, [figure(title, lambda: plots.topics_by(found), shown_are, words)])
 
 
 def _typical(found: Typical) -> str:

@@ -32,6 +32,9 @@ TABLES["regression"] = TABLES["polynomial"]
 TABLES["logistic"] = np.stack([np.linspace(-1, 1, 9), [0, 0, 1, 0, 0, 1, 1, 0, 1]], axis=1)
 TABLES["probit"] = TABLES["logistic"]
 TABLES["poisson"] = np.stack([np.linspace(-1, 1, 9), [0, 0, 1, 0, 2, 1, 3, 2, 5]], axis=1)
+TABLES["censored"] = TABLES["truncated"] = TABLES["polynomial"]
+TABLES["experts"] = np.stack([np.linspace(-1, 1, 24), np.abs(np.linspace(-1, 1, 24))], axis=1)
+TABLES["switching-state-space"] = TABLES["state-space"]
 TABLES["student-mixture"] = TABLES["mixture"]
 TABLES["classes"] = TABLES["poisson-mixture"]
 TABLES["hdp"] = TABLES["topics"]

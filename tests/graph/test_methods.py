@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import temperance as tp
 from temperance.graph import Graph
@@ -274,3 +275,15 @@ def test_what_no_ready_made_model_covers_has_agreeing_evidence(name: str) -> Non
     assert bound < tempered.log_evidence + 5 * tempered.standard_error
     gibbs = tp.fit(graph.model(), data, tp.Gibbs(draws=1000))
     assert gibbs.converged
+
+
+def test_a_graph_of_known_parameters_has_its_exact_evidence_or_a_sentence() -> None:
+    g = Graph()
+    z = g.normal("z", 0.0, 1.0, plates="n")
+    g.normal("y", z, 2.0, plates="n", observed=True)
+    exact = norm.logpdf(TINY, 0.0, np.sqrt(1.5)).sum()
+    for method in (tp.VB(), tp.AIS(particles=4, temperatures=4)):
+        assert tp.fit(g.model(), TINY, method, seed=0).log_evidence == pytest.approx(exact, abs=1e-9)
+    for method in (tp.EP(), tp.SVI(), tp.ImportanceSampling(), tp.ParallelTempering(), tp.EM(), tp.Laplace()):
+        with pytest.raises(tp.errors.UnsupportedMethod, match=r"are known; use tp\.VB"):
+            tp.fit(g.model(), TINY, method, seed=0)

@@ -84,6 +84,7 @@ class AIS(Method):
 
     budget: ClassVar[tuple[str, ...]] = ("particles", "max_iter", "posterior", "draws", "reverse")
     one_mode: ClassVar[bool] = False
+    needs_unknowns: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_counts(particles=(self.particles, 2), temperatures=(self.temperatures, 2), sweeps=(self.sweeps, 1))

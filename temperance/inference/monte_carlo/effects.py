@@ -78,7 +78,8 @@ class Effects:
         labels = tuple(it.levels) if it.levels else tuple(f"{value:g}" for value in values)
         positions = None if it.levels else np.array(values)
         each = np.full(len(values), self.documents)
-        return TopicsBy(of, labels, positions, each, share.mean(axis=0), low, high, self.level, self.words, self.order)
+        mean = share.mean(axis=0)
+        return TopicsBy(of, labels, positions, each, mean, low, high, self.level, self.words, self.order, True)
 
     def __str__(self) -> str:
         rows = [("topic", "coefficient", "estimate", f"{self.level:.0%} interval", "words")]

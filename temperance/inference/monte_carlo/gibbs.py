@@ -43,6 +43,7 @@ class Gibbs(Method):
 
     budget: ClassVar[tuple[str, ...]] = ("draws", "warmup", "chains")
     one_mode: ClassVar[bool] = False
+    needs_unknowns: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         "draws": whole(4),
         "warmup": whole(0),

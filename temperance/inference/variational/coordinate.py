@@ -41,6 +41,7 @@ class VB(Method):
 
     budget: ClassVar[tuple[str, ...]] = (*Method.budget, "moves")
     varied: ClassVar[bool] = True
+    needs_unknowns: ClassVar[bool] = False
     name: ClassVar[str] = "VB"
     checks: ClassVar[Checks] = {**Method.checks, "batches": optional(whole(1))}
     monotone: ClassVar[bool] = True

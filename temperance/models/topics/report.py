@@ -193,6 +193,7 @@ class TopicsBy:
     level: float  # of the interval
     words: tuple[str, ...]  # the most telling words of each topic
     order: np.ndarray  # the places of topics 1, 2, … (see `fit.order`)
+    by_formula: bool = False  # whether the shares are those that a formula expects, with the error of the topics
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each group and topic, in the order of the topics' numbers, for a table."""
