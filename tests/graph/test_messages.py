@@ -94,22 +94,10 @@ def test_one_datum_is_exact() -> None:
     assert fitted(two_latents(), {"x": x, "y": y}).log_evidence == pytest.approx(both(x, y), abs=1e-8)
 
 
-REFUSED = {
-    "regression": (models.regression(), "meet in one factor"),
-    "scores": (models.factor_analysis(), "'scores' of each datum"),
-}
-
-
-@pytest.mark.parametrize("kind", REFUSED)
-def test_what_has_no_such_factors_is_said(kind: str) -> None:
-    graph, reason = REFUSED[kind]
-    rng = np.random.default_rng(0)
-    data: dict[str, Any] = {
-        "regression": models.inputs_and_targets(rng),
-        "scores": rng.normal(size=(5, 3)),
-    }
-    with pytest.raises(UnsupportedMethod, match=reason):
-        tp.fit(graph.model(), data[kind], tp.EP())
+def test_what_has_no_such_factors_is_said() -> None:
+    documents = {"w": np.array([[0, 0, 1], [1, 2, 2], [0, 2, 2]])}
+    with pytest.raises(UnsupportedMethod, match="'z' has several values for each datum"):
+        tp.fit(models.topics(2, 3).model(), documents, tp.EP())
 
 
 MOVES = np.array([[4.0, 1.0], [1.0, 4.0]])

@@ -35,7 +35,7 @@ CELLS = {
     for pair, method in itertools.product(PAIRS, METHODS)
     if pair not in MANY_OPTIMA or method in ("VB", "EM")
 }
-QUICK = ("coins, VB", "coins, EP", "regression, EM", "known covariance, CVB0")
+QUICK = ("coins, VB", "coins, EP", "regression, EM", "regression, EP", "known covariance, CVB0")
 
 
 @pytest.mark.parametrize("cell", with_slow(CELLS, *(name for name in CELLS if name not in QUICK)))
