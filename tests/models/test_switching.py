@@ -109,6 +109,13 @@ def test_gibbs_draws_the_transitions_as_they_are_probable() -> None:
     np.testing.assert_allclose(moves, every_path(SERIES).transitions, atol=0.02)
 
 
+@pytest.mark.parametrize("method", [tp.VB(), tp.Gibbs(draws=20, warmup=5)], ids=repr)
+def test_every_move_of_the_table_is_in_one_regime(method: Any) -> None:
+    table = fitted(method).columns()
+    assert table["moves"] == sorted(table["moves"], reverse=True)
+    assert sum(table["moves"]) == pytest.approx(len(SERIES) - 1)
+
+
 @pytest.mark.slow
 def test_two_laws_are_found() -> None:
     rng = np.random.default_rng(1)

@@ -276,7 +276,8 @@ class SwitchingStateSpace(Smoothing, Model):
         """The regimes, the one with most moves first: their moves, the mean length of a visit, and their laws.
 
         F has an entry for each pair of states; `noise` is the mean variance of each state's noise."""
-        shares = np.asarray(means(q.locals)["regimes"].shares)
+        kept = q.locals.get("regimes")  # draws of a sampler leave none
+        shares = np.asarray(_smooth(self, q, data.values)[0] if kept is None else kept.mean().shares)
         counts = np.asarray(data.weights) @ shares.sum(axis=1)
         order = np.argsort(-counts, kind="stable")
         moves = q.blocks["transitions"]
